@@ -44,11 +44,13 @@ class ShortNames:
 
 class InstanceNames(ShortNames):
     """A process is called as its threads are: the common beginning of their client ids, where that is short and no
-    other process has it. `names`: that beginning for every process, None where there is none.
+    other process has it. Without `client.id`, Kafka Streams puts the whole process id into it, which is not short.
+    `names`: that beginning for every process, None where there is none.
     """
 
     def __init__(self, names: Mapping[ProcessId, str | None]) -> None:
         super().__init__(names)
+        self._beginnings = names
         count = Counter(names.values())
         self._names = {
             process: name for process, name in names.items() if name and count[name] == 1 and len(name) <= _LONGEST_NAME
@@ -59,11 +61,12 @@ class InstanceNames(ShortNames):
         return super().short(process) if name is None else name
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
-        """`thread 2` of a process that is called by its name."""
-        name = None if process is None else self._names.get(process)
+        """`thread 2`, when the client ids of the process's threads differ in that number alone."""
+        beginning = None if process is None else self._beginnings.get(process)
         shown = called(member)
         number = _THREAD.search(shown)
-        return f"thread {number[1]}" if name is not None and number and shown[: number.start()] == name else shown
+        alike = beginning is not None and number is not None and shown[: number.start()] == beginning
+        return f"thread {number[1]}" if alike and number else short_member(shown)
 
 
 class FullNames(InstanceNames):
@@ -84,13 +87,15 @@ def called(member: str | None) -> str:
     return "" if member is None else _APPENDED_UUID.sub("", member)
 
 
-def short_members(member_ids: Iterable[str]) -> dict[str, str]:
-    """For tables: the member id without the UUID that the broker appended and without Kafka Streams' `-consumer`, and
-    with the first eight digits of any other UUID in it. A name that two members would share stays whole for both.
+def short_member(member: str | None) -> str:
+    """The member id without the UUID that the broker appended and without Kafka Streams' `-consumer`, and with the
+    first eight digits of any other UUID in it; empty for None.
     """
-    short = {
-        member: _INNER_UUID.sub(lambda found: found[0][:_DIGITS], called(member).removesuffix("-consumer"))
-        for member in member_ids
-    }
+    return _INNER_UUID.sub(lambda found: found[0][:_DIGITS], called(member).removesuffix("-consumer"))
+
+
+def short_members(member_ids: Iterable[str]) -> dict[str, str]:
+    """For tables: as `short_member`. A name that two members would share stays whole for both."""
+    short = {member: short_member(member) for member in member_ids}
     count = Counter(short.values())
     return {member: name if name and count[name] == 1 else member for member, name in short.items()}

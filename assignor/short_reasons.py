@@ -17,6 +17,9 @@ from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, T
 LAG = "\0"
 """Stands in a template for a number of records."""
 
+ROUND_ROBIN = "(round robin"
+"""Stands in every reason that comes from it."""
+
 NameProcess = Callable[[ProcessId | None], str]
 
 
@@ -163,8 +166,8 @@ _BELONGS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.TARGET_MOVED, "{other} has more than its share, so it belongs on {process}"),
     (DecisionKind.TARGET_KEPT, "it belongs on {process}, which has it and no more than its share"),
     (DecisionKind.TARGET_NEW, "no caught-up instance runs it, so it belongs on {process}"),
-    (DecisionKind.BALANCED, "it belongs on {process} (round robin, balanced over threads)"),
-    (DecisionKind.TARGET, "it belongs on {process} (round robin)"),
+    (DecisionKind.BALANCED, f"it belongs on {{process}} {ROUND_ROBIN}, balanced over threads)"),
+    (DecisionKind.TARGET, f"it belongs on {{process}} {ROUND_ROBIN})"),
     (DecisionKind.PREVIOUS_ACTIVE, "{process} had it active"),
     (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
     (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),

@@ -1,16 +1,18 @@
 """The story of a group as text. Tasks that did the same for the same reason are told together: trigger, was, is,
-because. Tasks that stay where they are are folded into one line.
+because. Tasks that stay where they are are folded into one line. Every task that moves is named, unless there are very
+many of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from assignor.commands.story_lines import (
     cause_lines,
+    explained_words,
     labelled,
     led_by,
     names_for,
@@ -20,37 +22,52 @@ from assignor.commands.story_lines import (
     story_heading,
 )
 from assignor.commands.tables import View, paragraph
+from assignor.commands.told_changes import (
+    ToldChange,
+    active_process,
+    owners_before,
+    reason_for,
+    same_copies,
+    same_standbys,
+    told_change,
+)
 from assignor.decisions import DecisionKind
 from assignor.names import ShortNames
-from assignor.short_reasons import LAG, ShortReason, missing_standbys, short_reason, standby_reason
-from assignor.story import GroupRebalance, GroupStory, PlacedCopy, TaskChange, TaskRebalance
+from assignor.short_reasons import LAG, ShortReason, missing_standbys
+from assignor.story import GroupRebalance, GroupStory, PlacedCopy, RebalanceFacts, TaskRebalance
 from assignor.story.words import copies_text, time_text
 from assignor.types import ProcessId, Role, TaskId
 
 BLOCKS_SHOWN = 8
+PLACES_SHOWN = 12
+"""Of the tasks in no block: how many kinds of movement are told."""
 TASKS_SHOWN = 12
 INSTANCES_SHOWN = 6
 
 _IN_BLOCK = 4
-_TITLES = {  # in this order: of one task, of several
-    TaskChange.MOVED: ("moves", "move"),
-    TaskChange.HELD_BACK: ("moves once it is given up", "move once they are given up"),
-    TaskChange.FIRST: ("starts", "start"),
-    TaskChange.HANDED_OVER: ("is handed over", "are handed over"),
-    TaskChange.NOT_PLACED: ("has no owner", "have no owner"),
-    TaskChange.ABSENT: ("is gone", "are gone"),
-    TaskChange.THREAD: ("goes to another thread", "go to another thread"),
-    TaskChange.COPIES: ("gets other standbys", "get other standbys"),
-    TaskChange.STAYED: ("stays where it is", "stay where they are"),
-}
-_ORDER = list(_TITLES)
+_ORDER = list(ToldChange)
+_MOVING = (ToldChange.MOVES, ToldChange.HELD_BACK)
 
 
-class _TaskBlock(NamedTuple):
-    """What the story says of one task. Tasks with equal `block` are told together."""
+class _StoryBlock(NamedTuple):
+    """What the story says of a task: tasks with equal blocks are told together. Empty texts are not said."""
+
+    change: ToldChange
+    where: str
+    was: str
+    now: str
+    because: str
+
+
+class _ToldTask(NamedTuple):
+    """`block`: with standbys. `without_standbys`: the same about the active copy alone. `place`: from where to where it
+    goes. `lags`: of the reason.
+    """
 
     task: TaskId
-    block: tuple[TaskChange, str, str, str]
+    block: _StoryBlock
+    without_standbys: _StoryBlock
+    place: str
     lags: tuple[int, ...]
 
 
@@ -62,7 +79,8 @@ def group_story_text(group_id: str, story: GroupStory, recorded: int | None, vie
     lines = [story_heading(f"group {group_id}", [each.facts for each in story.rebalances], recorded)]
     previous = None
     for each in story.rebalances:
-        lines += ["", rebalance_heading(each.facts), *cause_lines(each.facts, names, None, view)]
+        before = None if previous is None else previous.facts
+        lines += ["", rebalance_heading(each.facts), *cause_lines(each.facts, before, names, None, view)]
         if each.facts.error is not None:
             lines.append(labelled("error", f"no task was placed: {each.facts.error}", view))
         elif every or view.wide:
@@ -71,16 +89,17 @@ def group_story_text(group_id: str, story: GroupStory, recorded: int | None, vie
             lines += _blocks(each, names, view)
             lines += _state_lines(each, previous, each is story.rebalances[-1], names, view)
         previous = each
-    return "\n".join([*lines, "", *_summary(story, names, view)])
+    lines += ["", *_summary(story, names, view)]
+    return "\n".join([*lines, *explained_words(lines, view)])
 
 
 def _each_task(each: GroupRebalance, names: ShortNames, view: View) -> Iterator[str]:
     for told in each.told:
-        change = _change(told)
-        if change is TaskChange.ABSENT and not told.before:
+        change = told_change(told)
+        if change is ToldChange.GONE and not told.before:
             continue
-        yield f"  {told.task} {_TITLES[change][0]}"
-        if told.before and change is not TaskChange.STAYED:
+        yield f"  {told.task} {change.of(1)}"
+        if told.before and change is not ToldChange.STAYS:
             yield labelled("was", copies_text(told.before, names, lags=False), view, indent=_IN_BLOCK)
         if told.copies:
             yield labelled("is", copies_text(told.copies, names), view, indent=_IN_BLOCK)
@@ -91,19 +110,48 @@ def _each_task(each: GroupRebalance, names: ShortNames, view: View) -> Iterator[
 
 def _blocks(each: GroupRebalance, names: ShortNames, view: View) -> Iterator[str]:
     """What changed, most important first, and how many tasks stay where they are."""
-    told = [_told(task, names) for task in each.told if task.change is not TaskChange.ABSENT or task.before]
-    changed = sorted((task for task in told if task.block[0] is not TaskChange.STAYED), key=lambda task: task.block)
-    blocks = [list(same) for _, same in groupby(changed, key=lambda task: task.block)]
-    blocks.sort(key=lambda block: (_ORDER.index(block[0].block[0]), -len(block), block[0].task))
-    for block in blocks[:BLOCKS_SHOWN]:
-        yield from _block(block, view)
-    rest = Counter(task.block[0] for block in blocks[BLOCKS_SHOWN:] for task in block)
-    if rest:
-        more = ", ".join(f"{_tasks(count)} {_TITLES[change][count != 1]}" for change, count in rest.items())
-        yield paragraph("", f"besides, {more} (--all shows each)", view, indent=2)
+    found = [(told_change(task), task) for task in each.told]
+    told = [_told(task, change, names) for change, task in found if change is not ToldChange.GONE or task.before]
+    changed = [task for task in told if task.block.change is not ToldChange.STAYS]
+    blocks = _alike(changed, lambda task: task.block)
+    if len(blocks) > BLOCKS_SHOWN:
+        blocks = _alike(changed, lambda task: task.without_standbys)
+    moving = sum(1 for task in changed if task.block.change in _MOVING)
+    if sum(1 for block, _ in blocks if block.change in _MOVING) > 1:
+        yield labelled("in all", f"{moving} of {_tasks(len(told))} {ToldChange.MOVES.of(moving)}", view)
+    for block, tasks in blocks[:BLOCKS_SHOWN]:
+        yield from _block(block, tasks, view)
+    yield from _rest([task for _, tasks in blocks[BLOCKS_SHOWN:] for task in tasks], view)
     stayed = len(told) - len(changed)
     if stayed:
         yield f"  {_stay_text(stayed, len(told))}"
+
+
+def _alike(
+    tasks: Iterable[_ToldTask], block_of: Callable[[_ToldTask], _StoryBlock]
+) -> list[tuple[_StoryBlock, list[_ToldTask]]]:
+    found: dict[_StoryBlock, list[_ToldTask]] = {}
+    for task in tasks:
+        found.setdefault(block_of(task), []).append(task)
+    return sorted(found.items(), key=lambda row: (_ORDER.index(row[0].change), -len(row[1]), row[1][0].task))
+
+
+def _rest(tasks: Sequence[_ToldTask], view: View) -> Iterator[str]:
+    """Tasks that are told without a reason: a paragraph for each kind of change, with from where to where."""
+    for change in _ORDER:
+        same = [task for task in tasks if task.block.change is change]
+        if not same:
+            continue
+        by_place = [(place, list(of)) for place, of in groupby(sorted(same, key=_by_place), lambda task: task.place)]
+        texts = [f"{tasks_text([task.task for task in of])}{place}" for place, of in by_place[:PLACES_SHOWN]]
+        left = sum(len(of) for _, of in by_place[PLACES_SHOWN:])
+        texts += [f"and {left} more"] if left else []
+        title = f"besides, {_tasks(len(same))} {change.of(len(same))} (--all says why): {'; '.join(texts)}"
+        yield paragraph("", title, view, indent=2)
+
+
+def _by_place(task: _ToldTask) -> tuple[str, TaskId]:
+    return task.place, task.task
 
 
 def _state_lines(
@@ -114,8 +162,8 @@ def _state_lines(
     if waiting and (is_last or previous is None or waiting != _waiting_texts(previous, names)):
         for text in waiting:
             yield paragraph("", text, view, indent=2)
-        if each.facts.probing_at_ms is not None:
-            yield f"  the group looks again at {time_text(each.facts.probing_at_ms)}"
+        if each.facts.probing_at_ms is not None and not is_last:
+            yield f"  a probing rebalance follows at {time_text(each.facts.probing_at_ms)}"
     without = _without_standbys(each)
     if without and (is_last or previous is None or without != _without_standbys(previous)):
         have = "has" if len(without) == 1 else "have"
@@ -129,64 +177,43 @@ def _without_standbys(each: GroupRebalance) -> list[TaskId]:
     return [task.task for task in each.told if task.explanation and missing_standbys(task.explanation)]
 
 
-def _block(block: Sequence[_TaskBlock], view: View) -> Iterator[str]:
-    change, was, now, because = block[0].block
-    shown = tasks_text([task.task for task in block])
-    to_whom = f" to {now}" if change is TaskChange.HANDED_OVER and not because else ""
-    title = f"{_tasks(len(block))} {_TITLES[change][len(block) != 1]}{to_whom}: {shown}"
-    yield paragraph("", title, view, indent=2)
-    if to_whom:
-        return
-    for label, text in (("was", was), ("is", now), ("because", _with_lags(because, [task.lags for task in block]))):
+def _block(block: _StoryBlock, tasks: Sequence[_ToldTask], view: View) -> Iterator[str]:
+    shown = tasks_text([task.task for task in tasks])
+    yield paragraph("", f"{_tasks(len(tasks))} {block.change.of(len(tasks))}{block.where}: {shown}", view, indent=2)
+    because = _with_lags(block.because, [task.lags for task in tasks])
+    for label, text in (("was", block.was), ("is", block.now), ("because", because)):
         if text:
             yield labelled(label, text, view, indent=_IN_BLOCK)
 
 
-def _told(each: TaskRebalance, names: ShortNames) -> _TaskBlock:
-    change = _change(each)
-    if change is TaskChange.HANDED_OVER and _same_copies(each):
-        return _TaskBlock(each.task, (change, "", names.short(_active_process(each.copies)), ""), ())
-    reason = _because(each, change, names)
-    was = ", ".join(_copy_text(copy, names) for copy in each.before) or _as_members_say(each, names)
-    now = ", ".join(_copy_text(copy, names, _giver(each, names)) for copy in each.copies) or "nowhere"
-    return _TaskBlock(each.task, (change, was, now, reason.template), reason.lags)
+def _told(each: TaskRebalance, change: ToldChange, names: ShortNames) -> _ToldTask:
+    active = names.short(active_process(each.copies))
+    if change is ToldChange.HANDED_OVER and same_copies(each):
+        handed_over = _StoryBlock(change, f" to {active}", "", "", "")
+        return _ToldTask(each.task, handed_over, handed_over, "", ())
+    reason = ShortReason(_decided_elsewhere(each)) if each.differs else reason_for(each, change, names)
+    if change is ToldChange.THREAD and same_standbys(each):
+        given_up = " once it is given up" if any(copy.held_back for copy in each.copies) else ""
+        thread = _StoryBlock(change, f" of {active}{given_up}", "", "", reason.template)
+        return _ToldTask(each.task, thread, thread, f" of {active}{given_up}", reason.lags)
+    before = [_copy_text(copy, names) for copy in each.before] or _as_members_say(each, names)
+    now = [_copy_text(copy, names, _giver(each, names)) for copy in each.copies] or ["nowhere"]
+    block = _StoryBlock(change, "", ", ".join(before), ", ".join(now), reason.template)
+    if change not in _MOVING and change is not ToldChange.STARTS:
+        return _ToldTask(each.task, block, block, "", reason.lags)
+    active_alone = _StoryBlock(change, "", "".join(before[:1]), now[0], reason.template)
+    from_whom = "".join(f" from {name}" for name in _owners(each, names)) if change is not ToldChange.STARTS else ""
+    return _ToldTask(each.task, block, active_alone, f"{from_whom} to {active}", reason.lags)
 
 
-def _change(each: TaskRebalance) -> TaskChange:
-    """What to call it. The members say where a task was before the first rebalance that is recorded."""
-    active = next((copy for copy in each.copies if copy.role is Role.ACTIVE), None)
-    previous = () if each.explanation is None else each.explanation.previous
-    if each.change is TaskChange.FIRST and active is not None and previous:
-        return TaskChange.STAYED if active.process in previous else TaskChange.MOVED
-    if each.change is TaskChange.HELD_BACK and active is None:
-        return TaskChange.NOT_PLACED
-    if each.change is TaskChange.HELD_BACK and active is not None and active.process in previous:
-        return TaskChange.THREAD
-    return each.change
-
-
-def _because(each: TaskRebalance, change: TaskChange, names: ShortNames) -> ShortReason:
-    if each.differs:
-        return ShortReason(_decided_elsewhere(each))
-    explanation, problem = each.explanation, each.problem
-    if explanation is None or problem is None or change is TaskChange.STAYED:
-        return ShortReason("")
-    if change is TaskChange.HANDED_OVER and _active_process(each.before) == _active_process(each.copies):
-        return ShortReason("its owner has given it up")
-    if change is TaskChange.THREAD:
-        return ShortReason("the tasks of an instance are balanced over its threads")
-    if change is TaskChange.COPIES and explanation.target in (None, _active_process(each.copies)):
-        new = {copy.process for copy in each.copies} - {copy.process for copy in each.before}
-        return ShortReason(standby_reason(explanation, frozenset(new), names.short) or "")
-    return short_reason(explanation, problem, names.short) or ShortReason("")
+def _owners(each: TaskRebalance, names: ShortNames) -> list[str]:
+    """Who had the active copy."""
+    process = active_process(each.before)
+    return [names.short(process)] if process is not None else [" and ".join(map(names.short, owners_before(each)))]
 
 
 def _decided_elsewhere(each: TaskRebalance) -> str:
     return f"another leader decided so{led_by(each.facts)}; this program would not have"
-
-
-def _active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
-    return next((copy.process for copy in copies if copy.role is Role.ACTIVE), None)
 
 
 def _copy_text(copy: PlacedCopy, names: ShortNames, giver: str = "") -> str:
@@ -195,21 +222,15 @@ def _copy_text(copy: PlacedCopy, names: ShortNames, giver: str = "") -> str:
     return f"{copy.role} on {names.short(copy.process)}{held_back}"
 
 
-def _as_members_say(each: TaskRebalance, names: ShortNames) -> str:
-    previous = () if each.explanation is None else each.explanation.previous
-    return " and ".join(f"active on {names.short(process)}" for process in previous)
-
-
-def _same_copies(each: TaskRebalance) -> bool:
-    """Whether all copies are where they were to be."""
-    before, now = ({(copy.role, copy.process) for copy in copies} for copies in (each.before, each.copies))
-    return before == now
+def _as_members_say(each: TaskRebalance, names: ShortNames) -> list[str]:
+    text = " and ".join(f"active on {names.short(process)}" for process in owners_before(each))
+    return [text] if text else []
 
 
 def _giver(each: TaskRebalance, names: ShortNames) -> str:
     """Who has to give a task up that is held back."""
-    previous = () if each.explanation is None else each.explanation.previous
-    if _active_process(each.copies) in previous:
+    previous = owners_before(each)
+    if active_process(each.copies) in previous:
         return "its other thread"
     return " and ".join(map(names.short, previous)) or "its owner"
 
@@ -239,21 +260,55 @@ def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
 
 
 def _summary(story: GroupStory, names: ShortNames, view: View) -> Iterator[str]:
+    """What it comes to, where the tasks are now, and what is to follow."""
     plural = "move" if story.moves == 1 else "moves"
     yield f"{story.moves} {plural} of active tasks in {rebalances_text(len(story.rebalances))}"
     last = story.rebalances[-1]
     active = [copy for task in last.told for copy in task.copies if copy.role is Role.ACTIVE]
     running = Counter(copy.process for copy in active if not copy.held_back)
-    if not running:
-        return
-    on_their_way = len(active) - running.total()
-    rest = f", {_tasks(on_their_way)} on the way" if on_their_way else ""
+    if running:
+        on_their_way = len(active) - running.total()
+        rest = f", {_tasks(on_their_way)} on the way" if on_their_way else ""
+        yield paragraph("", f"now {_running_text(running, names)}{rest}", view, indent=0)
+    follows = _follows(last)
+    if follows:
+        yield paragraph("", f"next: {follows}", view, indent=0)
+
+
+def _running_text(running: Counter[ProcessId], names: ShortNames) -> str:
     if len(running) > INSTANCES_SHOWN:
-        low, high = min(running.values()), max(running.values())
-        yield f"now {len(running)} instances run {low} to {high} tasks each{rest}"
-    else:
-        each = ", ".join(f"{names.short(process)} runs {_tasks(count)}" for process, count in sorted(running.items()))
-        yield paragraph("", f"now {each}{rest}", view, indent=0)
+        return f"{len(running)} instances run {min(running.values())} to {max(running.values())} tasks each"
+    return ", ".join(f"{names.short(process)} runs {_tasks(count)}" for process, count in sorted(running.items()))
+
+
+def _follows(last: GroupRebalance) -> str:
+    """Which rebalance the group asked for; empty when no recording says so."""
+    facts: RebalanceFacts = last.facts
+    if facts.now_ms is None or facts.error is not None:
+        return ""
+    if facts.followup:
+        return "a follow-up rebalance at once, which hands over what was given up"
+    if facts.created:
+        return f"another rebalance, as soon as the leader sees {' and '.join(facts.created)}, which this one created"
+    if facts.probing_at_ms is None:
+        return "nothing, the group has settled"
+    elsewhere = [task.task for task in last.told if _belongs_elsewhere(task)]
+    not_yet = f", because {_are(elsewhere)} not yet on the instance where {_belong(elsewhere)}" if elsewhere else ""
+    forecast = "assignor simulate says when the group settles"
+    return f"a probing rebalance at {time_text(facts.probing_at_ms)}{not_yet} ({forecast})"
+
+
+def _belongs_elsewhere(task: TaskRebalance) -> bool:
+    target = None if task.explanation is None or task.differs else task.explanation.target
+    return target is not None and target != active_process(task.copies)
+
+
+def _are(tasks: Sequence[TaskId]) -> str:
+    return f"{tasks_text(tasks)} {'is' if len(tasks) == 1 else 'are'}"
+
+
+def _belong(tasks: Sequence[TaskId]) -> str:
+    return "it belongs" if len(tasks) == 1 else "they belong"
 
 
 def tasks_text(tasks: Sequence[TaskId]) -> str:
@@ -276,7 +331,7 @@ def tasks_text(tasks: Sequence[TaskId]) -> str:
 def _stay_text(stayed: int, every: int) -> str:
     if stayed == every:
         return "the task stays where it is" if every == 1 else f"all {every} tasks stay where they are"
-    return f"{_tasks(stayed)} {_TITLES[TaskChange.STAYED][stayed != 1]}"
+    return f"{_tasks(stayed)} {ToldChange.STAYS.of(stayed)}"
 
 
 def _tasks(count: int) -> str:

@@ -7,9 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from assignor.commands.tables import View, paragraph
 from assignor.explain import reason_in_full
 from assignor.names import FullNames, InstanceNames, ShortNames
+from assignor.short_reasons import ROUND_ROBIN
 from assignor.story import RebalanceFacts, TaskRebalance
 from assignor.story.words import duration, time_text, triggers_text
 from assignor.types import ProcessId, TaskId
+
+_WHAT_ROUND_ROBIN_IS = (
+    "round robin: in each rebalance, HighAvailabilityTaskAssignor deals the tasks with state out anew, one to each "
+    "instance in turn, in the order of process ids"
+)
 
 INDENT = 13
 """The column in which the text of a line begins, after its label."""
@@ -43,12 +49,23 @@ def rebalance_heading(facts: RebalanceFacts) -> str:
     return f"generation {facts.generation}{time}"
 
 
-def cause_lines(facts: RebalanceFacts, names: ShortNames, task: TaskId | None, view: View) -> Iterator[str]:
-    """What set the rebalance off. `task`: the one to name first."""
+def cause_lines(
+    facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None, view: View
+) -> Iterator[str]:
+    """What set the rebalance off. `before`: the rebalance told before it; the same note is not told again. `task`: the
+    one to name first.
+    """
     if facts.not_recorded:
         yield labelled("gap", f"{rebalances_text(facts.not_recorded)} before this one not recorded", view)
-    note = "" if facts.note is None else f' (note: "{facts.note}")'
+    told = before is not None and before.note == facts.note
+    note = "" if facts.note is None or told else f' (note: "{facts.note}")'
     yield labelled("trigger", f"{triggers_text(facts.triggers, names, task)}{note}", view)
+
+
+def explained_words(lines: Sequence[str], view: View) -> list[str]:
+    """What a reader may not know of the words in `lines`, to stand below them."""
+    used = any(ROUND_ROBIN in line for line in lines)
+    return ["", paragraph("", _WHAT_ROUND_ROBIN_IS, view, indent=0)] if used else []
 
 
 def reason_of(each: TaskRebalance, names: ShortNames) -> str | None:

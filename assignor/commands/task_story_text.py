@@ -7,6 +7,7 @@ from itertools import groupby
 
 from assignor.commands.story_lines import (
     cause_lines,
+    explained_words,
     labelled,
     led_by,
     names_for,
@@ -18,7 +19,7 @@ from assignor.commands.story_lines import (
 )
 from assignor.commands.tables import View
 from assignor.decisions import DecisionKind
-from assignor.names import ShortNames, called
+from assignor.names import ShortNames, short_member
 from assignor.short_reasons import LAG, short_reason
 from assignor.story import TaskChange, TaskRebalance, TaskStory, TaskSummary, TaskWaiting
 from assignor.story.words import copies_text, duration, lag_text, time_text
@@ -30,7 +31,8 @@ def task_story_text(group_id: str, story: TaskStory, recorded: int | None, view:
     """`recorded`: how many rebalances there are in all, None when not known. `every`: in full also without a change,
     and with every step of the reason.
     """
-    return "\n".join(_lines(group_id, story, recorded, view, every or view.wide))
+    lines = list(_lines(group_id, story, recorded, view, every or view.wide))
+    return "\n".join([*lines, *explained_words(lines, view)])
 
 
 def _lines(group_id: str, story: TaskStory, recorded: int | None, view: View, every: bool) -> Iterator[str]:
@@ -42,17 +44,19 @@ def _lines(group_id: str, story: TaskStory, recorded: int | None, view: View, ev
             yield ""
             yield from _folded([each for each, _ in several], names, view)
             continue
-        for each, _ in several:
+        for each, before in several:
             yield ""
-            yield from _rebalance_lines(each, names, view, every)
+            yield from _rebalance_lines(each, before, names, view, every)
     yield ""
     yield from _summary_lines(story.summary, len(story.rebalances), names, view)
 
 
-def _rebalance_lines(each: TaskRebalance, names: ShortNames, view: View, every: bool) -> Iterator[str]:
+def _rebalance_lines(
+    each: TaskRebalance, before: TaskRebalance | None, names: ShortNames, view: View, every: bool
+) -> Iterator[str]:
     facts = each.facts
     yield rebalance_heading(facts)
-    yield from cause_lines(facts, names, each.task, view)
+    yield from cause_lines(facts, None if before is None else before.facts, names, each.task, view)
     if each.before and each.change is not TaskChange.STAYED:
         yield labelled("was", copies_text(each.before, names, lags=False), view)
     yield labelled("is", copies_text(each.copies, names), view)
@@ -132,9 +136,11 @@ def _without_owner(summary: TaskSummary) -> str:
 
 def _waiting(waiting: TaskWaiting, names: ShortNames) -> str:
     if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
-        return f"{called(waiting.member) or 'its owner'} to give it up"
+        return f"{short_member(waiting.member) or 'its owner'} to give it up"
     lag = f" ({lag_text(waiting.lag)})" if waiting.lag is not None else ""
-    when = "" if waiting.next_round_ms is None else f"; the group looks again at {time_text(waiting.next_round_ms)}"
+    when = (
+        "" if waiting.next_round_ms is None else f"; a probing rebalance follows at {time_text(waiting.next_round_ms)}"
+    )
     who = f"{names.short(waiting.process)}{lag}"
     if waiting.kind is DecisionKind.WARM_UP:
         return f"{who} to catch up{when}"

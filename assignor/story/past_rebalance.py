@@ -26,7 +26,7 @@ class RebalanceFacts:
     """What every story tells of a rebalance. Times in milliseconds since the epoch, None for placement problems.
 
     `not_recorded`: generations between the rebalance before and this one. `note`: what the recording says about
-    itself. `error`: why no task was placed.
+    itself. `error`: why no task was placed. `created`: topics that the rebalance created and the group reads.
     """
 
     generation: int
@@ -40,6 +40,7 @@ class RebalanceFacts:
     error: str | None
     followup: bool
     probing_at_ms: int | None
+    created: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
         error=_error(ran),
         followup=view.followup,
         probing_at_ms=view.probing_at_ms,
+        created=view.created,
     )
     return SeenRebalance(facts, view, placed)
 

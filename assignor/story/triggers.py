@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from assignor.errors import AssignorFault
-from assignor.names import instance_name
+from assignor.names import called, instance_name
 from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording import dotted_configs
@@ -194,19 +194,20 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
         name = member.group_instance_id or member.client_id or member_id
         members.setdefault(info.process_id, {})[member_id] = name
         tags.setdefault(info.process_id, info.client_tags)
-        names.setdefault(info.process_id, set()).add(instance_name(member.client_id or ""))
-        of_process = instances.setdefault(info.process_id, set())
+        # a leader is not told the client ids of the others; member ids begin with them
+        names.setdefault(info.process_id, set()).add(instance_name(member.client_id or called(member_id)))
+        static = instances.setdefault(info.process_id, set())
         if member.group_instance_id is not None:
-            of_process.add(member.group_instance_id)
+            static.add(member.group_instance_id)
     return {
         process: ProcessView(
-            called,
+            of_process,
             frozenset(instances[process]),
-            len(called),
+            len(of_process),
             tags[process],
             names[process].pop() if len(names[process]) == 1 else None,
         )
-        for process, called in members.items()
+        for process, of_process in members.items()
     }
 
 

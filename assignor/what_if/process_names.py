@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from assignor.errors import InputError
-from assignor.names import instance_name
+from assignor.names import called, instance_name
 from assignor.rerun import Rerun, RerunPlacement, RerunRebalance
 from assignor.types import ProcessId
 from assignor.what_if.changes import EVERY_PROCESS
@@ -93,7 +93,7 @@ def _label(process: ProcessId, name: str | None, short: Counter[str], taken: Cou
 
 def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
     members = ran.recorded.snapshot.members
-    names = {instance_name(members[consumer].client_id or "") for consumer in consumers}
+    names = {instance_name(members[consumer].client_id or called(consumer)) for consumer in consumers}
     name = names.pop() if len(names) == 1 else None
     return name if name is not None and len(name) <= _LONGEST_NAME else None
 
