@@ -60,7 +60,6 @@ SHELL_NOT_RUN = {
     "docs/how-to/complete-commands-in-the-shell.md": "writes shell files: tests/assignor/commands/test_help.py",
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
     "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
-    "docs/how-to/change-a-running-application.md": "needs an application of the reader's own: tests/spark_jobs/workers",
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
     "docs/how-to/upgrade-an-application.md": "an application of the reader's own: tests/acceptance/test_upgrades.py",
     "docs/how-to/upgrade-the-coordinator.md": "a running service: tests/acceptance/test_upgrades.py",
