@@ -44,10 +44,14 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(page, text.count("\n", 0, found.start()) + 1, found["language"].strip(), found["code"])
 
 
+def prose(page: str) -> str:
+    """The page without its blocks of code."""
+    return _FENCE.sub("", read(page))
+
+
 def links(page: str) -> Iterator[str]:
     """Targets within the repository, as written."""
-    prose = _INLINE_CODE.sub("code", _FENCE.sub("", read(page)))
-    for found in _LINK.finditer(prose):
+    for found in _LINK.finditer(_INLINE_CODE.sub("code", prose(page))):
         if not re.match(r"[a-z]+:", found["target"]):
             yield found["target"]
 
