@@ -41,7 +41,9 @@ PACKAGES = {"streams_runtime", "assignor.commands"}
 _CODE = re.compile(r"`([^`\n]+)`")
 _KEY = re.compile(r"(?P<key>[a-z]+(?:\.[a-z0-9]+)+)(?:=\S+)?")
 _FILE = re.compile(r".*\.(?:conf|env|gz|json|jsonl|md|parquet|properties|py|service|sqlite3|svg|toml|txt|[0-9]+)")
-_DEFAULT = re.compile(r"`(?P<key>[a-z]+(?:\.[a-z]+)+)` \((?:default )?(?P<number>[\d,]+)(?: (?P<unit>ms|s|minutes|MiB))?\)")
+_DEFAULT = re.compile(
+    r"`(?P<key>[a-z]+(?:\.[a-z]+)+)` \((?:default )?(?P<number>[\d,]+)(?: (?P<unit>ms|s|minutes|MiB))?\)"
+)
 _FACTORS = {"": 1, "ms": 1, "s": 1_000, "minutes": 60_000, "MiB": 1 << 20}
 
 
