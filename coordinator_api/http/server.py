@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import json
 import logging
 import os
 import signal
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from types import FrameType
 
 import structlog
@@ -33,6 +35,7 @@ from coordinator_api.http.connections import ServiceConnections, connection_limi
 from coordinator_api.http.garbage import Garbage, set_aside_what_is_there
 from coordinator_api.http.memory import FreedMemory, give_large_blocks_back
 from coordinator_api.http.service_connection import protocol_of
+from coordinator_api.http.service_manager import ServiceManager
 from coordinator_api.settings import Settings, unknown_environment
 
 _SWITCH_INTERVAL_S = 0.001
@@ -45,7 +48,10 @@ class CannotListen(Unavailable):
 
 
 def run(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until a signal. `say` gets one line with the address. Raises SettingsError, StoreError, CannotListen."""
+    """Serve until a signal. `say` gets one line with the address, as JSON when the log is.
+
+    Raises SettingsError, StoreError, CannotListen.
+    """
     check_exposure(settings)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
@@ -86,7 +92,14 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
             timeout_graceful_shutdown=graceful_s,
         )
         longest_stop_s = graceful_s + _LEFT_FOR_THE_STORE_S
-        server = _Server(config, coordinator, connections, lambda: say(_greeting(settings, listening)), longest_stop_s)
+        manager = ServiceManager(os.environ)
+
+        def started() -> None:
+            greeting = _greeting(settings, listening)
+            say(_as_logged(greeting) if settings.log_format == "json" else greeting)
+            manager.ready(greeting)
+
+        server = _Server(config, coordinator, connections, manager, started, longest_stop_s)
         await server.serve(sockets=[listening])
 
 
@@ -102,6 +115,7 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         coordinator: Coordinator,
         connections: ServiceConnections,
+        manager: ServiceManager,
         started: Callable[[], None],
         longest_stop_s: float,
     ) -> None:
@@ -109,6 +123,7 @@ class _Server(uvicorn.Server):
         self._longest_stop_s = longest_stop_s
         self._coordinator = coordinator
         self._connections = connections
+        self._manager = manager
         self._started = started
         self._garbage = Garbage()
         self._freed_memory = FreedMemory()
@@ -127,6 +142,7 @@ class _Server(uvicorn.Server):
         self._connections.sweep(now_s)
         self._garbage.collect_if_due(now_s)
         self._freed_memory.give_back_if_due(now_s)
+        self._manager.alive(now_s)
         return await super().on_tick(counter)
 
     @contextlib.contextmanager
@@ -147,6 +163,7 @@ class _Server(uvicorn.Server):
         # a second signal does not wait for requests in progress
         self.force_exit = self.should_exit
         self.should_exit = True
+        self._manager.stopping()
         self._coordinator.begin_stop()
 
 
@@ -226,6 +243,12 @@ def _greeting(settings: Settings, listening: socket.socket) -> str:
     address = f"[{host}]" if ":" in host else host
     access = "open to this machine" if token_of(settings) is None else "with a bearer token"
     return f"assignor coordinator listens on http://{address}:{port} ({access})"
+
+
+def _as_logged(greeting: str) -> str:
+    """It is said whatever log.level is, and yet whoever reads the log finds JSON in each line."""
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return json.dumps({"event": "listening", "message": greeting, "level": "info", "timestamp": now})
 
 
 def _configure_logging(settings: Settings) -> None:

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, make_url
 from sqlalchemy.exc import ArgumentError, SAWarning
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import DatabaseOutOfReach, UnusableDatabase
 
 _MAGIC = b"SQLite format 3\0"
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-_CONNECT_ARGS = {"postgresql": {"timeout": 10}}
-"""In seconds. asyncpg waits a minute for whoever listens there and is no PostgreSQL."""
+_TIMES_OF_POSTGRESQL = {"timeout": 10, "command_timeout": 30}
+"""Seconds to connect, and to answer a statement. asyncpg waits a minute for whoever listens there and is no PostgreSQL,
+and for ever for a database that says nothing any more.
+"""
+
+Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+"""Begins a transaction, and commits it when it is left without an error."""
 
 
 def parse_url(text: str) -> URL:
@@ -35,6 +42,8 @@ def parse_url(text: str) -> URL:
         raise UnusableDatabase(
             f"database.url: {backend} is not supported: expected sqlite:///file or postgresql://host/name"
         )
+    if "sslmode" in url.query:  # as libpq has it; the driver's own name for it is `ssl`
+        url = url.set(query={"ssl" if name == "sslmode" else name: value for name, value in url.query.items()})
     return url.set(drivername=_DRIVERS[backend])
 
 
@@ -54,14 +63,23 @@ def create_engine(settings: Settings) -> AsyncEngine:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", SAWarning)  # a parameter of the URL that nobody knows
-            engine = create_async_engine(url, connect_args=_CONNECT_ARGS.get(url.get_backend_name(), {}))
+            if url.get_backend_name() == "sqlite":
+                engine = create_async_engine(url)
+            else:
+                # a connection that broke while nobody used it is noticed before a statement goes over it
+                engine = create_async_engine(url, pool_pre_ping=True, connect_args=_TIMES_OF_POSTGRESQL)
     except ModuleNotFoundError as error:
-        raise UnusableDatabase(f"database.url: {url.drivername} needs the package {error.name}: install it") from None
+        raise UnusableDatabase(f"database.url: {missing(error)}") from None
     except (ArgumentError, SAWarning) as error:
         raise UnusableDatabase(f"database.url: {str(error).partition(chr(10))[0].partition(';')[0]}") from None
     if url.drivername.startswith("sqlite"):
         _set_up_sqlite(engine, settings)
     return engine
+
+
+def missing(error: ModuleNotFoundError) -> str:
+    """Which extra has the driver of a URL."""
+    return f"needs the package {error.name}: pip install 'assignor[postgres]'"
 
 
 def _check_file(file: Path) -> None:

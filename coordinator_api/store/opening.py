@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
-from coordinator_api.store.engine import create_engine
+from coordinator_api.store.engine import Begin, create_engine
 from coordinator_api.store.leases import lease
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sql_repository import SqlRepository
@@ -30,22 +30,22 @@ class OpenStore(NamedTuple):
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
     """Holds the lease until it is left. Raises StoreError; StoreInUse while another coordinator uses the database."""
-    async with _leased_engine(settings) as engine:
-        before, after = await schema.upgrade(engine)
-        yield OpenStore(SqlRepository(engine, settings.rebalances_retained_count), before, after)
+    async with _leased_engine(settings) as (engine, begin):
+        before, after = await schema.upgrade(engine, begin)
+        yield OpenStore(SqlRepository(engine, settings.rebalances_retained_count, begin), before, after)
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
     """The schema version before and after. Raises StoreError; StoreInUse while a coordinator uses the database."""
-    async with _leased_engine(settings) as engine:
-        return await schema.upgrade(engine)
+    async with _leased_engine(settings) as (engine, begin):
+        return await schema.upgrade(engine, begin)
 
 
 @asynccontextmanager
-async def _leased_engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
+async def _leased_engine(settings: Settings) -> AsyncIterator[tuple[AsyncEngine, Begin]]:
     engine = create_engine(settings)
     try:
-        async with lease(engine):
-            yield engine
+        async with lease(engine) as begin:
+            yield engine, begin
     finally:
         await engine.dispose()

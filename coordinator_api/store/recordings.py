@@ -24,7 +24,7 @@ from assignor.errors import AssignorFault, InputError
 from assignor.reading.sources import RawLine, shown
 from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema
-from coordinator_api.store.engine import parse_url, reason, sqlite_file
+from coordinator_api.store.engine import missing, parse_url, reason, sqlite_file
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.tables import rebalances
 
@@ -88,7 +88,7 @@ def _read_only_engine(name: str) -> AsyncEngine:
     except StoreError as error:
         raise InputError(f"cannot be opened: {error}", shown(name)) from None
     except ModuleNotFoundError as error:
-        raise InputError(f"needs the package {error.name}: install it", shown(name)) from None
+        raise InputError(missing(error), shown(name)) from None
     if engine.dialect.name == "sqlite":
         event.listen(engine.sync_engine, "connect", _refuse_to_write)
     return engine

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coordinator_api.store.engine import out_of_reach
+from coordinator_api.store.engine import Begin, out_of_reach
 from coordinator_api.store.errors import UnusableDatabase
 from coordinator_api.store.tables import metadata
 
@@ -23,13 +23,15 @@ VERSION = "0001"
 """The newest file in `migrations/versions`."""
 
 
-async def upgrade(engine: AsyncEngine) -> tuple[str | None, str]:
+async def upgrade(engine: AsyncEngine, begin: Begin | None = None) -> tuple[str | None, str]:
     """Bring the schema up to this release's version. Returns the version before and after.
+
+    `begin`: begins the transaction, as the holder of the lease has it; by default the engine does.
 
     Raises UnusableDatabase when the schema is of a newer release, DatabaseOutOfReach when it cannot be read.
     """
     try:
-        async with engine.begin() as connection:
+        async with (begin or engine.begin)() as connection:
             return await connection.run_sync(_upgrade)
     except (SQLAlchemyError, OSError) as error:
         raise out_of_reach(engine.url, error) from None

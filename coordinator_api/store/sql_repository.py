@@ -14,23 +14,31 @@ from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.store.engine import reason
+from coordinator_api.store.engine import Begin, reason
 from coordinator_api.store.errors import ConcurrentWriter, StoreError
 from coordinator_api.store.repository import GroupLog, Recording, Repository
 from coordinator_api.store.tables import group_records, groups, rebalances
 
 
 class SqlRepository(Repository):
-    """`retained_rebalances`: how many recorded rebalances are kept for each group (`rebalances.retained.count`)."""
+    """`retained_rebalances`: how many recorded rebalances are kept for each group (`rebalances.retained.count`).
 
-    def __init__(self, engine: AsyncEngine, retained_rebalances: int) -> None:
+    `begin`: begins a transaction that writes, as whoever holds the lease of the database has it.
+    """
+
+    def __init__(self, engine: AsyncEngine, retained_rebalances: int, begin: Begin) -> None:
         self._engine = engine
+        self._begin = begin
         self._retained_rebalances = retained_rebalances
         self._writing = asyncio.Lock()
 
     async def ping(self) -> None:
-        async with self._reading() as connection:
-            await connection.execute(text("SELECT 1"))
+        try:
+            # as a write does it: whoever lost the lease is not ready
+            async with self._writing, self._begin() as connection:
+                await connection.execute(text("SELECT 1"))
+        except (SQLAlchemyError, OSError) as error:
+            raise StoreError(f"the database (setting database.url) does not answer: {reason(error)}") from error
 
     async def group_ids(self) -> list[str]:
         async with self._reading() as connection:
@@ -133,7 +141,7 @@ class SqlRepository(Repository):
     @asynccontextmanager
     async def _writing_to(self, group_id: str) -> AsyncIterator[AsyncConnection]:
         try:
-            async with self._writing, self._engine.begin() as connection:
+            async with self._writing, self._begin() as connection:
                 yield connection
         except IntegrityError as error:
             raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error

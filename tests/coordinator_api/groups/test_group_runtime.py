@@ -79,7 +79,7 @@ async def opened(
     """The group of the store in `directory`, as a service finds it that has just started."""
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
-        repository = repository_type(engine, 10)
+        repository = repository_type(engine, 10, engine.begin)
         async with rebalance_workers() as workers:
             environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024)
             runner = RebalanceRunner("g", AllowedAssignors(()), lambda: ProcessId(1, 2), workers, 1_000)

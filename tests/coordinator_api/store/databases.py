@@ -31,4 +31,4 @@ async def open_engine(directory: Path) -> AsyncIterator[AsyncEngine]:
 async def open_repository(directory: Path, retained_rebalances: int = 10) -> AsyncIterator[SqlRepository]:
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
-        yield SqlRepository(engine, retained_rebalances)
+        yield SqlRepository(engine, retained_rebalances, engine.begin)

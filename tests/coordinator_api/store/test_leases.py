@@ -81,6 +81,10 @@ def test_should_choose_the_driver_for_the_database(url: str, driver: str) -> Non
     assert parse_url(url).drivername == driver
 
 
+def test_should_take_the_way_to_encrypt_as_libpq_writes_it() -> None:
+    assert dict(parse_url("postgresql://h/d?sslmode=verify-full").query) == {"ssl": "verify-full"}
+
+
 @pytest.mark.parametrize("url", ["", "nonsense", "oracle://h/d", "sqlite//x"])
 def test_should_refuse_a_url_that_names_no_database(url: str) -> None:
     with pytest.raises(StoreError, match=r"database\.url"):

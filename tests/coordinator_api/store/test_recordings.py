@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -159,7 +160,7 @@ class TestRefused:
         [
             ("sqlite://", "names no file: expected sqlite:///file"),
             ("mysql://h/d", "mysql is not supported"),
-            ("postgresql://me:secret@127.0.0.1:1/d", "postgresql://me:***@127.0.0.1:1/d: needs the package asyncpg"),
+            ("postgresql://me:secret@127.0.0.1:1/d", "postgresql://me:***@127.0.0.1:1/d: cannot be read: [Errno 111]"),
         ],
     )
     def test_should_say_what_is_wrong_with_a_url(self, name: str, message: str) -> None:
@@ -167,6 +168,11 @@ class TestRefused:
             next(read(name))
         assert message in str(refused.value)
         assert "secret" not in str(refused.value)
+
+    def test_should_name_the_extra_that_has_the_driver(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "asyncpg", None)
+        with pytest.raises(InputError, match=r"needs the package asyncpg: pip install 'assignor\[postgres\]'"):
+            next(read("postgresql://me:secret@127.0.0.1:1/d"))
 
     def test_should_refuse_what_is_no_database_or_not_a_coordinators(self, tmp_path: Path) -> None:
         (tmp_path / "broken").write_bytes(b"SQLite format 3\0" + b"\xff" * 4_096)

@@ -1,0 +1,65 @@
+"""A real PostgreSQL of the machine, on a free port of loopback, with its data in a directory of its own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Self
+
+_USER = "postgres"
+"""It never runs as root."""
+
+
+def programs() -> Path | None:
+    """Where `initdb` and `pg_ctl` are: on the PATH, or where Debian puts them."""
+    on_path = shutil.which("initdb")
+    found = [Path(on_path).resolve().parent] if on_path else []
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    usable = os.getuid() != 0 or any(each.pw_name == _USER for each in pwd.getpwall())
+    return next((each for each in found if (each / "pg_ctl").exists()), None) if usable else None
+
+
+class Postgresql:
+    """Runs while it is entered. `url`: its database, as `database.url` takes it."""
+
+    def __init__(self, bin: Path) -> None:
+        self._bin = bin
+        self._as: dict[str, str] = {"user": _USER} if os.getuid() == 0 else {}
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.url = f"postgresql://coordinator@127.0.0.1:{self.port}/postgres"
+
+    def __enter__(self) -> Self:
+        self._place = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # its user cannot enter pytest's directories
+        if self._as:
+            shutil.chown(self._place, _USER)
+        self._run("initdb", "--auth=trust", "--username=coordinator", "--no-sync", f"--pgdata={self._place}/data")
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self._place)
+
+    def start(self) -> None:
+        options = f"-p {self.port} -k {self._place} -c listen_addresses=127.0.0.1 -c fsync=off"
+        self._run(
+            "pg_ctl", "start", "--wait", f"--pgdata={self._place}/data", f"--log={self._place}/log", "-o", options
+        )
+
+    def stop(self) -> None:
+        """Breaks every connection."""
+        self._run("pg_ctl", "stop", "--wait", "--mode=fast", f"--pgdata={self._place}/data")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._bin / program), *arguments]
+        # a server that goes on must not hold a pipe of ours
+        with (self._place / "commands.log").open("ab") as said:
+            ended = subprocess.run(command, cwd=self._place, stdout=said, stderr=said, **self._as)  # type: ignore[call-overload]
+        assert ended.returncode == 0, (self._place / "commands.log").read_text()
