@@ -33,7 +33,15 @@ PYTHON_NOT_RUN = {
     "docs/kafka/log.md": "needs a broker; tests/streams_runtime/logs/conformance makes the same calls on one",
     "docs/runtime/queries.md": "needs a running instance; tests/streams_runtime/queries makes the same calls on one",
 }
-_OF_GROUPS = ("stop-an-application", "watch-a-group", "find-lost-records", "find-out-why-a-task-moved")
+_OF_GROUPS = (
+    "stop-an-application",
+    "watch-a-group",
+    "find-lost-records",
+    "find-out-why-a-task-moved",
+    "find-out-why-a-group-rebalances",
+    "find-out-why-nothing-is-processed",
+    "see-how-far-behind-it-is",
+)
 _ON_DATA = ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")
 SHELL_RUN_ELSEWHERE = {
     "docs/tutorial/first-hour.md": "tests/docs/test_tutorial.py",

@@ -1,7 +1,7 @@
 """Pages that ask a coordinator: each of their commands is understood there and succeeds, in the order of the page.
 
 The pages: stop-an-application.md, watch-a-group.md, find-lost-records.md, find-out-why-a-task-moved.md, history.md,
-what-if.md.
+what-if.md, find-out-why-nothing-is-processed.md, see-how-far-behind-it-is.md, find-out-why-a-group-rebalances.md.
 """
 
 from __future__ import annotations
@@ -142,6 +142,21 @@ def test_should_show_dropped_records_as_the_page_does(on_pages: Pages, running: 
 
 def without_who_and_when(line: str) -> str:
     return re.sub(r"\([0-9a-f]{8}, \w+ ago\)", "(process, age)", line)
+
+
+@pytest.mark.parametrize("page", ["find-out-why-nothing-is-processed", "see-how-far-behind-it-is"])
+def test_should_describe_a_group(page: str, on_pages: Pages, running: Callable[[str], HttpMember]) -> None:
+    running("orders")
+    (call,) = on_pages.calls(f"docs/how-to/{page}.md")
+
+    assert on_pages.run(call).stdout.startswith("orders: ")
+
+
+@pytest.mark.usefixtures("recorded")
+def test_should_tell_what_set_off_the_rebalances_of_a_group(on_pages: Pages) -> None:
+    shown = [on_pages.run(call).stdout for call in on_pages.calls("docs/how-to/find-out-why-a-group-rebalances.md")]
+
+    assert [text.split()[0] for text in shown] == ["GENERATION", "group"]
 
 
 @pytest.mark.usefixtures("recorded")
