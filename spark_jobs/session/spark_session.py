@@ -77,15 +77,16 @@ def spark_session(
             settings = _settings(gateway, directory, app_name, defaults)
             with _own_interrupts():
                 context = SparkContext(conf=settings, gateway=gateway)
+            # a master ends an application whose executors do not start, and may do so before this
+            session = SparkSession(context)
+            undo.callback(session.stop)
+            if options.log_level is not None:
+                context.setLogLevel(options.log_level.upper())  # a log4j2.properties of the user's may show less
+            send_packages(context)
         except (Py4JError, PySparkException, ConnectionError, ValueError) as fault:
             if isinstance(fault, InputError):
                 raise
             raise SparkNotStarted(reason_of(fault)) from fault
-        session = SparkSession(context)
-        undo.callback(session.stop)
-        if options.log_level is not None:
-            context.setLogLevel(options.log_level.upper())  # a log4j2.properties of the user's may show less
-        send_packages(context)
         yield session
 
 

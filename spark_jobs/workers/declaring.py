@@ -93,5 +93,18 @@ def _check_can_travel(app: Application) -> None:
         cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
     except Exception as error:  # the objects in a topology may raise anything when they are pickled
         raise InputError(
-            f"the application cannot be pickled for executors: {type(error).__name__}: {error}", app.id
+            "the application cannot be pickled for executors: "
+            f"{_unpicklable_part(app)}{type(error).__name__}: {error}. "
+            "Make locks, connections and clients inside of the function, or in the init of a processor",
+            app.id,
         ) from error
+
+
+def _unpicklable_part(app: Application) -> str:
+    """Which processor it is, with a colon after it; empty when it is none of them."""
+    for name, node in app.topology.builder.definition().nodes.items():
+        try:
+            cloudpickle.dumps(node.supplier)  # type: ignore[no-untyped-call]
+        except Exception:
+            return f"{name}: "
+    return ""

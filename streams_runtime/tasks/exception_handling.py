@@ -14,7 +14,10 @@ later. Every handler that answers DEAD_LETTER uses the dead-letter topic. The he
 from __future__ import annotations
 
 import logging
+import os
+import sysconfig
 import traceback
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
@@ -39,6 +42,12 @@ _LONGEST_MESSAGE = 120
 
 _PROCESSING, _DESERIALIZATION = "processing", "deserialization"
 _REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReason.DESERIALIZATION_ERROR}
+
+_NOT_THE_USERS = (
+    str(Path(__file__).parents[1]) + os.sep,
+    "<frozen ",
+    *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -75,13 +84,23 @@ class FailedInputRecord(NamedTuple):
 
 
 def described(record: FailedRecord) -> str:
-    """One line: task, place, node and error."""
+    """One line: task, place, node and error, and where in the user's code it was raised."""
     topic, partition, offset = record.metadata
     if offset < 0:
         what = f"punctuation at {record.timestamp_ms}"
     else:
         what = f"record topic={topic}, partition={partition}, offset={offset}"
-    return f"task={record.task_id}, node={record.node}, {what}: {_class_name(record.error)}: {record.error}"
+    error = f"{_class_name(record.error)}: {record.error}{_raised_at(record.error)}"
+    return f"task={record.task_id}, node={record.node}, {what}: {error}"
+
+
+def _raised_at(error: Exception) -> str:
+    """The innermost line that neither this package nor an installed one has; empty when there is none."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        code = frame.f_code
+        if not code.co_filename.startswith(_NOT_THE_USERS):
+            return f" ({code.co_filename}, line {line}, in {code.co_name})"
+    return ""
 
 
 def dead_letter_headers(record: FailedRecord) -> Headers:

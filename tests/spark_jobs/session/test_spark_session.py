@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from assignor.errors import InputError
 from spark_jobs.session.spark_faults import SparkNotStarted
@@ -99,3 +100,16 @@ def test_should_say_in_one_line_what_cannot_be(tmp_path: Path) -> None:
     log.unlink()
     assert text.startswith("Spark did not start: Could not parse Master URL: 'local[x]' (its log: ")
     assert "\n" not in text
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_should_say_in_one_line_that_the_master_has_ended_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(context: SparkContext) -> None:
+        inside = context._jsc.sc()
+        inside.stop()
+        inside.defaultParallelism()  # as the constructor of a session asks the JVM
+
+    monkeypatch.setattr("spark_jobs.session.spark_session.SparkSession", ended)
+    with pytest.raises(SparkNotStarted, match=r"^Spark did not start: .*stopped"), spark_session("local[1]", "ended"):
+        pass

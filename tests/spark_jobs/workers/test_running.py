@@ -27,11 +27,13 @@ from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipEvent, read_ownership
 from spark_jobs.workers.running import WorkersFailed, run
+from streams_runtime import STRING, StreamsBuilder
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.processors.api import HandlerResponse
+from streams_runtime.tasks.exception_handling import fail
 from tests import warm_program
 from tests.checkout import ROOT
 from tests.spark_jobs.quick_java import OPTIONS
@@ -283,6 +285,10 @@ def test_should_refuse_an_application_that_cannot_run_elsewhere(
     )
     with pytest.raises(InputError, match=r"stuck: the application cannot be pickled for executors: TypeError: .*lock"):
         run(spark, stuck, coordinator_url=coordinator.url)
+    builder = StreamsBuilder()
+    builder.stream("lines", STRING, STRING).filter(lambda _key, _value: held.locked()).to("lines-2")
+    with pytest.raises(InputError, match=r"for executors: KSTREAM-FILTER-\d+: TypeError: .*lock' object\. Make "):
+        run(spark, replace(stuck, topology=builder.build(), processing_exception_handler=fail))
 
 
 @pytest.mark.spark

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from typing import NamedTuple
 
 import pytest
@@ -19,6 +21,7 @@ from streams_runtime.tasks.exception_handling import (
     FailedInputRecord,
     dead_letter,
     dead_letter_headers,
+    described,
     fail,
     log_and_continue,
 )
@@ -74,11 +77,23 @@ def test_should_raise_with_task_topic_partition_offset_and_node_when_the_handler
     record = failed()
     with pytest.raises(ProcessingFailed) as error:
         handling(fail, Mailbox()).processing_failed(record)
-    assert str(error.value) == (
-        "task [0_3] processing failed: task=0_3, node=split, record topic=in, partition=3, offset=17: "
-        f"{__name__}.OwnError: broken"
+    assert re.fullmatch(
+        r"task \[0_3\] processing failed: task=0_3, node=split, record topic=in, partition=3, offset=17: "
+        rf"{re.escape(__name__)}\.OwnError: broken \({re.escape(__file__)}, line \d+, in \w+\)",
+        str(error.value),
     )
     assert error.value.__cause__ is record.error
+
+
+def test_should_name_the_line_of_the_user_when_a_library_raised_what_it_called() -> None:
+    def users(value: str) -> object:
+        return json.loads(value)
+
+    with pytest.raises(json.JSONDecodeError) as error:
+        users("no json")
+    line = users.__code__.co_firstlineno + 1
+    assert described(failed()._replace(error=error.value)).endswith(f" ({__file__}, line {line}, in users)")
+    assert described(failed()._replace(error=ValueError("never raised"))).endswith(": ValueError: never raised")
 
 
 def test_should_go_on_without_the_record_when_the_handler_says_continue(caplog: pytest.LogCaptureFixture) -> None:
