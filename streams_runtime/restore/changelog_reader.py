@@ -315,7 +315,9 @@ class ChangelogReader:
                 self._tell(self._listener.on_restore_start, changelog, start, changelog.end)
         self._complete_restored()
         if corrupt:
-            raise TaskCorrupted(corrupt, "state is ahead of the end of its changelog")
+            raise TaskCorrupted(
+                corrupt, "the state is ahead of its changelog, which was made again or has lost records"
+            )
 
     # --- standbys: limits and lags
 

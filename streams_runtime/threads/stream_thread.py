@@ -247,7 +247,7 @@ class StreamThread:
         self._work.publish(self._mailbox)
 
     def _start_over(self, corrupted: TaskCorrupted) -> None:
-        _logger.warning("stream thread %s: %s; starting over with them", self.name, corrupted)
+        _logger.warning("stream thread %s: tasks start over with what their changelogs hold: %s", self.name, corrupted)
         try:
             self._work.hurry()
             active = self._work.manager.handle_corruption(corrupted.tasks)
