@@ -50,7 +50,7 @@ def _lines_of(source: str) -> dict[str, TaskOwners]:
         if line.document is None:
             raise InputError(line.problem or "is not usable", line.where)
         name = line.document.get("id")
-        if wanted and name != wanted:
+        if wanted and not line.has_id(wanted):
             continue
         if not isinstance(name, str) or name in lines:
             raise InputError("has no id of its own", line.where)

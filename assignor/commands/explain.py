@@ -181,7 +181,7 @@ def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAs
     """Each line by itself, as data. Why nothing was explained, None when something was."""
     explained = 0
     for line in read_with_bar(options.files or ()):
-        if options.id is not None and line.document is not None and line.document.get("id") != options.id:
+        if options.id is not None and line.document is not None and not line.has_id(options.id):
             continue
         try:
             ran = run(line.usable_document(), load_own_assignor)

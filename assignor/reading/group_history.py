@@ -44,7 +44,7 @@ class GroupHistory:
     def only(self, id: str) -> Self | None:
         """The one rebalance with this id, after the one before it, if there is one. None when there is no such."""
         for index, (_, line) in enumerate(self.lines):
-            if line.document is not None and line.document.get("id") == id:
+            if line.has_id(id):
                 return replace(self, lines=self.lines[max(index - 1, 0) : index + 1])
         return None
 

@@ -27,7 +27,7 @@ class LineChoice:
             if line.document is None:
                 yield line
                 continue
-            if self.id is not None and line.document.get("id") != self.id:
+            if self.id is not None and not line.has_id(self.id):
                 continue
             group = line.document.get("group_id")
             if self.group is not None and group != self.group:

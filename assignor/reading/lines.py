@@ -45,6 +45,13 @@ class Line:
             raise InputError(self.problem or "is not usable")
         return self.document
 
+    def has_id(self, id: str) -> bool:
+        """Whether its document is called so. A recorder adds to `group.generation` the place where the broker keeps it,
+        `@partition:offset`, which nobody has to type.
+        """
+        own = None if self.document is None else self.document.get("id")
+        return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)
+
 
 class ReadingProgress(Protocol):
     """Follows the reading of sources, one source after the other."""

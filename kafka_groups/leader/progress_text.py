@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from assignor.measures import measure
-from assignor.names import ShortNames
+from assignor.names import InstanceNames
 from assignor.recording import RecordedRebalance
 from assignor.rerun import RerunRebalance
 from assignor.story import PastRebalance, TriggerKind
@@ -35,8 +35,8 @@ def why_in_words(now: SeenRebalance, before: SeenRebalance | None, own_reason: s
         return own_reason
     if before is None:
         return "it is the first that this leader leads"
-    processes = ShortNames([*now.processes, *before.processes])
-    return triggers_text(triggers, processes, None)
+    names = InstanceNames({**before.instances(), **now.instances()})
+    return triggers_text(triggers, names, None)
 
 
 def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int) -> str:

@@ -255,7 +255,9 @@ class _Reading:
         self._following.lines += 1
         self._following.differing += bool(line.differences)
         value = looked_at.read.rebalance.value
-        self._say(f"{recorder.group}: generation {value.generation}, {len(value.members)} members")
+        members = "1 member" if len(value.members) == 1 else f"{len(value.members)} members"
+        happened = f"; {line.happened}" if line.happened else ""
+        self._say(f"{recorder.group}: generation {value.generation}, {members}{happened}")
         if line.differences:
             self._say(
                 f"{recorder.group}: with this topology, assignor and configs, 4.3.1 would have decided differently: "

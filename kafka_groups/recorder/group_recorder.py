@@ -33,6 +33,7 @@ from kafka_groups.recorder.rebalance_line import (
 )
 from kafka_groups.recorder.shown_tasks import ShownTasks
 from kafka_groups.recorder.topologies import ShownTopology, TopologySource
+from kafka_groups.recorder.what_happened import WhatHappened
 
 Say = Callable[[str], None]
 
@@ -79,8 +80,11 @@ class RebalanceWithLooks:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
+    """`happened`: what the rebalance did and why it came, in words."""
+
     document: Mapping[str, object]
     differences: tuple[str, ...]
+    happened: str
 
 
 class GroupRecorder:
@@ -97,6 +101,7 @@ class GroupRecorder:
         self._say = say
         self._longest_search_s = _LONGEST_SEARCH_S
         self._shown = ShownTasks()
+        self._happened = WhatHappened(choices.task_assignor)
         self._topology: DescribedTopology | None = None
         self._said: tuple[str, ...] = ()
         self.looks = ClusterLooks(admin, choices.group, self._definition, look_every_s)
@@ -161,7 +166,7 @@ class GroupRecorder:
             now_ms,
             self._note(looked_at, chosen),
         )
-        return RecordedLine(document, chosen.differences)
+        return RecordedLine(document, chosen.differences, self._happened.in_words(document))
 
     async def _definition(self) -> RebalanceSnapshot | None:
         """None while nothing is known of the topology."""

@@ -40,6 +40,16 @@ def test_should_choose_by_group_by_id_and_all(files: tuple[str, ...]) -> None:
     assert sorted(map(str, ids(files, LineChoice(all=True)))) == sorted(line["id"] for line in (*first, *second))
 
 
+def test_should_choose_by_group_and_generation_what_a_recorder_has_written(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.jsonl"
+    written = [{"id": f"orders.{generation}@0:{generation}5", "group_id": "orders"} for generation in (1, 11)]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in written))
+
+    assert ids((str(path),), LineChoice(id="orders.1")) == ["orders.1@0:15"]
+    assert ids((str(path),), LineChoice(id="orders.11@0:115")) == ["orders.11@0:115"]
+    assert ids((str(path),), LineChoice(id="orders")) == []
+
+
 def test_should_choose_the_placement_that_is_read_last_and_every_broken_line(tmp_path: Path) -> None:
     file = tmp_path / "placements.jsonl"
     lines = [json.dumps(line) for line in documents("placements.jsonl.gz")[:3]]

@@ -1,0 +1,42 @@
+"""What a recorded rebalance did and why it came, for the line of progress. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from assignor.errors import AssignorFault
+from assignor.measures import measure
+from assignor.names import InstanceNames
+from assignor.rerun import run
+from assignor.story import PastRebalance, TriggerKind
+from assignor.story.past_rebalance import SeenRebalance, see
+from assignor.story.words import triggers_text
+from assignor.task_assignors.base import TaskAssignor
+
+
+class WhatHappened:
+    """Compares each line of a group with the one that was written before it."""
+
+    def __init__(self, task_assignor: TaskAssignor | None = None) -> None:
+        self._load = None if task_assignor is None else lambda _name: task_assignor
+        self._before: SeenRebalance | None = None
+
+    def in_words(self, document: Mapping[str, Any]) -> str:
+        """`6 tasks move; because a joined with 2 threads`; empty for a line that cannot be run again."""
+        try:
+            ran = run(document, self._load)
+            now = see(PastRebalance(document["generation_id"], ran), self._before)
+        except AssignorFault:
+            self._before = None
+            return ""
+        before, self._before = self._before, now
+        parts = [_moves(measure(*ran.placed).active_moved)] if ran.placed is not None else []
+        if before is not None and now.facts.triggers[0].kind is not TriggerKind.REJOINED:
+            names = InstanceNames({**before.instances(), **now.instances()})
+            parts.append(f"because {triggers_text(now.facts.triggers, names, None)}")
+        return "; ".join(parts)
+
+
+def _moves(count: int) -> str:
+    return {0: "no task moves", 1: "1 task moves"}.get(count, f"{count:,} tasks move")

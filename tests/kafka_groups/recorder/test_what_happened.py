@@ -1,0 +1,27 @@
+"""The line of progress says what a recorded rebalance did and why it came."""
+
+from __future__ import annotations
+
+from kafka_groups.recorder.what_happened import WhatHappened
+from tests.recorded import documents
+
+SMOKE = documents("recordings/smoke.jsonl.gz")
+
+
+def test_should_say_what_moves_and_because_of_what() -> None:
+    happened = WhatHappened()
+    assert [happened.in_words(line) for line in SMOKE] == [
+        "no task moves",
+        "no task moves; because the leader saw smoke-by-word-repartition appear, which the rebalance before created",
+        "6 tasks move; because b joined with 1 thread",
+        "no task moves; because follow-up: 0_1, 0_3, 1_1, 1_3 and 2 more waited to be given up",
+    ]
+
+
+def test_should_say_nothing_of_a_line_that_cannot_be_run_again() -> None:
+    happened = WhatHappened()
+    happened.in_words(SMOKE[0])
+    refused = documents("recordings/racks.jsonl.gz")[0]
+
+    assert happened.in_words(refused) == ""
+    assert happened.in_words(SMOKE[2]) == "6 tasks move"
