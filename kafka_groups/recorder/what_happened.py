@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from assignor.errors import AssignorFault
-from assignor.measures import measure
 from assignor.names import InstanceNames
 from assignor.rerun import run
 from assignor.story import PastRebalance, TriggerKind
@@ -31,11 +30,15 @@ class WhatHappened:
             self._before = None
             return ""
         before, self._before = self._before, now
-        parts = [_moves(measure(*ran.placed).active_moved)] if ran.placed is not None else []
-        if before is not None and now.facts.triggers[0].kind is not TriggerKind.REJOINED:
-            names = InstanceNames({**before.instances(), **now.instances()})
-            parts.append(f"because {triggers_text(now.facts.triggers, names, None)}")
-        return "; ".join(parts)
+        active = now.placed.active()
+        if before is None:
+            return f"{len(active):,} active tasks"
+        had = before.placed.active()
+        moved = _moves(sum(1 for task, process in active.items() if had.get(task, process) != process))
+        if now.facts.triggers[0].kind is TriggerKind.REJOINED:
+            return moved
+        names = InstanceNames({**before.instances(), **now.instances()})
+        return f"{moved}; because {triggers_text(now.facts.triggers, names, None)}"
 
 
 def _moves(count: int) -> str:

@@ -11,11 +11,18 @@ SMOKE = documents("recordings/smoke.jsonl.gz")
 def test_should_say_what_moves_and_because_of_what() -> None:
     happened = WhatHappened()
     assert [happened.in_words(line) for line in SMOKE] == [
-        "no task moves",
+        "12 active tasks",
         "no task moves; because the leader saw smoke-by-word-repartition appear, which the rebalance before created",
         "6 tasks move; because b joined with 1 thread",
         "no task moves; because follow-up: 0_1, 0_3, 1_1, 1_3 and 2 more waited to be given up",
     ]
+
+
+def test_should_count_the_tasks_of_an_instance_that_is_gone() -> None:
+    happened = WhatHappened()
+    told = [happened.in_words(line) for line in documents("recordings/optimized.jsonl.gz")]
+
+    assert told[-1] == "6 tasks move; because a is gone with 2 threads"
 
 
 def test_should_say_nothing_of_a_line_that_cannot_be_run_again() -> None:
@@ -24,4 +31,4 @@ def test_should_say_nothing_of_a_line_that_cannot_be_run_again() -> None:
     refused = documents("recordings/racks.jsonl.gz")[0]
 
     assert happened.in_words(refused) == ""
-    assert happened.in_words(SMOKE[2]) == "6 tasks move"
+    assert happened.in_words(SMOKE[2]) == "12 active tasks"
