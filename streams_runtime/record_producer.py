@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.logs.base import Log, Producer
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.opening import open_log
@@ -80,12 +81,19 @@ class RecordProducer(Generic[Key, Value]):
     ) -> TopicPartition:
         """Take the record, and say where it goes. It is written soon, at the latest by `flush` or `close`.
 
-        `timestamp_ms`: since the epoch; None for now. `headers`: pairs of a name and bytes or None. Raises what the
-        serdes raise, UnknownTopicOrPartition, InvalidRecord, RecordTooLarge, LogTimeout.
+        `timestamp_ms`: since the epoch; None for now. `headers`: pairs of a name and bytes or None. Raises
+        SerdeMismatch and the serdes' own StreamsRuntimeErrors, UnknownTopicOrPartition, InvalidRecord, RecordTooLarge,
+        LogTimeout.
         """
         target = self._targets.get(topic) or self._look_up(topic)
-        key_bytes = None if key is None else target.key_serde.serialize(key)
-        value_bytes = None if value is None else target.value_serde.serialize(value)
+        try:
+            key_bytes = None if key is None else target.key_serde.serialize(key)
+            value_bytes = None if value is None else target.value_serde.serialize(value)
+        except StreamsRuntimeError:
+            raise
+        except Exception as error:
+            refused = f"nothing is written to topic {topic}"
+            raise SerdeMismatch(refused, target.key_serde, target.value_serde, key, value, error) from error
         where = target.choose(key_bytes, value_bytes, partition)
         at_ms = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         self._producer.send(where, key_bytes, value_bytes, at_ms, headers)

@@ -43,8 +43,7 @@ _LONGEST_MESSAGE = 120
 _PROCESSING, _DESERIALIZATION = "processing", "deserialization"
 _REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReason.DESERIALIZATION_ERROR}
 
-_NOT_THE_USERS = (
-    str(Path(__file__).parents[1]) + os.sep,
+_INSTALLED = (
     "<frozen ",
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
@@ -96,9 +95,11 @@ def described(record: FailedRecord) -> str:
 
 def _raised_at(error: Exception) -> str:
     """The innermost line that neither this package nor an installed one has; empty when there is none."""
+    # as frames name it: on executors it is in an archive with a relative path
+    ours = str(Path(_raised_at.__code__.co_filename).parents[1]) + os.sep
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         code = frame.f_code
-        if not code.co_filename.startswith(_NOT_THE_USERS):
+        if not os.path.normpath(code.co_filename).startswith((ours, *_INSTALLED)):
             return f" ({code.co_filename}, line {line}, in {code.co_name})"
     return ""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime import JSON, LONG, STRING, NewTopic, RecordProducer, open_log, read_topic
+from streams_runtime.errors import SerdeMismatch
 from streams_runtime.logs.errors import InvalidRecord, UnknownTopicOrPartition
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.partitioner import partition_of
@@ -74,6 +76,9 @@ def test_should_say_what_it_cannot_write(log: InMemoryLog) -> None:
             producer.send("orders", "a", "b", partition=7)
         with pytest.raises(InvalidRecord, match="the topic is compacted by key"):
             producer.send("table", None, "b")
+        untyped: RecordProducer[Any, Any] = producer
+        with pytest.raises(SerdeMismatch, match=r"topic orders: the serdes .* key serde StringSerde was given a int, "):
+            untyped.send("orders", 5, "b")
     with pytest.raises(UnknownTopicOrPartition, match="there is no topic missing"):
         next(read_topic(log, "missing", STRING, STRING))
 
