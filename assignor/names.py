@@ -99,3 +99,11 @@ def short_members(member_ids: Iterable[str]) -> dict[str, str]:
     short = {member: short_member(member) for member in member_ids}
     count = Counter(short.values())
     return {member: name if name and count[name] == 1 else member for member, name in short.items()}
+
+
+def shortened(name: str, width: int) -> str:
+    """At most `width` characters, with both ends of the name: `orders-enri…StreamThread-1`."""
+    if len(name) <= width:
+        return name
+    end = (width - 1) // 2
+    return f"{name[: width - 1 - end]}…{name[len(name) - end :]}"

@@ -20,7 +20,7 @@ from assignor.commands.console import EXIT_NO, exit_code_of_signal, leave, say
 from assignor.commands.extras import Extra
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, show
+from assignor.commands.output import Format, FormatOption, console_of, show
 from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
 from spark_jobs.session.interrupts import interruptible
 from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from spark_jobs.workers.member_process import InstanceEnd
     from streams_runtime.application import Application
 
-DEMO_WIDTH = 120
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
 _EXECUTORS_PATH = "A path on the executors; a relative one is below their directory for temporary files."
@@ -58,12 +57,9 @@ def demo() -> None:
     """
     from spark_jobs.demo.scenario import Demo
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=DEMO_WIDTH)
     try:
         with interruptible():
-            Demo(console).run()
+            Demo(console_of(Format.TEXT)).run()
     except KeyboardInterrupt as interrupt:
         say("interrupted; everything that was started is stopped")
         leave(exit_code_of_signal(interrupt))

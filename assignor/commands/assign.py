@@ -13,9 +13,11 @@ import typer
 from assignor.commands.console import EXIT_NO, LinesSetAside, leave, say
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, data_text, show
+from assignor.commands.output import Format, show
 from assignor.commands.reading_bar import read_with_bar
+from assignor.commands.tables import View, fitted
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
+from assignor.names import short_members
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.reading.lines import Line
@@ -66,7 +68,7 @@ def assign_files(options: AssignOptions) -> None:
     if options.check:
         if tally.total == 0:
             raise InputError("there is no line to check", " ".join(map(shown, options.files)))
-        show(tally.as_document(), tally.as_text(), options.format or Format.TEXT)
+        show(tally.as_document(), lambda view: fitted(tally.as_text(), view), options.format or Format.TEXT)
     set_aside.leave_if_any()
     if tally.refused or not tally.all_equal:
         leave(EXIT_NO)
@@ -101,7 +103,7 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]
             yield lambda ran: None
         else:
             format = options.format or Format.JSON
-            yield lambda ran: print(data_text(_document(ran), format) if format.is_data else output_text(ran))
+            yield lambda ran: show(_document(ran), lambda view: output_text(ran, view), format)
         return
     partial = f"{options.output}.partial"
     try:
@@ -178,10 +180,10 @@ def _document(ran: Rerun) -> dict[str, object]:
     return {"id": ran.id, "output": ran.output()}
 
 
-def output_text(ran: Rerun) -> str:
+def output_text(ran: Rerun, view: View) -> str:
     """What was decided: one line for each member or process."""
-    lines = _placement_lines(ran.placement) if isinstance(ran, RerunPlacement) else _result_lines(ran.result)
-    return "\n".join([ran.id, *(f"  {line}" for line in lines)])
+    lines = _placement_lines(ran.placement) if isinstance(ran, RerunPlacement) else _result_lines(ran.result, view)
+    return fitted("\n".join([ran.id, *(f"  {line}" for line in lines)]), view)
 
 
 def _placement_lines(placement: Placement) -> list[str]:
@@ -192,21 +194,24 @@ def _placement_lines(placement: Placement) -> list[str]:
     return [*lines, "probing rebalance needed"] if placement.probing_rebalance_needed else lines
 
 
-def _result_lines(result: RebalanceResult) -> list[str]:
+def _result_lines(result: RebalanceResult, view: View) -> list[str]:
     if result.error is not None:
         return [f"error: {result.error.as_recorded()}"]
-    lines = [_member_line(member_id, raw) for member_id, raw in sorted(result.assignments.items())]
+    short = {} if view.wide else short_members(result.assignments)
+    lines = [
+        _member_line(short.get(member_id, member_id), raw) for member_id, raw in sorted(result.assignments.items())
+    ]
     lines += [f"creates {name} with {topic.partitions} partitions" for name, topic in result.created_topics.items()]
     if result.probing_rebalance_at_ms is not None:
         lines.append(f"probing rebalance at {result.probing_rebalance_at_ms} ms")
     return lines
 
 
-def _member_line(member_id: str, raw: bytes) -> str:
+def _member_line(member: str, raw: bytes) -> str:
     info = decode_assignment_info(decode_assignment(raw).user_data or b"")
     if info.err_code:
-        return f"{member_id}: {_error_name(info.err_code)}"
-    line = f"{member_id}: active {_tasks(set(info.active_tasks))}; standby {_tasks(info.standby_tasks)}"
+        return f"{member}: {_error_name(info.err_code)}"
+    line = f"{member}: active {_tasks(set(info.active_tasks))}; standby {_tasks(info.standby_tasks)}"
     if info.next_rebalance_ms == 0:
         return f"{line}; rejoins at once"
     return line if info.next_rebalance_ms == JAVA_LONG_MAX else f"{line}; rejoins at {info.next_rebalance_ms} ms"

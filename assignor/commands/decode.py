@@ -14,6 +14,7 @@ import typer
 
 from assignor.commands.help_texts import example
 from assignor.commands.output import Format, FormatOption, show
+from assignor.commands.tables import fitted
 from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
 from assignor.reading.sources import STDIN
@@ -40,7 +41,8 @@ def decode_bytes(
     if kind is not None and kind not in KINDS:
         raise InputError(f"must be one of {', '.join(KINDS)}, not {kind!r}", "--as")
     found, described = _described(_readings(value), KINDS if kind is None else (kind,))
-    show({"kind": found, **described}, "\n".join([found, *_text_lines(described, "  ")]), format)
+    text = "\n".join([found, *_text_lines(described, "  ")])
+    show({"kind": found, **described}, lambda view: fitted(text, view), format)
 
 
 def _readings(value: str) -> list[bytes]:

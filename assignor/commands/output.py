@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -37,9 +37,13 @@ from assignor.commands.watching import watch_results
 from assignor.errors import InputError
 from assignor.recording import line_of_document
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 DEFAULT_COLUMNS = 80
 FEWEST_COLUMNS = 40
 DEFAULT_INTERVAL_S = 2.0
+_WITHOUT_A_LIMIT = 10_000
 
 Document = TypeVar("Document")
 
@@ -93,6 +97,14 @@ def data_text(document: object, format: Format) -> str:
 def view_of(format: Format) -> View:
     """The width is that of COLUMNS or of the terminal, and 80 where there is neither, as in a pipe."""
     return View(max(_columns(), FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
+
+
+def console_of(format: Format) -> Console:
+    """For what rich prints: as wide as the text of every other command, and with `-o wide` without a limit."""
+    from rich.console import Console  # loaded for those that print tables of rich alone
+
+    view = view_of(format)
+    return Console(width=_WITHOUT_A_LIMIT if view.wide else view.width)
 
 
 def _columns() -> int:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from assignor.names import shortened
+
 _BETWEEN = "  "
 _SHORTEST = 12
 """No column is made narrower than this."""
@@ -113,14 +115,6 @@ def age_text(since_ms: int | None, now_ms: int) -> str:
             smaller = rest // below
             return f"{count}{name}{smaller}{name_below}" if smaller and count < whole_from else f"{count}{name}"
     return f"{seconds}s"
-
-
-def shortened(name: str, width: int) -> str:
-    """Keeps both ends of the name: `orders-enri…StreamThread-1`."""
-    if len(name) <= width:
-        return name
-    end = (width - 1) // 2
-    return f"{name[: width - 1 - end]}…{name[len(name) - end :]}"
 
 
 def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from assignor.commands.output import Format, data_text, view_of
-from assignor.commands.tables import fitted, shortened
+from assignor.commands.tables import fitted
 from assignor.commands.what_if_text import UNKNOWN, count_text, seconds_text
+from assignor.names import shortened
 from assignor.rerun import Rerun
 from assignor.what_if import ComparedRebalance, Difference, difference_document
 
 _Columns = tuple[tuple[str, int], ...]
 
 _ID_WIDTH = 15
+_SHORTEST_ID = 12
 _WIDE_ID_WIDTH = 24
 _COLUMNS: _Columns = (
     ("moves", 10),
@@ -153,8 +155,14 @@ def _line(name: str, cells: list[str], format: Format) -> str:
     columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
     if format is Format.WIDE:
         columns, first = _WIDE_COLUMNS, f"{name:<{_WIDE_ID_WIDTH}}"
-    texts = (f"{cell:>{width}}" for cell, (_, width) in zip(cells, columns, strict=False))
-    return f"{first}  {'  '.join(texts)}".rstrip()
+    figures = "  ".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, columns, strict=False)).rstrip()
+    line = f"{first}  {figures}"
+    view = view_of(format)
+    if view.wide or len(line) <= view.width:
+        return line
+    # a figure that is longer than its column takes the room of the name
+    room = max(view.width - len(figures) - 2, _SHORTEST_ID)
+    return fitted(f"{shortened(name, room):<{room}}  {figures}", view)
 
 
 def _pair(before: int | None, after: int | None) -> str:

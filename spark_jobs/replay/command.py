@@ -12,7 +12,7 @@ from assignor.commands.change_options import changes_from_options
 from assignor.commands.console import EXIT_NO, EXIT_UNUSABLE, leave, say
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, data_text
+from assignor.commands.output import Format, FormatOption, console_of, data_text
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.command_line import batch_run, engine_from_options
 from spark_jobs.batch.engine import EngineChoice
@@ -20,7 +20,6 @@ from spark_jobs.batch.engine import EngineChoice
 if TYPE_CHECKING:
     from spark_jobs.replay.running import Ended
 
-WIDTH = 140
 _INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
 
 
@@ -77,8 +76,7 @@ def _show(ended: Ended, output: Path, format: Format) -> None:
     if format.is_data:
         print(data_text(ended.document, format))
         return
-    console = Console()
-    print_summary(ended.summary, console if console.is_terminal else Console(width=WIDTH))
+    print_summary(ended.summary, console_of(format), wide=format is Format.WIDE)
     say(f"rebalances: {output / 'rounds.parquet'}")
     if ended.outcome.rejects:
         say(f"lines that gave no row: {output / 'rejects.jsonl'}")

@@ -13,7 +13,7 @@ from assignor.commands.console import EXIT_NO, leave, say
 from assignor.commands.help_texts import example
 from assignor.commands.model_options import ForecastAsked, forecast_from_options
 from assignor.commands.option_groups import options_of
-from assignor.commands.output import Format, FormatOption, data_text
+from assignor.commands.output import Format, FormatOption, console_of, data_text
 from assignor.commands.reading_bar import read_with_bar
 from assignor.what_if.changes import Changes
 from spark_jobs.batch.command_line import batch_run, engine_from_options
@@ -21,8 +21,6 @@ from spark_jobs.batch.engine import EngineChoice
 
 if TYPE_CHECKING:
     from spark_jobs.sweep.running import FinishedSweep
-
-TABLE_WIDTH = 120
 
 
 def register(app: typer.Typer) -> None:
@@ -118,7 +116,4 @@ def _print_front(finished: FinishedSweep, format: Format) -> None:
     if format.is_data:
         print(data_text(front_document(finished.result), format))
         return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=TABLE_WIDTH)
-    console.print(front_table(finished.result))
+    console_of(format).print(front_table(finished.result))

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from rich.table import Table
+from rich.console import Group
 
+from spark_jobs.batch.plain_table import plain_table, titled
 from spark_jobs.sweep.alike import AlikeCombinations, alike_on_front, values_text
 from spark_jobs.sweep.totals import CombinationTotal, SweepResult
 
-_MEASURES = ("time to stable", "moves", "standbys per task", "skew")
+_MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
 _STAR = "*"
 
 
-def front_table(result: SweepResult) -> Table:
+def front_table(result: SweepResult) -> Group:
     """The front, quickest to settle first. A star marks Kafka's defaults, which get a line of their own below when they
-    are not on the front. The caption explains the star.
+    are not on the front. The note below it explains the star.
     """
     blocks = alike_on_front(result)
-    table = Table(title=front_title(result), title_justify="left", caption_justify="left", caption_style="")
+    table = plain_table()
+    notes = []
     table.add_column("", justify="right")
     for key in result.grid.keys:
         table.add_column(_heading(key), justify="right", overflow="fold")
     for measure in _MEASURES:
-        table.add_column(measure, justify="right")
+        table.add_column(measure, justify="right", overflow="fold")
     for line, block in enumerate(blocks, start=1):
         number = f"{_STAR} {line}" if result.defaults in block.numbers else str(line)
         table.add_row(number, *block.texts(result.grid), *_measures(result.totals[block.numbers[0]]))
     if result.defaults is not None:
-        table.caption = f"{_STAR} Kafka's defaults{_beaten(result, blocks)}"
+        notes.append(f"{_STAR} Kafka's defaults{_beaten(result, blocks)}")
         if result.defaults not in result.front:
             total = result.totals[result.defaults]
             axes_and_values = zip(result.grid.axes, total.combination.values, strict=True)
-            table.add_section()
             table.add_row(_STAR, *(values_text(axis, [value]) for axis, value in axes_and_values), *_measures(total))
-    return table
+    return titled(front_title(result), table, *notes)
 
 
 def front_document(result: SweepResult) -> dict[str, object]:
@@ -71,9 +72,8 @@ def duration_text(milliseconds: float) -> str:
 
 
 def _heading(key: str) -> str:
-    """The key with its last word on a line of its own."""
-    first, dot, last = key.rpartition(".")
-    return f"{first}{dot}\n{last}" if dot else key
+    """The key with each of its words on a line of its own."""
+    return key.replace(".", ".\n")
 
 
 def _count(number: int, noun: str) -> str:

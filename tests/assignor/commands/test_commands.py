@@ -130,7 +130,7 @@ class TestAssign:
         unknown = json.loads(json.dumps(line))
         unknown["input"]["assignor"] = "yours:Class"
         file = write_lines(tmp_path / "lines.jsonl", [broken, line, unknown])
-        ran = assignor_process("assign", file, "--format", "text", cwd=tmp_path)
+        ran = assignor_process("assign", file, "--format", "wide", cwd=tmp_path)
         assert ran.returncode == 2
         assert f"{file}:1: assignor: mine:Broken raised KeyError: 'no such key'" in ran.stderr
         assert f"{file}:3: assignor: 'yours:Class': there is no module 'yours' to import" in ran.stderr
@@ -182,7 +182,7 @@ class TestCheck:
 
     def test_should_show_the_first_differences_and_answer_no(self, tmp_path: Path) -> None:
         file = write_lines(tmp_path / "lines.jsonl", [smoke(2), with_another_output(smoke(4))])
-        ran = assignor("assign", "--check", file)
+        ran = assignor("assign", "--check", file, "--format", "wide")
         assert ran.returncode == 1
         assert "equal after decoding  1 of 2 (50.0 %)" in ran.stdout.splitlines()
         assert f"difference: {file}:2 smoke.4: internal topic unheard-of is None, recorded is 7" in ran.stdout

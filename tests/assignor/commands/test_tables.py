@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.commands.tables import Column, View, age_text, paragraph, shortened, table_text
+from assignor.commands.tables import Column, View, age_text, paragraph, table_text
+from assignor.names import shortened
 
 COLUMNS = (
     Column("NAME", shorten=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from dataclasses import asdict
 from typing import Any
 
@@ -47,10 +48,14 @@ def reject(where: str, kind: str, reason: str = "why") -> dict[str, str]:
 
 
 def printed(summary: Summary) -> str:
-    console = Console(file=io.StringIO(), width=140)
+    console = Console(file=io.StringIO(), width=80)
     print_summary(summary, console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def cells_of(text: str) -> list[list[str]]:
+    return [re.split(" {2,}", line.strip()) for line in text.splitlines()]
 
 
 def filled() -> Summary:
@@ -133,7 +138,7 @@ def test_should_show_inputs_in_the_order_they_were_named() -> None:
 
 def test_should_print_counts_and_measures() -> None:
     text = printed(filled())
-    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
+    cells = cells_of(text)
     assert ["a.jsonl", "2", "2", "1", "1", "0", "0", "0", "0"] in cells
     assert ["b.jsonl", "4", "1", "1", "-", "1", "1", "1", "0"] in cells
     assert ["all", "7", "3", "2", "1", "1", "1", "1", "1"] in cells
@@ -148,11 +153,12 @@ def test_should_print_recorded_beside_now_when_there_were_changes() -> None:
     summary = filled()
     summary.changes = {"assignor": "X"}
     text = printed(summary)
-    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
+    cells = cells_of(text)
     assert "As recorded, and now" in text
     assert "1 rebalances that have both" in text
     assert "difference: " not in text
-    assert cells[-3:] == [
+    beside = [line[0] for line in cells].index("As recorded, and now")
+    assert cells[beside + 2 : beside + 5] == [
         ["active tasks moved", "5", "3"],
         ["standby tasks moved", "0", "2"],
         ["skew, mean", "4.000", "2.000"],
@@ -164,9 +170,9 @@ def test_should_print_many_inputs_as_one_row() -> None:
     for number in range(INPUTS_SHOWN + 3):
         summary.add_row(row(f"{number}.jsonl", **EQUAL))
     text = printed(summary)
-    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if "│" in line]
-    assert [f"{INPUTS_SHOWN - 1}.jsonl", "1", "1", "1", "1", "0", "0", "0", "0"] in cells
-    assert ["3 other inputs", "3", "3", "3", "3", "0", "0", "0", "0"] in cells
+    cells = cells_of(text)
+    assert [f"{INPUTS_SHOWN - 1}.jsonl", "1", "1", "1", "1"] in cells, "no line was anything else"
+    assert ["3 other inputs", "3", "3", "3", "3"] in cells
 
 
 def test_should_tell_compute_times_within_one_percent() -> None:
@@ -181,3 +187,19 @@ def test_should_tell_compute_times_within_one_percent() -> None:
     assert times.quantile(0.95) == pytest.approx(ordered[4750], rel=0.011)
     assert times.quantile(1) == pytest.approx(ordered[-1], rel=0.011)
     assert times.document()["max"] == round(ordered[-1], 3)
+
+
+def test_should_leave_out_of_names_the_directory_that_all_have_and_fit_80_columns() -> None:
+    summary = Summary({})
+    names = [f"tests/vectors/recordings/{'of-the-orders-of-last-year-' * 2}{name}.jsonl.gz" for name in "ab"]
+    for name in names:
+        summary.add_row(row(name, **EQUAL))
+    text = printed(summary)
+
+    assert text.splitlines()[0].rstrip() == "Rebalances run again, from tests/vectors/recordings/"
+    assert ["of-the-orders-of-last-ye…of-last-year-a.jsonl.gz", "1", "1", "1", "1"] in cells_of(text)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    console = Console(file=io.StringIO(), width=10_000)
+    print_summary(summary, console, wide=True)
+    assert isinstance(console.file, io.StringIO)
+    assert [names[0], "1", "1", "1", "1", "0", "0", "0", "0"] in cells_of(console.file.getvalue())
