@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +95,26 @@ def with_language(*languages: str) -> list[Block]:
     return [block for page in pages() for block in blocks(page) if block.language in languages]
 
 
+def with_what_follows(language: str, following: str) -> list[tuple[Block, Block]]:
+    """Blocks of one language that the next block of their page follows, in another one."""
+    return [
+        (block, after)
+        for page in pages()
+        for block, after in pairwise(blocks(page))
+        if (block.language, after.language) == (language, following)
+    ]
+
+
 PYTHON_PAGES = sorted({block.page for block in with_language("python")} - RUN_ELSEWHERE.keys() - PYTHON_NOT_RUN.keys())
 LINES = [(block, line) for block in with_language(*SHELL) for line in command_lines(block)]
 CALLS = [(str(block), call) for block, line in LINES for call in calls_of_assignor(line)]
 ON_RECORDINGS = [
-    pytest.param(call, id=where)
+    pytest.param(call, printed.get(where), id=where)
+    for printed in [{str(block): following.code for block, following in with_what_follows("shell", "text")}]
     for where, call in CALLS
     if any(word.startswith(RECORDED) for word in call) and call[0] not in SLOW
 ]
+"""Each call with what the page says that it prints, if it does."""
 
 
 @pytest.mark.parametrize("page", pages())
@@ -128,17 +142,43 @@ def test_should_write_commands_that_assignor_understands(where: str, call: list[
     assert misunderstood(call) is None, where
 
 
-@pytest.mark.parametrize("call", ON_RECORDINGS)
-def test_should_run_commands_on_recordings(call: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("call", "printed"), ON_RECORDINGS)
+def test_should_run_commands_on_recordings(
+    call: list[str], printed: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     result = CliRunner().invoke(build_app(), call)
 
     assert (result.exit_code, result.stdout == "") == (0, False), result.output
+    if printed is not None:
+        assert list(folded(result.stdout, printed)) == printed.splitlines()
+
+
+def folded(text: str, pattern: str) -> Iterator[str]:
+    """Lines of `text`. Where `pattern` has a line of three dots, they stand for all lines up to its next one."""
+    rest = [line.rstrip() for line in text.splitlines()]
+    wanted = [*pattern.splitlines(), None]
+    for line, following in pairwise(wanted):
+        if line is not None and line.strip() == "...":
+            end = rest.index(following) if following in rest else len(rest)
+            rest[:end] = [line]
+        if rest:
+            yield rest.pop(0)
+    yield from rest
+
+
+def test_should_fold_what_a_page_leaves_out() -> None:
+    assert list(folded("a \nb\nc\nd\n", "a\n...\nd\n")) == ["a", "...", "d"]
+    assert list(folded("a\nb\nc\n", "a\n...\n")) == ["a", "..."]
+    assert list(folded("a\nx\n", "a\n")) == ["a", "x"]
+    assert list(folded("a\n", "a\nb\n")) == ["a"]
 
 
 def test_should_run_what_is_on_recordings() -> None:
     assert len(ON_RECORDINGS) > 5
+    assert len([each for each in ON_RECORDINGS if each.values[1] is not None]) > 3
 
 
 def test_should_have_a_reason_for_each_page_whose_commands_are_not_run() -> None:

@@ -21,6 +21,7 @@ import pytest
 from tests import program
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, definition, settle
+from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.docs.command_lines import calls_of_assignor, command_lines
 from tests.docs.pages import blocks
@@ -181,3 +182,19 @@ def test_should_try_what_if_on_a_file_of_the_readers(on_pages: Pages) -> None:
     ran = [on_pages.run(call) for call in on_pages.calls(page)]
 
     assert len(ran) == 2
+
+
+def test_should_describe_a_group_that_another_leads_as_the_page_does(on_pages: Pages, client: httpx.Client) -> None:
+    page = "docs/kafka/coordinator.md"
+    (call,) = [call for call in on_pages.calls(page) if "jvm-app" in call]
+    (shown,) = [block.code for block in blocks(page) if block.code.startswith("$ assignor groups describe jvm-app\n")]
+    assert client.post("/v1/groups/jvm-app/rebalances", json=reported("jvm-app", 7)).status_code == 201
+
+    printed = on_pages.run(call).stdout
+
+    client.delete("/v1/groups/jvm-app")
+    assert without_times(printed) == without_times(shown.partition("\n")[2])
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"(\d{4}-\S+)( \(.*\))?$", "then", text.rstrip(), flags=re.MULTILINE)
