@@ -184,7 +184,7 @@ class DefinitionBody(_DocumentPart):
 
     assignor: Assignor
     configs: Configs = Field(default_factory=dict)
-    application_id: Annotated[str, Field(pattern=APPLICATION_ID_PATTERN)] = ""
+    application_id: Annotated[str, Field(pattern=APPLICATION_ID_PATTERN)] = Field(default_factory=str)
     topology: TopologyPart
     cluster: ClusterPart | NamedClusterPart
     existing_internal_topics: dict[str, TopicPart] = Field(default_factory=dict)

@@ -25,6 +25,7 @@ RUN_ELSEWHERE = {
     "docs/how-to/add-and-remove-threads.md": "tests/streams_runtime/test_how_to_control_pages.py",
     "docs/how-to/listen-to-states.md": "tests/streams_runtime/test_how_to_control_pages.py",
     "docs/how-to/pause-and-resume.md": "tests/streams_runtime/test_how_to_control_pages.py",
+    "docs/how-to/deploy-the-coordinator.md": "tests/coordinator_api/test_backup.py",
     "docs/how-to/use-avro-or-protobuf.md": "tests/streams_runtime/serdes/test_how_to_page.py",
     "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
     "docs/kafka/topology.md": "tests/docs/test_described_topology.py",

@@ -71,6 +71,25 @@ def test_should_have_an_example_that_its_schema_takes_for_every_body_and_answer(
     assert (missing, wrong) == ([], [])
 
 
+def schemas_with_default(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        if "default" in part and ({"type", "anyOf", "$ref"} & part.keys()):
+            yield part
+        for inner in part.values():
+            yield from schemas_with_default(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from schemas_with_default(inner)
+
+
+def test_should_have_only_defaults_that_their_schema_takes(document: Any) -> None:
+    """A generated client sends them."""
+    found = list(schemas_with_default(document))
+    assert len(found) > 20
+    for schema in found:
+        Draft202012Validator({**schema, "components": document["components"]}).validate(schema["default"])
+
+
 def test_should_describe_every_error_as_a_problem_with_a_schema(document: Any) -> None:
     for _, _, operation in operations(document):
         errors = {status: answer for status, answer in operation["responses"].items() if int(status) >= 400}
