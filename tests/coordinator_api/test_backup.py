@@ -1,4 +1,4 @@
-"""A copy of a database in use, made as docs/how-to/deploy-the-coordinator.md says, is one that a service goes on with."""
+"""A copy of a database in use, made as docs/how-to/deploy-the-coordinator.md says, is one that a service takes over."""
 
 from __future__ import annotations
 
