@@ -1,10 +1,13 @@
 """Counting words: lines come in, and the number of times that each word was seen goes out.
 
 Run it: python examples/count_words.py
+
+On Spark, beside a coordinator and on the topics and records in ./log: assignor workers run count_words:application
 """
 
 import sys
 import tempfile
+from pathlib import Path
 
 from streams_runtime import (
     LONG,
@@ -31,14 +34,16 @@ def topology() -> Topology:
     return builder.build()
 
 
-def application(directory: str) -> Application:
+def application(directory: str = ".") -> Application:
+    place = Path(directory).resolve()
     return Application(
         topology(),
         {
             "application.id": "count-words",
-            "bootstrap.servers": f"embedded:{directory}/log",  # or broker:9092
-            "state.dir": f"{directory}/state",
+            "bootstrap.servers": f"embedded:{place}/log",  # or broker:9092
+            "state.dir": f"{place}/state",
             "processing.guarantee": "exactly_once_v2",
+            "num.standby.replicas": 1,  # of a store, on another instance, which takes over when one dies
         },
     )
 

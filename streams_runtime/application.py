@@ -183,6 +183,8 @@ def _import(module_name: str, reference: str) -> ModuleType:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise InputError(f"there is no module {error.name} in {directory} or on the path", reference) from error
         raise InputError(f"importing {module_name} failed: {error}", reference) from error
+    except InputError as error:  # it says by itself what is wrong, as of a config that is unknown
+        raise InputError(str(error), reference) from error
     except Exception as error:
         raise InputError(f"importing {module_name} failed: {type(error).__name__}: {error}", reference) from error
 
@@ -201,5 +203,7 @@ def _attribute(owner: object, name: str, reference: str) -> object:
 def _call(function: Callable[[], object], name: str, reference: str) -> object:
     try:
         return function()
+    except InputError as error:
+        raise InputError(str(error), reference) from error
     except Exception as error:
         raise InputError(f"calling {name} failed: {type(error).__name__}: {error}", reference) from error

@@ -97,8 +97,8 @@ def create_topics(
         asked = list(dict.fromkeys(names))
         for name in asked:
             if name in there and not if_not_exists:
-                count = there[name].partitions
-                raise TopicExists(f"topic {name} exists, with {count} partitions; --if-not-exists leaves it as it is")
+                count = _partitions(there[name].partitions)
+                raise TopicExists(f"topic {name} exists, with {count}; --if-not-exists leaves it as it is")
         missing = [name for name in asked if name not in there]
         log.create_topics(NewTopic(name, partitions, configs, replication_factor or -1) for name in missing)
     result = [

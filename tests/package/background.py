@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import signal
 import subprocess
@@ -58,20 +56,3 @@ class Background:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-
-
-def children(pid: int) -> dict[int, str]:
-    """Running processes that this one has started, with their command lines."""
-    found = {}
-    for directory in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if directory.name.isdigit():
-                parent = (directory / "stat").read_text().rpartition(") ")[2].split()[1]
-                command = (directory / "cmdline").read_text().replace("\0", " ")
-                if int(parent) == pid and command:
-                    found[int(directory.name)] = command
-    return found
-
-
-def kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)

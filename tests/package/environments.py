@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ TRIED = ("3.11", "3.12", "3.13")
 _PIN = re.compile(r"^(?P<pin>[A-Za-z0-9._\[\],-]+==[^\\\s]+(?: ; [^\\]+)?)", re.MULTILINE)
 _KEPT = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR", "SSL_CERT_FILE")
 _PREFIX = "PIP_"  # where the machine's registry is
+INSTALLED_WITHIN_S = 900.0
 
 
 def interpreter(version: str) -> Path | None:
@@ -45,18 +47,35 @@ class FreshEnvironment:
         """Where its programs have their temporary files: what others left on the machine is not in their way."""
         return self.home.parent / "scratch"
 
+    def install(self, *requirements: str) -> None:
+        """As pip takes them, such as `assignor[all] @ file:///…whl`; in the lock's versions."""
+        constraints = self.home.parent / "constraints.txt"
+        constraints.write_text(
+            pinned((ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text())
+        )
+        wanted = ["--quiet", "--no-compile", "--constraint", str(constraints), *requirements]
+        ended = self.run("python", "-m", "pip", "install", *wanted, timeout_s=INSTALLED_WITHIN_S)
+        assert ended.returncode == 0, f"pip install {' '.join(requirements)}\n{ended.stdout}{ended.stderr}"
+
     def remove(self) -> None:
         """All that was installed: with every extra it is a gigabyte."""
-        shutil.rmtree(self.bin.parent)
+        shutil.rmtree(self.bin.parent, ignore_errors=True)
 
     def run(
-        self, *command: str, stdin: str | None = None, timeout_s: float = 300.0
+        self,
+        *command: str,
+        stdin: str | None = None,
+        timeout_s: float = 300.0,
+        variables: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run to its end, whatever that is. The command is one of this environment's, or one of the machine's."""
+        """Run to its end, whatever that is. The command is one of this environment's, or one of the machine's.
+
+        `variables`: more of its environment.
+        """
         return subprocess.run(
             self.command(*command),
             cwd=self.home,
-            env=self.variables(),
+            env={**self.variables(), **(variables or {})},
             input=stdin,
             capture_output=True,
             text=True,
@@ -86,20 +105,13 @@ class FreshEnvironment:
 
 
 def fresh_environment(directory: Path, python: Path, *requirements: str) -> FreshEnvironment:
-    """`requirements` as pip takes them, such as `assignor[all] @ file:///…whl`; in the lock's versions."""
+    """With what `FreshEnvironment.install` makes of the requirements."""
     environment = FreshEnvironment(directory / "environment" / "bin", directory / "empty")
     environment.home.mkdir(parents=True)
     environment.scratch.mkdir()
-    constraints = directory / "constraints.txt"
-    constraints.write_text(
-        pinned((ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text())
-    )
-    place = str(environment.bin.parent)
-    wanted = ["--quiet", "--no-compile", "--constraint", str(constraints), *requirements]
-    steps = [[str(python), "-m", "venv", place], [f"{place}/bin/python", "-m", "pip", "install", *wanted]]
-    for step in steps:
-        ended = subprocess.run(step, cwd=environment.home, env=environment.variables(), capture_output=True, text=True)
-        assert ended.returncode == 0, f"{' '.join(step)}\n{ended.stdout}{ended.stderr}"
+    made = environment.run(str(python), "-m", "venv", str(environment.bin.parent))
+    assert made.returncode == 0, made.stdout + made.stderr
+    environment.install(*requirements)
     return environment
 
 

@@ -173,6 +173,10 @@ def test_should_say_which_step_of_loading_failed(module: Callable[[str], None], 
     [
         ("import no_such_thing", "importing users_app failed: No module named 'no_such_thing'"),
         ("1 / 0", "importing users_app failed: ZeroDivisionError"),
+        (
+            "from streams_runtime import StreamsConfig\nStreamsConfig.from_dotted({})",
+            "^users_app:app: configs: 'application.id' is missing",
+        ),
     ],
 )
 def test_should_tell_a_module_that_fails_from_one_that_is_not_there(

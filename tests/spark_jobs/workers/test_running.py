@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -36,6 +35,7 @@ from streams_runtime.processors.api import HandlerResponse
 from streams_runtime.tasks.exception_handling import fail
 from tests import warm_program
 from tests.checkout import ROOT
+from tests.processes import processes_with
 from tests.spark_jobs.quick_java import OPTIONS
 from tests.spark_jobs.small_application import STORES, TASKS, counted, small_application, write_records
 from tests.spark_jobs.talk import TIMEOUT_S, Talk
@@ -261,15 +261,6 @@ def test_should_leave_nothing_behind_when_it_is_interrupted_while_spark_starts(
     while processes_with(mark) and time.monotonic() < deadline_s:
         time.sleep(0.01)  # what was killed is still there for a moment
     assert processes_with(mark) == set()
-
-
-def processes_with(argument: str) -> set[int]:
-    found = set()
-    for directory in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if directory.name.isdigit() and argument in (directory / "cmdline").read_text(errors="replace").split("\0"):
-                found.add(int(directory.name))
-    return found
 
 
 @pytest.mark.spark
