@@ -82,6 +82,7 @@ def group_description(document: Any, view: View) -> str:
 def _heading(document: Any, view: View) -> list[str]:
     state = f"{_state(document)}, generation {document['generation_id']}, {document['assignor']}"
     probing_at_ms = document["probing_rebalance_at_ms"]
+    advice = document["advice"] or _advice_without_members(document)
     notes = (
         ("draining", "members are told to stop", document["draining"]),
         ("settled", "nothing can change any more, though a task waits to be revoked", document["settled"]),
@@ -89,8 +90,12 @@ def _heading(document: Any, view: View) -> list[str]:
         ("state", f"{document['state']}, but nothing is processed", document.get("condition")),
         ("error", document["error"], document["error"]),
         ("cluster", _cluster(document["cluster"]), document["cluster"]),
-        ("what to do", document["advice"], document["advice"]),
-        ("next probing", f"{_time(probing_at_ms)} ({_until(probing_at_ms, view)})", probing_at_ms),
+        ("what to do", advice, advice),
+        (
+            "next probing",
+            f"{_time(probing_at_ms)} ({_until(probing_at_ms, view)}){_warm_ups(document['tasks'])}",
+            probing_at_ms,
+        ),
     )
     title = paragraph("", f"{document['group_id']}: {state}", view, indent=0)
     lines = [title, *(paragraph(f"{name}:", text, view, indent=_INDENT) for name, text, holds in notes if holds)]
@@ -99,6 +104,28 @@ def _heading(document: Any, view: View) -> list[str]:
         process = told["process_id"] if view.wide else told["process_id"][:_PROCESS_DIGITS]
         lines.append(paragraph(f"{told['code']}:", f"{told['text']} ({process}, {age} ago)", view, indent=2))
     return lines
+
+
+def _advice_without_members(document: Any) -> str | None:
+    """Of a group that this coordinator leads, and that is as it should be, but that nobody is in."""
+    if document["members"] or document["led_by"] or document["state"] != "Empty":
+        return None
+    if not document["generation_id"]:
+        return "Nobody has joined yet. Start instances, and give them the address of this coordinator."
+    return (
+        "Nobody is left: the members have left, or were silent for their session.timeout.ms. The service's log says "
+        "which (member_removed, with the reason), the log of each instance says why. Start instances to go on."
+    )
+
+
+def _warm_ups(tasks: Any) -> str:
+    """What the probing rebalance looks at: `, 2 warm-ups restore, up to 1,000 records are left`."""
+    lags = [each["lag"] for each in tasks if each["role"] == "warm-up"]
+    known = [lag for lag in lags if isinstance(lag, int) and lag >= 0]
+    if not lags:
+        return ""
+    left = f", up to {max(known):,} records are left" if known else ""
+    return f", {len(lags)} warm-up{' restores' if len(lags) == 1 else 's restore'}{left}"
 
 
 def _state(group: Any) -> str:

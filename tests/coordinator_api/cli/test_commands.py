@@ -63,6 +63,33 @@ def test_should_describe_a_group(service: ServiceProcess, member: HttpMember) ->
     assert re.search(rf"^0_1 +active +1000 +{member.member_id} +[0-9a-f-]{{36}}$", wide, re.MULTILINE)
 
 
+def test_should_say_what_to_do_about_a_group_without_members(service: ServiceProcess, client: httpx.Client) -> None:
+    group_id = new_group(client, partitions=2)
+    where = ("groups", "describe", group_id, "--coordinator", service.url, "-o", "wide")
+    assert "\nwhat to do:   Nobody has joined yet. Start instances" in assignor(*where)[1]
+
+    member = HttpMember(client, group_id, client_id="worker-1")
+    member.subscribe()
+    settle(member)
+    assert "what to do" not in assignor(*where)[1]
+
+    member.leave()
+    assert "\nwhat to do:   Nobody is left: the members have left, or were silent" in assignor(*where)[1]
+
+
+def test_should_say_how_far_warm_ups_are_when_the_group_looks_again(
+    service: ServiceProcess, client: httpx.Client, member: HttpMember
+) -> None:
+    second = HttpMember(client, group_of(member), client_id="worker-2")
+    second.subscribe()
+    member.subscribe()
+    settle(member, second)
+
+    shown = assignor("groups", "describe", group_of(member), "--coordinator", service.url)[1]
+
+    assert "s), 1 warm-up restores, up to 1,000 records are left" in " ".join(shown.split())
+
+
 def test_should_list_and_show_rebalances(service: ServiceProcess, member: HttpMember, tmp_path: Path) -> None:
     where = (group_of(member), "--coordinator", service.url)
     _, listed, _ = assignor("rebalances", "list", *where)
