@@ -82,7 +82,7 @@ def group_description(document: Any, view: View) -> str:
 def _heading(document: Any, view: View) -> list[str]:
     state = f"{_state(document)}, generation {document['generation_id']}, {document['assignor']}"
     probing_at_ms = document["probing_rebalance_at_ms"]
-    advice = document["advice"] or _advice_without_members(document)
+    advice: str = document["advice"] or _advice_without_members(document)
     notes = (
         ("draining", "members are told to stop", document["draining"]),
         ("settled", "nothing can change any more, though a task waits to be revoked", document["settled"]),
@@ -106,10 +106,10 @@ def _heading(document: Any, view: View) -> list[str]:
     return lines
 
 
-def _advice_without_members(document: Any) -> str | None:
-    """Of a group that this coordinator leads, and that is as it should be, but that nobody is in."""
+def _advice_without_members(document: Any) -> str:
+    """Of a group that this coordinator leads, and that nobody is in; empty for others."""
     if document["members"] or document["led_by"] or document["state"] != "Empty":
-        return None
+        return ""
     if not document["generation_id"]:
         return "Nobody has joined yet. Start instances, and give them the address of this coordinator."
     return (
