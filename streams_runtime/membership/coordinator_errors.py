@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from assignor.errors import AssignorFault, Unavailable
+from assignor.errors import AssignorFault, InputError, Unavailable
 
 
 class CoordinatorError(AssignorFault):
@@ -52,6 +52,12 @@ class GroupMaxSizeReached(CoordinatorError):
     known_code = "GROUP_MAX_SIZE_REACHED"
 
 
+class NotLetIn(CoordinatorError, InputError):
+    """Without the coordinator's bearer token: a mistake of whoever called, and the group was not even asked."""
+
+    known_code = "SASL_AUTHENTICATION_FAILED"
+
+
 class GroupRunsAnotherTopology(CoordinatorError):
     """The group has living members, and they run another topology than the one declared. The detail says how the two
     differ, who declared the other, and what to do.
@@ -79,6 +85,7 @@ _KNOWN: dict[str, type[CoordinatorError]] = {
         FencedInstanceId,
         FencedMemberEpoch,
         GroupMaxSizeReached,
+        NotLetIn,
         GroupRunsAnotherTopology,
     )
 }

@@ -537,6 +537,12 @@ LINES = [
         "--token-file or ASSIGNOR_AUTH_TOKEN",
     ),
     (
+        2,
+        "workers run starting:app --coordinator URL",
+        "error: SASL_AUTHENTICATION_FAILED (401): send Authorization: Bearer <token>; a command takes it from "
+        "--token-file or ASSIGNOR_AUTH_TOKEN",
+    ),
+    (
         1,
         "groups describe nobody --coordinator URL --token-file token",
         "error: GROUP_ID_NOT_FOUND: there is no group nobody: declare it by PUT",

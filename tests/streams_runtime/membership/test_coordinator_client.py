@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from assignor.errors import InputError
 from assignor.types import TaskId
 from streams_runtime.membership.calls import (
     FetchedAssignment,
@@ -25,6 +26,7 @@ from streams_runtime.membership.coordinator_errors import (
     GroupIdNotFound,
     GroupMaxSizeReached,
     IllegalGeneration,
+    NotLetIn,
     RebalanceInProgress,
     UnknownMemberId,
 )
@@ -199,6 +201,16 @@ def test_should_raise_the_error_that_kafka_names(status: int, code: str, error: 
         assert type(raised.value) is error
         assert (raised.value.code, raised.value.status, raised.value.detail) == (code, status, "so it is")
         assert len(service.asked) == 1, "a refusal is an answer: it is not asked again"
+
+
+def test_should_take_a_missing_token_for_a_mistake_of_the_caller() -> None:
+    with (
+        stub_service(problem(401, "SASL_AUTHENTICATION_FAILED", "a token is needed")) as service,
+        CoordinatorClient(service.url) as client,
+        pytest.raises(NotLetIn, match="a token is needed; a command takes it from --token-file or ASSIGNOR_AUTH_TOKEN"),
+    ):
+        client.describe("g")
+    assert issubclass(NotLetIn, InputError)
 
 
 def test_should_name_the_status_when_an_error_is_no_problem_document() -> None:
