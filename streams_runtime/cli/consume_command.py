@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 _POLL_RECORDS = 2_000
 
-_SERDE_HELP = "string, integer, long, double, json, bytes (base64), avro, or time-windowed-string and so on"
+_SERDE_HELP = (
+    "string, integer, long, double, json, bytes (base64), time-windowed-string and so on; of a schema registry: avro, "
+    "json-schema, protobuf"
+)
 _OFFSET_HELP = "earliest, latest, an offset, or -N for the last N records of each partition. Default: latest."
 _SINCE_HELP = "From the first record of this time on: milliseconds, or 2026-11-22T19:00:00Z."
 _ISOLATION_HELP = (

@@ -38,7 +38,7 @@ SchemaRegistry = Annotated[
         metavar="URL",
         envvar=REGISTRY_VARIABLE,
         show_envvar=False,
-        help=f"Of the schemas of avro. Default: {REGISTRY_VARIABLE}.",
+        help=f"Of the schemas of avro, json-schema and protobuf. Default: {REGISTRY_VARIABLE}.",
     ),
 ]
 ClientProperties = Annotated[

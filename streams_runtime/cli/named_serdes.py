@@ -38,12 +38,12 @@ class NamedSerde:
 
 def named_serde(name: str, option: str, topic: str, schema_registry: str | None = None) -> NamedSerde:
     """For the keys or the values of a topic. Raises InputError that lists the names. `option`: where the name was
-    given. `schema_registry`: its URL, which `avro` needs.
+    given. `schema_registry`: its URL, which formats of a registry need.
     """
     match = _KAFKA_CLASS.match(name)
     short = (match[1] if match else name).lower()
-    if short in ("avro", "kafkaavro"):
-        return _avro(option, topic, schema_registry)
+    if (of_registry := _OF_REGISTRY.get(short.removeprefix("kafka"))) is not None:
+        return _of_registry(of_registry, option, topic, schema_registry)
     inner = short.removeprefix(_WINDOWED)
     found = _SERDES.get({"bytearray": "bytes"}.get(inner, inner))
     if found is None:
@@ -71,17 +71,25 @@ def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
     )
 
 
-def _avro(option: str, topic: str, schema_registry: str | None) -> NamedSerde:
+def _of_registry(name: str, option: str, topic: str, schema_registry: str | None) -> NamedSerde:
     """Read as they were written, and written with the latest schema of the topic."""
     if schema_registry is None:
-        raise InputError("avro needs the URL of the schema registry: --schema-registry", option)
+        raise InputError(f"{name} needs the URL of the schema registry: --schema-registry", option)
     try:
-        from streams_runtime.serdes.schema_registry import AvroSerde
-    except ModuleNotFoundError as error:
-        raise InputError(f"avro needs pip install 'assignor[schema-registry]' ({error})", option) from None
-    serde: Serde[Any] = AvroSerde(None, {"schema.registry.url": schema_registry, "use.latest.version": "true"})
+        from streams_runtime.serdes.schema_registry import AvroSerde, JsonSchemaSerde
+        from streams_runtime.serdes.schema_registry.described_protobuf_serde import DescribedProtobufSerde
+    except ImportError as error:
+        raise InputError(f"{name} needs pip install 'assignor[schema-registry]' ({error})", option) from None
+    configs = {"schema.registry.url": schema_registry, "use.latest.version": "true"}
+    serde: Serde[Any]
+    if name == "avro":
+        serde = AvroSerde(None, configs)
+    elif name == "protobuf":
+        serde = DescribedProtobufSerde(configs)
+    else:  # what is there is shown as it is, and what is written is checked
+        serde = JsonSchemaSerde(None, {**configs, "json.fail.invalid.schema": "deserializer" not in option})
     bound = serdes.serde_for_topic(serde, topic, is_key="key" in option)
-    return NamedSerde("avro", bound, _of_json_text, lambda value: _json_text(_plain(value)), _same, _plain)
+    return NamedSerde(name, bound, _of_json_text, lambda value: _json_text(_plain(value)), _same, _plain)
 
 
 def _plain(value: Any) -> Any:
@@ -162,4 +170,5 @@ _SERDES = {
         NamedSerde("bytes", serdes.BYTES, _of_base64, _to_base64, _of_base64, _to_base64),
     )
 }
-NAMES = (*_SERDES, "avro")
+_OF_REGISTRY = {"avro": "avro", "json-schema": "json-schema", "jsonschema": "json-schema", "protobuf": "protobuf"}
+NAMES = (*_SERDES, *dict.fromkeys(_OF_REGISTRY.values()))

@@ -35,13 +35,15 @@ _WHERE = "JsonSchemaSerde"
 class JsonSchemaSerde(RegistrySerde[T]):
     """Values as `json` takes them. `to_dict`, `from_dict`: from an object of one's own to such a value, and back.
 
-    `schema`: a JSON Schema as text or as parsed JSON. The config `json.fail.invalid.schema` (false) has every value
-    checked against it. Raises InputError for a schema or a config that cannot be used.
+    `schema`: a JSON Schema as text or as parsed JSON. None: values are read whatever their schema, and written only
+    with `use.latest.version`. The config `json.fail.invalid.schema` (false) has every value checked against it; without
+    one, against the schema that it is written with, unless that refers to others. Raises InputError for a schema or a
+    config that cannot be used.
     """
 
     def __init__(
         self,
-        schema: str | Mapping[str, Any],
+        schema: str | Mapping[str, Any] | None,
         configs: Mapping[str, object],
         *,
         to_dict: Callable[[T], Any] | None = None,
@@ -49,19 +51,23 @@ class JsonSchemaSerde(RegistrySerde[T]):
     ) -> None:
         others = {key: value for key, value in configs.items() if key != FAIL_INVALID}
         super().__init__(RegistrySettings.from_configs(others, _WHERE))
-        self._schema = _checked(schema)
+        self._schema = None if schema is None else _checked(schema)
         self._checks = str(configs.get(FAIL_INVALID, False)).lower() == "true"
         self._to_dict = to_dict
         self._from_dict = from_dict
 
     def _encoder(self, registry: Registry) -> Encode[T]:
-        document = json.loads(self._schema)
+        document = None if self._schema is None else json.loads(self._schema)
         subject = self._subject(document.get("title") if isinstance(document, dict) else None)
         if self._settings.use_latest:
-            schema_id, _ = registry.latest(subject)
+            schema_id, schema = registry.latest(subject)
+            _check_type(schema_id, schema)
+        elif self._schema is None:
+            raise SerializationError(f"{self!r} has no schema to write with; give one, or set use.latest.version")
         else:
-            schema_id = registry.id_for(subject, Schema(self._schema, _JSON))
-        head, to_dict, check = header(schema_id), self._to_dict, self._check()
+            schema = Schema(self._schema, _JSON)
+            schema_id = registry.id_for(subject, schema)
+        head, to_dict, check = header(schema_id), self._to_dict, self._check(schema)
 
         def encode(value: T) -> bytes:
             document = value if to_dict is None else to_dict(value)
@@ -73,9 +79,8 @@ class JsonSchemaSerde(RegistrySerde[T]):
 
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
         schema = registry.schema(schema_id)
-        if schema.schema_type != _JSON:
-            raise SerializationError(f"schema {schema_id} is one of {schema.schema_type or 'AVRO'}, not a JSON Schema")
-        from_dict, check = self._from_dict, self._check()
+        _check_type(schema_id, schema)
+        from_dict, check = self._from_dict, self._check(schema)
 
         def decode(data: bytes) -> T:
             try:
@@ -88,10 +93,10 @@ class JsonSchemaSerde(RegistrySerde[T]):
 
         return decode
 
-    def _check(self) -> Callable[[Any], None] | None:
-        if not self._checks:
+    def _check(self, written: Schema) -> Callable[[Any], None] | None:
+        if not self._checks or (self._schema is None and written.references):
             return None
-        document = json.loads(self._schema)
+        document = json.loads(self._schema or written.schema_str or "true")
         validator = validator_for(document, Draft202012Validator)(document)
 
         def check(value: Any) -> None:
@@ -101,6 +106,11 @@ class JsonSchemaSerde(RegistrySerde[T]):
                 raise SerializationError(f"the value does not fit its JSON Schema: {error.message}") from error
 
         return check
+
+
+def _check_type(schema_id: int, schema: Schema) -> None:
+    if schema.schema_type != _JSON:
+        raise SerializationError(f"schema {schema_id} is one of {schema.schema_type or 'AVRO'}, not a JSON Schema")
 
 
 def _checked(schema: str | Mapping[str, Any]) -> str:

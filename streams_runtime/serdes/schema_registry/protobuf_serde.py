@@ -30,8 +30,10 @@ from streams_runtime.serdes.schema_registry.wire_format import (
 
 M = TypeVar("M", bound=Message)
 
-_PROTOBUF = "PROTOBUF"
-_AS_DESCRIPTOR = "serialized"
+PROTOBUF = "PROTOBUF"
+AS_DESCRIPTOR = "serialized"
+"""The form of a schema to ask for: its descriptor, as base64."""
+
 _EVERY_REGISTRY_HAS = ("google/protobuf/", "google/type/", "confluent/")
 
 
@@ -69,10 +71,10 @@ class ProtobufSerde(RegistrySerde[M]):
         return encode
 
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[M]:
-        schema = registry.schema(schema_id, _AS_DESCRIPTOR)
-        if schema.schema_type != _PROTOBUF:
+        schema = registry.schema(schema_id, AS_DESCRIPTOR)
+        if schema.schema_type != PROTOBUF:
             raise SerializationError(f"schema {schema_id} is one of {schema.schema_type or 'AVRO'}, not of Protobuf")
-        file = _descriptor_of(schema)
+        file = descriptor_of(schema)
         wanted = self._message.DESCRIPTOR.full_name
         from_string = self._message.FromString
         checked: set[tuple[int, ...]] = set()
@@ -99,10 +101,10 @@ def _schema(registry: Registry, file: FileDescriptor) -> Schema:
         for imported in file.dependencies
         if not imported.name.startswith(_EVERY_REGISTRY_HAS)
     ]
-    return Schema(base64.b64encode(file.serialized_pb).decode("ascii"), _PROTOBUF, references)
+    return Schema(base64.b64encode(file.serialized_pb).decode("ascii"), PROTOBUF, references)
 
 
-def _descriptor_of(schema: Schema) -> FileDescriptorProto | None:
+def descriptor_of(schema: Schema) -> FileDescriptorProto | None:
     """None: the registry knows no other form than the text of a .proto file, in which nothing is looked up here."""
     try:
         return FileDescriptorProto.FromString(base64.b64decode(schema.schema_str or "", validate=True))

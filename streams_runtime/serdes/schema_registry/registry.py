@@ -59,10 +59,11 @@ class Registry:
         )
         return SchemaReference(name, name, found.version)
 
-    def latest(self, subject: str) -> tuple[int, Schema]:
+    def latest(self, subject: str, form: str | None = None) -> tuple[int, Schema]:
+        """`form`: of the schema, where its type has several."""
         found = self._ask(
             f"subject {subject} has no schema to use as its latest",
-            lambda: self._client.get_latest_version(subject),
+            lambda: self._client.get_latest_version(subject, fmt=form),
         )
         return _known(found.schema_id), found.schema
 
@@ -70,11 +71,11 @@ class Registry:
         """`form`: of the answer, where the type of schema has several."""
         return self._ask(f"schema {schema_id} is not known", lambda: self._client.get_schema(schema_id, fmt=form))
 
-    def referenced(self, reference: SchemaReference) -> Schema:
+    def referenced(self, reference: SchemaReference, form: str | None = None) -> Schema:
         subject, version = str(reference.subject), int(reference.version or 0)
         return self._ask(
             f"version {version} of subject {subject}, which a schema refers to, is not known",
-            lambda: self._client.get_version(subject, version, True).schema,
+            lambda: self._client.get_version(subject, version, True, form).schema,
         )
 
     def _ask(self, refusal: str, call: Callable[[], Answer]) -> Answer:

@@ -129,7 +129,7 @@ def test_should_name_the_record_that_a_serde_cannot_read(log: Log, run: Run) -> 
 
     said = (
         "counts-0 at offset 1: LongSerde cannot read the value, 3 bytes: 74 77 6f; --value-deserializer long does not "
-        "fit: one of string, integer, long, double, json, bytes, avro?"
+        "fit: one of string, integer, long, double, json, bytes, avro, json-schema, protobuf?"
     )
     assert (refused.returncode, refused.stdout) == (2, "1\n")
     assert refused.stderr == f"error: {said} --skip-bad-records goes on without it\n"

@@ -20,6 +20,7 @@ from streams_runtime import (
     AvroSerde,
     JsonSchemaSerde,
     ProtobufSerde,
+    RecordProducer,
     StreamsBuilder,
     TopologyTestDriver,
 )
@@ -301,6 +302,33 @@ def test_should_exchange_records_between_processes_and_the_commands(
         {"customer": "ann", "cents": 5, "note": "first"},
         {"customer": "bob", "cents": 7, "note": "second"},
     ]
+
+
+@pytest.mark.parametrize("form", ["json-schema", "protobuf"])
+def test_should_write_and_show_json_schema_and_protobuf_by_the_commands(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    topic = f"shown-{form}"
+    monkeypatch.setenv("SCHEMA_REGISTRY_URL", url)
+    monkeypatch.setenv("ASSIGNOR_BOOTSTRAP_SERVER", f"embedded:{tmp_path / 'log'}")
+    serde: Any = _json(url, JSON_SCHEMA, topic) if form == "json-schema" else _protobuf(url, Order, topic)
+    value: Any = {"cents": 5} if form == "json-schema" else Order(id="a", total=Money(cents=5))
+    with closing(open_log(f"embedded:{tmp_path / 'log'}")) as log:
+        log.create_topics([NewTopic(topic, 1)])
+        with RecordProducer(log, STRING, serde) as producer:
+            producer.send(topic, "ann", value)
+
+    # of order.proto, the first message is one without fields
+    line = b'{"cents":7}\n' if form == "json-schema" else b"{}\n"
+    written = program.assignor("produce", topic, "--value-serializer", form, stdin=line)
+    shown = program.assignor("consume", topic, "--from-beginning", "--until-end", "--value-deserializer", form)
+
+    assert written.returncode == 0, written.stderr
+    assert [json.loads(each) for each in shown.stdout.splitlines()] == (
+        [{"cents": 5}, {"cents": 7}]
+        if form == "json-schema"
+        else [{"id": "a", "total": {"cents": "5"}, "lines": []}, {}]
+    )
 
 
 def test_should_run_the_code_of_the_page(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
