@@ -42,7 +42,7 @@ myst_heading_anchors = 4  # `page.md#a-heading` as on a git forge, checked
 default_role = "code"  # what stands in single backquotes in a docstring
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
-maximum_signature_line_length = 150  # a longer one has a line for each parameter
+maximum_signature_line_length = 250  # a longer one has a line for each parameter
 highlight_language = "none"
 smartquotes = False  # it would make one dash of the two before an option
 
