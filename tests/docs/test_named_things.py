@@ -33,7 +33,7 @@ OF_OTHERS = {
 """Pages that name things of other programs, or of earlier days."""
 OF_KAFKA = {
     *("cleanup.policy", "max.message.bytes", "retention.ms"),  # of topics
-    *("group.instance.id", "group.protocol", "isolation.level"),  # of consumers
+    *("group.instance.id", "group.protocol", "isolation.level", "max.poll.interval.ms"),  # of consumers
 }
 OF_A_RECORDING = {"meta.chain", "input.topology"}
 PREFIXES = ("spark.", "client.tag.", "topic.")
