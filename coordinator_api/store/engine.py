@@ -20,6 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import DatabaseOutOfReach, UnusableDatabase
 
+_TAKES_WRITE_LOCK = "takes_write_lock"
+"""An execution option, for the event that begins a transaction."""
+
 _MAGIC = b"SQLite format 3\0"
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _TIMES_OF_POSTGRESQL = {"timeout": 10, "command_timeout": 30}
@@ -52,6 +55,11 @@ def sqlite_file(url: URL) -> Path | None:
     if not url.drivername.startswith("sqlite") or url.database in (None, "", ":memory:"):
         return None
     return Path(str(url.database)).resolve()
+
+
+def begin_writing(engine: AsyncEngine) -> Begin:
+    """Transactions that wait for SQLite's write lock when they begin, not at their first write."""
+    return engine.execution_options(**{_TAKES_WRITE_LOCK: True}).begin
 
 
 def create_engine(settings: Settings) -> AsyncEngine:
@@ -135,7 +143,8 @@ def _set_up_sqlite(engine: AsyncEngine, settings: Settings) -> None:
         cursor.close()
 
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN")
+        takes_lock = connection.get_execution_options().get(_TAKES_WRITE_LOCK, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if takes_lock else "BEGIN")
 
     event.listen(engine.sync_engine, "connect", set_pragmas)
     event.listen(engine.sync_engine, "begin", begin)

@@ -23,3 +23,15 @@ class ConcurrentWriter(StoreError):
 
 class UnusableDatabase(InputError, StoreError):
     """What the setting database.url names cannot be a coordinator's database: another one has to be named."""
+
+
+class StoreBusy(StoreError):
+    """Somebody else has locked the database. Nothing was written."""
+
+
+class DatabaseReplaced(StoreError):
+    """The database's file is not the one that was opened. What was written last may be lost."""
+
+
+class DamagedLog(StoreError):
+    """The log of one group cannot be read as it was written. The message names the group and the record."""

@@ -19,7 +19,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.store.engine import Begin, out_of_reach, sqlite_file
+from coordinator_api.store.engine import Begin, begin_writing, out_of_reach, sqlite_file
 from coordinator_api.store.errors import StoreInUse, UnusableDatabase
 
 _ADVISORY_KEY = zlib.crc32(b"assignor coordinator")
@@ -34,7 +34,7 @@ async def lease(engine: AsyncEngine) -> AsyncIterator[Begin]:
     file = sqlite_file(engine.url)
     if file is not None:
         with _locked_file(file):
-            yield engine.begin
+            yield begin_writing(engine)
     elif engine.dialect.name == "postgresql":
         holder = _AdvisoryLock(engine)
         try:
@@ -43,7 +43,7 @@ async def lease(engine: AsyncEngine) -> AsyncIterator[Begin]:
         finally:
             await holder.give_up()
     else:
-        yield engine.begin
+        yield begin_writing(engine)
 
 
 @contextmanager

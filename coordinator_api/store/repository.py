@@ -40,14 +40,14 @@ class Repository(Protocol):
     After a `ConcurrentWriter`, nothing was written.
     """
 
-    async def ping(self) -> None:
-        """Read something."""
+    async def check(self) -> None:
+        """Write something and read it again."""
 
     async def group_ids(self) -> list[str]:
         """Of all groups, sorted."""
 
     async def load_group(self, group_id: str) -> GroupLog:
-        """One group; sequence 0 and no records when there is none."""
+        """One group; sequence 0 and no records when there is none. Raises DamagedLog."""
 
     async def append(
         self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None

@@ -1,23 +1,30 @@
 """The repository on an SQL database. See `repository` for what each method promises.
 
-A write takes one transaction, and one write is made at a time. Reads go on beside it.
+A write takes one transaction, and one write is made at a time (`write_turns`). Reads go on beside it. Nothing that was
+written is answered before the file has been found where it was (`database_file`), and nothing that was read before its
+checksums were compared (`stored_logs`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.store.engine import Begin, reason
+from coordinator_api.store.database_file import DatabaseFile
+from coordinator_api.store.engine import Begin, reason, sqlite_file
 from coordinator_api.store.errors import ConcurrentWriter, StoreError
 from coordinator_api.store.repository import GroupLog, Recording, Repository
-from coordinator_api.store.tables import group_records, groups, rebalances
+from coordinator_api.store.stored_logs import StoredRecord, checked_log, checksum
+from coordinator_api.store.tables import group_records, groups, rebalances, store_checks
+from coordinator_api.store.write_turns import WriteTurns
+
+_CHECK = 1
+"""The one row that is written to see whether the store can be written."""
 
 
 class SqlRepository(Repository):
@@ -30,15 +37,22 @@ class SqlRepository(Repository):
         self._engine = engine
         self._begin = begin
         self._retained_rebalances = retained_rebalances
-        self._writing = asyncio.Lock()
+        self._turns = WriteTurns()
+        file = sqlite_file(engine.url)
+        self._file = None if file is None else DatabaseFile(file)
 
-    async def ping(self) -> None:
-        try:
-            # as a write does it: whoever lost the lease is not ready
-            async with self._writing, self._begin() as connection:
-                await connection.execute(text("SELECT 1"))
-        except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the database (setting database.url) does not answer: {reason(error)}") from error
+    async def check(self) -> None:
+        async with self._writing() as connection:
+            number = select(store_checks.c.number).where(store_checks.c.id == _CHECK)
+            before = (await connection.execute(number)).scalar()
+            if before is None:
+                await connection.execute(insert(store_checks).values(id=_CHECK, number=1))
+            else:
+                changed = update(store_checks).where(store_checks.c.id == _CHECK)
+                await connection.execute(changed.values(number=store_checks.c.number + 1))
+            after = (await connection.execute(number)).scalar()
+        if after != (before or 0) + 1:
+            raise StoreError(f"the database (setting database.url) does not give back what it took: {after!r}")
 
     async def group_ids(self) -> list[str]:
         async with self._reading() as connection:
@@ -50,27 +64,27 @@ class SqlRepository(Repository):
 
     async def _read_log(self, connection: AsyncConnection, group_id: str) -> GroupLog:
         sequence = select(groups.c.sequence).where(groups.c.group_id == group_id)
-        records = (
-            select(group_records.c.body).where(group_records.c.group_id == group_id).order_by(group_records.c.sequence)
-        )
-        last = (await connection.execute(sequence)).scalar()
-        return GroupLog(group_id, last or 0, tuple((await connection.execute(records)).scalars()))
+        columns = (group_records.c.sequence, group_records.c.body, group_records.c.checksum)
+        records = select(*columns).where(group_records.c.group_id == group_id).order_by(group_records.c.sequence)
+        last = (await connection.execute(sequence)).scalar() or 0
+        rows = [StoredRecord(*row) for row in await connection.execute(records)]
+        return GroupLog(group_id, last, checked_log(group_id, last, rows))
 
     async def append(
         self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
     ) -> int:
-        async with self._writing_to(group_id) as connection:
+        async with self._writing(group_id) as connection:
             return await self._write(connection, group_id, expected, records, recording)
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> int:
-        async with self._writing_to(group_id) as connection:
+        async with self._writing(group_id) as connection:
             last = await self._write(connection, group_id, expected, snapshot, None)
             old = (group_records.c.group_id == group_id) & (group_records.c.sequence <= expected)
             await connection.execute(delete(group_records).where(old))
             return last
 
     async def delete(self, group_id: str, expected: int) -> None:
-        async with self._writing_to(group_id) as connection:
+        async with self._writing(group_id) as connection:
             at_expected = (groups.c.group_id == group_id) & (groups.c.sequence == expected)
             result = await connection.execute(delete(groups).where(at_expected))
             if result.rowcount != 1:
@@ -108,8 +122,13 @@ class SqlRepository(Repository):
             if result.rowcount != 1:
                 raise _out_of_date(group_id, expected)
         rows = [
-            {"group_id": group_id, "sequence": expected + number, "body": record}
-            for number, record in enumerate(records, start=1)
+            {
+                "group_id": group_id,
+                "sequence": sequence,
+                "body": record,
+                "checksum": checksum(group_id, sequence, record),
+            }
+            for sequence, record in enumerate(records, start=expected + 1)
         ]
         if rows:
             await connection.execute(insert(group_records), rows)
@@ -137,16 +156,26 @@ class SqlRepository(Repository):
                 yield connection
         except (SQLAlchemyError, OSError) as error:
             raise StoreError(f"the database (setting database.url) cannot be read: {reason(error)}") from error
+        self._check_file()
 
     @asynccontextmanager
-    async def _writing_to(self, group_id: str) -> AsyncIterator[AsyncConnection]:
+    async def _writing(self, group_id: str | None = None) -> AsyncIterator[AsyncConnection]:
+        """One transaction. `group_id`: whose log is written, None for what is nobody's."""
         try:
-            async with self._writing, self._begin() as connection:
+            async with AsyncExitStack() as write:
+                await write.enter_async_context(self._turns.turn())
+                with self._turns.waiting_for_lock():
+                    connection = await write.enter_async_context(self._begin())
                 yield connection
-        except IntegrityError as error:
-            raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error
         except (SQLAlchemyError, OSError) as error:
+            if isinstance(error, IntegrityError) and group_id is not None:
+                raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error
             raise StoreError(f"the database (setting database.url) cannot be written: {reason(error)}") from error
+        self._check_file()
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
 
 
 def _out_of_date(group_id: str, expected: int) -> ConcurrentWriter:

@@ -24,6 +24,16 @@ group_records = Table(
     Column("group_id", ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
+    # `stored_logs.checksum`; NULL in rows of earlier releases
+    Column("checksum", BigInteger),
+)
+
+store_checks = Table(
+    "store_checks",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    # written anew each time somebody asks whether the store can be written
+    Column("number", BigInteger, nullable=False),
 )
 
 rebalances = Table(

@@ -23,7 +23,7 @@ async def livez() -> Health:
 async def readyz(coordinator: TheCoordinator) -> Health:
     """503 while the service stops or cannot reach its store."""
     try:
-        await coordinator.repository.ping()
+        await coordinator.repository.check()
     except StoreError as error:
         raise Problem("COORDINATOR_NOT_AVAILABLE", str(error)) from None
     return Health(status="ok")

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
-from coordinator_api.store.engine import create_engine
+from coordinator_api.store.engine import begin_writing, create_engine
 from coordinator_api.store.sql_repository import SqlRepository
 
 
@@ -31,4 +31,4 @@ async def open_engine(directory: Path) -> AsyncIterator[AsyncEngine]:
 async def open_repository(directory: Path, retained_rebalances: int = 10) -> AsyncIterator[SqlRepository]:
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
-        yield SqlRepository(engine, retained_rebalances, engine.begin)
+        yield SqlRepository(engine, retained_rebalances, begin_writing(engine))

@@ -39,7 +39,7 @@ async def upgrade(directory: Path) -> tuple[str | None, str]:
 async def test_should_migrate_up_from_an_empty_file_and_find_nothing_to_do_after(tmp_path: Path) -> None:
     assert await upgrade(tmp_path) == (None, schema.VERSION)
     assert await upgrade(tmp_path) == (schema.VERSION, schema.VERSION)
-    assert tables(tmp_path / FILE) == {"alembic_version", "groups", "group_records", "rebalances"}
+    assert tables(tmp_path / FILE) == {"alembic_version", "groups", "group_records", "rebalances", "store_checks"}
 
 
 async def test_should_create_just_the_tables_that_the_code_uses(tmp_path: Path) -> None:

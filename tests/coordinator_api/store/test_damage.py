@@ -1,0 +1,129 @@
+"""What the store notices of what others do to its file, each on a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator_api.store.errors import DamagedLog, DatabaseReplaced, StoreBusy, StoreError
+from coordinator_api.store.repository import GroupLog
+from coordinator_api.store.sql_repository import SqlRepository
+from tests.coordinator_api.store.databases import open_repository
+
+FILE = "store.sqlite3"
+
+
+@pytest.fixture
+async def repository(tmp_path: Path) -> AsyncIterator[SqlRepository]:
+    async with open_repository(tmp_path) as opened:
+        await opened.append("damaged", 0, ["1", "2", "3"])
+        await opened.append("other", 0, ["1"])
+        yield opened
+
+
+def change(directory: Path, statement: str) -> None:
+    with sqlite3.connect(directory / FILE) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement, problem",
+    [
+        (
+            "UPDATE group_records SET body = '9' WHERE sequence = 2",
+            "record 2 has been changed",
+        ),
+        (
+            "UPDATE group_records SET body = '' WHERE sequence = 3",
+            "record 3 has been changed",
+        ),
+        ("DELETE FROM group_records WHERE sequence = 2", "record 2 is missing"),
+        ("DELETE FROM group_records WHERE sequence = 3", "its last record is 2, and 3 is expected"),
+        ("DELETE FROM group_records WHERE group_id = 'damaged'", "its last record is 0, and 3 is expected"),
+        (
+            "UPDATE group_records SET sequence = sequence + 10 WHERE group_id = 'damaged'",
+            "record 11 has been changed",
+        ),
+    ],
+)
+async def test_should_name_the_record_that_is_not_as_it_was_written(
+    repository: SqlRepository, tmp_path: Path, statement: str, problem: str
+) -> None:
+    change(tmp_path, statement)
+
+    with pytest.raises(DamagedLog) as raised:
+        await repository.load_group("damaged")
+
+    assert str(raised.value).startswith(f"the log of group damaged is damaged: {problem}")
+    assert await repository.load_group("other") == GroupLog("other", 1, ("1",))
+
+
+async def test_should_take_records_that_an_earlier_release_wrote_without_checksums(
+    repository: SqlRepository, tmp_path: Path
+) -> None:
+    change(tmp_path, "UPDATE group_records SET checksum = NULL")
+
+    assert await repository.load_group("damaged") == GroupLog("damaged", 3, ("1", "2", "3"))
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def replace_by_a_copy(file: Path) -> None:
+    shutil.copy(file, file.with_suffix(".copy"))
+    os.replace(file.with_suffix(".copy"), file)
+
+
+@pytest.mark.parametrize("name", [FILE, f"{FILE}-wal"])
+@pytest.mark.parametrize("do, what", [(delete, "deleted"), (replace_by_a_copy, "replaced by another one")])
+async def test_should_answer_nothing_that_went_into_a_file_that_is_gone(
+    repository: SqlRepository, tmp_path: Path, name: str, do: Callable[[Path], None], what: str
+) -> None:
+    do(tmp_path / name)
+
+    for call in (repository.append("other", 1, ["2"]), repository.check(), repository.load_group("other")):
+        with pytest.raises(DatabaseReplaced, match=rf"the file \S+/{name} was {what} while the coordinator"):
+            await call
+
+
+async def test_should_go_on_when_the_file_is_put_back(repository: SqlRepository, tmp_path: Path) -> None:
+    (tmp_path / FILE).rename(tmp_path / "elsewhere")
+    with pytest.raises(DatabaseReplaced):
+        await repository.check()
+    (tmp_path / "elsewhere").rename(tmp_path / FILE)
+
+    await repository.check()
+
+
+async def test_should_hold_up_one_write_only_while_the_database_is_locked(
+    repository: SqlRepository, tmp_path: Path
+) -> None:
+    other_program = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    other_program.execute("BEGIN IMMEDIATE")
+    writes = [asyncio.ensure_future(repository.append(f"group-{number}", 0, ["1"])) for number in range(10)]
+    waits, *refused = writes
+    refusals = await asyncio.gather(*refused, return_exceptions=True)
+
+    assert [type(each) for each in refusals] == [StoreBusy] * 9
+    assert not waits.done()
+    assert await repository.load_group("other") == GroupLog("other", 1, ("1",)), "reads go on"
+    other_program.execute("ROLLBACK")
+    assert await waits == 1
+    other_program.close()
+
+
+async def test_should_write_and_read_when_it_is_asked_whether_it_can(repository: SqlRepository, tmp_path: Path) -> None:
+    await repository.check()
+    await repository.check()
+    change(tmp_path, "CREATE TRIGGER full BEFORE UPDATE ON store_checks BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+
+    with pytest.raises(StoreError, match="cannot be written: disk is full"):
+        await repository.check()
