@@ -30,6 +30,12 @@ class GroupNotFound(CoordinatorFault):
     kafka_name = "GROUP_ID_NOT_FOUND"
 
 
+class UnreadableGroup(CoordinatorFault):
+    """The log of this group cannot be read. The service leads the other groups, and not this one."""
+
+    kafka_name = "KAFKA_STORAGE_ERROR"
+
+
 class TooManyGroups(CoordinatorFault):
     """The service has as many groups as its settings allow."""
 

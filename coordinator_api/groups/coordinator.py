@@ -16,7 +16,7 @@ from assignor.errors import InputError
 from assignor.types import ProcessId
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders
-from coordinator_api.errors import GroupNotFound, TooManyGroups
+from coordinator_api.errors import GroupNotFound, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events
 from coordinator_api.group.events import Event
 from coordinator_api.group.limits import GroupLimits
@@ -33,6 +33,7 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.keyed_locks import KeyedLocks
 from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
 from coordinator_api.groups.overload import Overload
+from coordinator_api.groups.readiness import StoreReadiness
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.groups.recordings import Recordings
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
@@ -74,6 +75,9 @@ class Coordinator:
             lambda kind: self.metrics.shed_requests.labels(kind).inc(),
         )
         self.groups: dict[str, GroupRuntime] = {}
+        self.unreadable: dict[str, str] = {}
+        """Groups whose log could not be read when the service started, each with the reason."""
+        self.store = StoreReadiness(repository.check)
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
         self.computations = Admission(settings.computation_max_count, "computation.max.count")
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
@@ -107,16 +111,23 @@ class Coordinator:
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
-        """Take the store, bring its schema up to date, replay every group. Raises StoreError, SettingsError."""
+        """Take the store, bring its schema up to date, replay every group. Raises StoreError, SettingsError.
+
+        A group whose log cannot be read is left out (`unreadable`), and keeps no other from being led.
+        """
         async with AsyncExitStack() as resources:
             store = await resources.enter_async_context(open_store(settings))
             coordinator = cls(settings, store.repository, resources)
             coordinator.workers.warm_up()
             # one after the other: the logs of all groups together may be large
             for group_id in await store.repository.group_ids():
-                await coordinator._replay(await store.repository.load_group(group_id))
+                await coordinator._open_group(group_id)
             structlog.get_logger("coordinator_api").info(
-                "store_opened", schema=store.schema, schema_before=store.schema_before, groups=len(coordinator.groups)
+                "store_opened",
+                schema=store.schema,
+                schema_before=store.schema_before,
+                groups=len(coordinator.groups),
+                unreadable=len(coordinator.unreadable),
             )
             coordinator._monitor.start()
             resources.callback(coordinator._monitor.stop)
@@ -124,7 +135,8 @@ class Coordinator:
             return coordinator
 
     def group(self, group_id: str) -> GroupRuntime:
-        """Raises GroupNotFound."""
+        """Raises GroupNotFound, UnreadableGroup."""
+        self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None or not runtime.is_declared:
             raise GroupNotFound(f"there is no group {group_id}: declare it by PUT")
@@ -133,19 +145,20 @@ class Coordinator:
     async def declare(self, group_id: str, declaration: events.DeclareGroup) -> Response:
         """Create the group or give it another definition: `Declared` or `Rejected`.
 
-        Raises TooManyGroups, StoreError.
+        Raises TooManyGroups, UnreadableGroup, StoreError.
         """
         return await self._handle_creating(group_id, declaration)
 
     async def report(self, group_id: str, reported: ReportedRebalance) -> Response:
         """Take in a rebalance that was led elsewhere: `RebalanceReported` or `Rejected`. Creates its group if need be.
 
-        Raises TooManyGroups, StoreError.
+        Raises TooManyGroups, UnreadableGroup, StoreError.
         """
         return await self._handle_creating(group_id, reported.event, reported.recording)
 
     async def _handle_creating(self, group_id: str, event: Event, recording: Recording | None = None) -> Response:
         """Hand the event to the group, and create the group if need be."""
+        self._check_readable(group_id)
         async with self._one_at_a_time.lock(group_id):
             runtime = self.groups.get(group_id)
             if runtime is None:
@@ -210,15 +223,24 @@ class Coordinator:
         if late_ms >= LONG_STALL_MS:
             structlog.get_logger("coordinator_api").warning("service_stood_still", late_ms=round(late_ms))
 
-    async def _replay(self, log: GroupLog) -> None:
+    async def _open_group(self, group_id: str) -> None:
         try:
-            runtime = self.groups[log.group_id] = self._runtime(log)
-            await runtime.handle(events.Recovered())
-        except (InputError, IllegalTransition) as error:
-            raise StoreError(
-                f"the log of group {log.group_id} cannot be replayed: {error}; "
-                "open the database with the release that wrote it, or restore it from a backup"
-            ) from error
+            runtime = self._runtime(await self.repository.load_group(group_id))
+        except (StoreError, InputError, IllegalTransition) as error:
+            in_public = error.in_public if isinstance(error, StoreError) else f"it cannot be replayed: {error}"
+            self.unreadable[group_id] = in_public
+            structlog.get_logger("coordinator_api").error("group_unreadable", group=group_id, error=str(error))
+            return
+        self.groups[group_id] = runtime
+        await runtime.handle(events.Recovered())
+
+    def _check_readable(self, group_id: str) -> None:
+        if group_id in self.unreadable:
+            raise UnreadableGroup(
+                f"the log of group {group_id} could not be read when the service started, so the group is not led: "
+                f"{self.unreadable[group_id]}. Restore it from a backup, or open the database with the release that "
+                "wrote it"
+            )
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
         runner = RebalanceRunner(

@@ -25,8 +25,16 @@ class GroupLine(BaseModel):
     notices: int = Field(0, description="How many notices its members told.")
 
 
+class UnreadableGroupLine(BaseModel):
+    """A group whose log cannot be read. It is not led."""
+
+    group_id: str
+    reason: str
+
+
 class GroupList(BaseModel):
     groups: list[GroupLine]
+    unreadable: list[UnreadableGroupLine] = []
 
 
 class GroupsCluster(BaseModel):

@@ -54,9 +54,9 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "POLICY_VIOLATION": (429, "The service has as many groups as it may"),
     "THROTTLING_QUOTA_EXCEEDED": (429, "The service is busy"),
     "UNKNOWN_SERVER_ERROR": (500, "Something failed in the service"),
-    "KAFKA_STORAGE_ERROR": (503, "The store cannot be written"),
+    "KAFKA_STORAGE_ERROR": (503, "The store cannot be used"),
     "COORDINATOR_LOAD_IN_PROGRESS": (503, "The service is starting"),
-    "COORDINATOR_NOT_AVAILABLE": (503, "The service is stopping"),
+    "COORDINATOR_NOT_AVAILABLE": (503, "The service cannot serve now"),
 }
 
 _logger = structlog.get_logger("coordinator_api")
@@ -164,7 +164,7 @@ async def _on_store_error(request: Request, error: Exception) -> Response:
 def from_store_error(error: StoreError, path: str) -> Problem:
     """Log the whole error, which is nobody else's business."""
     _logger.error("store_error", path=path, error=str(error))
-    detail = "the change could not be stored, so it was not made"
+    detail = f"the change could not be stored, so it does not count: {error.in_public}"
     return Problem("KAFKA_STORAGE_ERROR", detail, headers=_TRY_AGAIN_SOON)
 
 

@@ -238,6 +238,13 @@ class Health(_Body):
     status: Literal["ok"]
 
 
+class Readiness(_Body):
+    """`parts`: `store` and `groups`, each with "ok" or what is wrong."""
+
+    status: Literal["ok"]
+    parts: dict[str, str]
+
+
 class ServiceAnswer(_Body):
     """`links`: where to go, by what is there."""
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from assignor.errors import AssignorFault, InputError, Unavailable
 
 
 class StoreError(AssignorFault):
-    """The store cannot be used. The message names the database or the setting, the cause, and what to do."""
+    """The store cannot be used. The message names the database or the setting, the cause, and what to do.
+
+    `public`: the kind of it, for everybody who calls the service; the message has paths and is for its log.
+    """
+
+    public: ClassVar[str] = "it cannot be read or written"
+
+    @property
+    def in_public(self) -> str:
+        return self.public
 
 
 class StoreInUse(StoreError, Unavailable):
@@ -28,10 +39,18 @@ class UnusableDatabase(InputError, StoreError):
 class StoreBusy(StoreError):
     """Somebody else has locked the database. Nothing was written."""
 
+    public = "it is locked by another program"
+
 
 class DatabaseReplaced(StoreError):
     """The database's file is not the one that was opened. What was written last may be lost."""
 
+    public = "its file was deleted or replaced while the service was using it"
+
 
 class DamagedLog(StoreError):
     """The log of one group cannot be read as it was written. The message names the group and the record."""
+
+    @property
+    def in_public(self) -> str:
+        return str(self)

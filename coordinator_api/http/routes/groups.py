@@ -71,9 +71,11 @@ async def list_groups(coordinator: TheCoordinator) -> Response:
     """Every group: id, state, generation, number of members, next probing rebalance, error, who else leads it.
 
     `condition`: why a Stable group does no work, null when it works. `notices`: how many its processes told of late.
+    `unreadable`: groups whose log could not be read when the service started; they are not led.
     """
     entries = [list_entry(runtime.group_id, runtime.image, runtime.notices()) for runtime in coordinator.declared()]
-    return json_response({"groups": entries})
+    unreadable = [{"group_id": group_id, "reason": why} for group_id, why in sorted(coordinator.unreadable.items())]
+    return json_response({"groups": entries, "unreadable": unreadable})
 
 
 @router.get("/{group}", responses={200: {"model": GroupAnswer}})

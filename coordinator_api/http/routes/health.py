@@ -1,14 +1,14 @@
-"""`/livez`: the process answers. `/readyz`: its store answers, too, and every group has been replayed. `/metrics`."""
+"""`/livez`: the process answers. `/readyz`: its store takes a write and gives it back, too. `/metrics`."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import TheCoordinator, problems
-from coordinator_api.http.schemas import Health
+from coordinator_api.http.schemas import Health, Readiness
 from coordinator_api.metrics import CONTENT_TYPE
-from coordinator_api.store.errors import StoreError
 
 router = APIRouter(tags=["health"], responses=problems())
 
@@ -20,13 +20,18 @@ async def livez() -> Health:
 
 
 @router.get("/readyz")
-async def readyz(coordinator: TheCoordinator) -> Health:
-    """503 while the service stops or cannot reach its store."""
-    try:
-        await coordinator.repository.check()
-    except StoreError as error:
-        raise Problem("COORDINATOR_NOT_AVAILABLE", str(error)) from None
-    return Health(status="ok")
+async def readyz(coordinator: TheCoordinator) -> Readiness:
+    """503 while the service stops, or its store does not take a write and give it back within 2 s.
+
+    `parts`: what is well and what is not; `groups` says how many groups have a log that cannot be read. The service
+    leads the others, so that it is ready all the same.
+    """
+    parts = {"store": await coordinator.store.problem() or "ok", "groups": _groups(coordinator)}
+    if parts["store"] != "ok":
+        raise Problem(
+            "COORDINATOR_NOT_AVAILABLE", f"the store is not well: {parts['store']}", extensions={"parts": parts}
+        )
+    return Readiness(status="ok", parts=parts)
 
 
 @router.get(
@@ -37,3 +42,9 @@ async def readyz(coordinator: TheCoordinator) -> Health:
 async def metrics(coordinator: TheCoordinator) -> Response:
     """The service's metrics in Prometheus' text format."""
     return Response(coordinator.metrics.exposition(), media_type=CONTENT_TYPE)
+
+
+def _groups(coordinator: Coordinator) -> str:
+    """Health checks are open to everybody: how many, and not which."""
+    unreadable = len(coordinator.unreadable)
+    return f"{unreadable} cannot be read" if unreadable else "ok"

@@ -1,0 +1,52 @@
+"""Whether the store can be used: a write and a read, for as many askers as there are, at most once a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from coordinator_api.groups.background_tasks import BackgroundTasks
+from coordinator_api.store.errors import StoreError
+
+WITHIN_S = 2.0
+"""How long an asker waits for the store."""
+
+HOLDS_FOR_S = 1.0
+"""How long what was found out is told to others. Health checks are open to everybody, and each check is a write."""
+
+
+class StoreReadiness:
+    """`check`: writes and reads the store, or raises StoreError."""
+
+    def __init__(
+        self, check: Callable[[], Awaitable[None]], within_s: float = WITHIN_S, holds_for_s: float = HOLDS_FOR_S
+    ) -> None:
+        self._check = check
+        self._within_s = within_s
+        self._holds_for_s = holds_for_s
+        self._tasks = BackgroundTasks()
+        self._looking: asyncio.Task[None] | None = None
+        self._looked_at_s: float | None = None
+        self._problem: str | None = None
+
+    async def problem(self) -> str | None:
+        """What keeps the store from being used, in words for everybody; None when nothing does."""
+        now_s = asyncio.get_running_loop().time()
+        if self._looking is None:
+            if self._looked_at_s is not None and now_s - self._looked_at_s < self._holds_for_s:
+                return self._problem
+            self._looking = self._tasks.start(self._look())
+        await asyncio.wait((self._looking,), timeout=self._within_s)
+        if self._looking is not None:
+            return f"it has not answered for {self._within_s:g} s"
+        return self._problem
+
+    async def _look(self) -> None:
+        try:
+            await self._check()
+            self._problem = None
+        except StoreError as error:
+            self._problem = error.in_public
+        finally:
+            self._looked_at_s = asyncio.get_running_loop().time()
+            self._looking = None

@@ -1,0 +1,59 @@
+"""Whether the store can be used: one look at a time for all who ask, with an end."""
+
+from __future__ import annotations
+
+import asyncio
+
+from coordinator_api.groups.readiness import StoreReadiness
+from coordinator_api.store.errors import DatabaseReplaced, StoreError
+
+
+class Store:
+    """Answers each look with the next error, None for none; an Event is waited for first."""
+
+    def __init__(self, *answers: StoreError | asyncio.Event | None) -> None:
+        self.answers = list(answers)
+        self.looks = 0
+
+    async def check(self) -> None:
+        self.looks += 1
+        answer = self.answers.pop(0)
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+        elif answer is not None:
+            raise answer
+
+
+async def test_should_look_again_and_say_what_is_wrong_without_paths() -> None:
+    store = Store(None, StoreError("/secret/path"), DatabaseReplaced("/secret/path"), None)
+    readiness = StoreReadiness(store.check, holds_for_s=0.0)
+
+    assert [await readiness.problem() for _ in range(4)] == [
+        None,
+        "it cannot be read or written",
+        "its file was deleted or replaced while the service was using it",
+        None,
+    ]
+
+
+async def test_should_look_once_for_all_who_ask_and_not_again_at_once() -> None:
+    store = Store(StoreError("broken"))
+    readiness = StoreReadiness(store.check, holds_for_s=3_600.0)
+
+    first = await asyncio.gather(*(readiness.problem() for _ in range(5)))
+
+    assert {*first, await readiness.problem()} == {"it cannot be read or written"}
+    assert store.looks == 1
+
+
+async def test_should_not_wait_for_a_store_that_hangs_and_ask_it_no_second_time_meanwhile() -> None:
+    answers = asyncio.Event()
+    store = Store(answers, None)
+    readiness = StoreReadiness(store.check, within_s=0.01, holds_for_s=0.0)
+
+    assert [await readiness.problem() for _ in range(2)] == ["it has not answered for 0.01 s"] * 2
+    assert store.looks == 1
+    answers.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await readiness.problem() is None
