@@ -77,7 +77,7 @@ class Coordinator:
         self.groups: dict[str, GroupRuntime] = {}
         self.unreadable: dict[str, str] = {}
         """Groups whose log could not be read when the service started, each with the reason."""
-        self.store = StoreReadiness(repository.check)
+        self.store = StoreReadiness(lambda: self.repository.check())
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
         self.computations = Admission(settings.computation_max_count, "computation.max.count")
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)

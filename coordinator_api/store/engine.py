@@ -7,6 +7,7 @@ says otherwise.
 from __future__ import annotations
 
 import os
+import sqlite3
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -123,6 +124,12 @@ def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
     """What is raised when the database at `url` cannot be opened, because of `error`."""
     shown = url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
     return DatabaseOutOfReach(f"database.url: {shown} cannot be opened: {reason(error)}")
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether somebody else had SQLite's write lock for longer than `sqlite.busy.timeout.ms`."""
+    code: int = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_BUSY  # the higher bits say more about it
 
 
 def _set_up_sqlite(engine: AsyncEngine, settings: Settings) -> None:

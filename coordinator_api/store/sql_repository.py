@@ -16,8 +16,8 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.store.database_file import DatabaseFile
-from coordinator_api.store.engine import Begin, reason, sqlite_file
-from coordinator_api.store.errors import ConcurrentWriter, StoreError
+from coordinator_api.store.engine import Begin, is_locked, reason, sqlite_file
+from coordinator_api.store.errors import ConcurrentWriter, StoreBusy, StoreError
 from coordinator_api.store.repository import GroupLog, Recording, Repository
 from coordinator_api.store.stored_logs import StoredRecord, checked_log, checksum
 from coordinator_api.store.tables import group_records, groups, rebalances, store_checks
@@ -170,7 +170,8 @@ class SqlRepository(Repository):
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:
                 raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error
-            raise StoreError(f"the database (setting database.url) cannot be written: {reason(error)}") from error
+            kind = StoreBusy if is_locked(error) else StoreError
+            raise kind(f"the database (setting database.url) cannot be written: {reason(error)}") from error
         self._check_file()
 
     def _check_file(self) -> None:

@@ -91,10 +91,12 @@ async def test_should_say_that_a_change_was_not_made_when_the_store_fails(
 async def test_should_not_be_ready_when_the_store_cannot_be_read(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SqlRepository, "ping", unwritable)
+    monkeypatch.setattr(SqlRepository, "check", unwritable)
 
     assert (await client.get("/livez")).status_code == 200
-    assert problem(await client.get("/readyz")) == (503, "COORDINATOR_NOT_AVAILABLE")
+    response = await client.get("/readyz")
+    assert problem(response) == (503, "COORDINATOR_NOT_AVAILABLE")
+    assert response.json()["parts"] == {"store": "it cannot be read or written", "groups": "ok"}
 
 
 async def test_should_send_callers_away_while_it_stops(client: httpx.AsyncClient, coordinator: Coordinator) -> None:

@@ -1,0 +1,133 @@
+"""A store that fails under a real coordinator with a member: what is answered, who waits, and what survives."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+import httpx
+import pytest
+
+from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
+from tests.coordinator_api.service_process import ServiceProcess
+
+DATABASE = "assignor.sqlite3"
+SMALLEST_FILE = 4_096
+AT_ONCE_S = 2.0
+WELL_AGAIN_S = 30.0
+
+Fault = Callable[[ServiceProcess], AbstractContextManager[None]]
+
+
+@contextmanager
+def file_is_gone(service: ServiceProcess) -> Iterator[None]:
+    file = service.directory / DATABASE
+    file.rename(service.directory / "elsewhere")
+    yield
+    (service.directory / "elsewhere").rename(file)
+
+
+@contextmanager
+def log_is_gone(service: ServiceProcess) -> Iterator[None]:
+    """The write-ahead log beside the file, which has the newest writes."""
+    file = service.directory / f"{DATABASE}-wal"
+    file.rename(service.directory / "elsewhere")
+    yield
+    (service.directory / "elsewhere").rename(file)
+
+
+@contextmanager
+def database_is_locked(service: ServiceProcess) -> Iterator[None]:
+    other_program = sqlite3.connect(service.directory / DATABASE, isolation_level=None)
+    other_program.execute("BEGIN IMMEDIATE")
+    yield
+    other_program.execute("ROLLBACK")
+    other_program.close()
+
+
+@contextmanager
+def disk_is_full(service: ServiceProcess) -> Iterator[None]:
+    """The kernel lets none of the service's files grow."""
+    before = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (SMALLEST_FILE, resource.RLIM_INFINITY))
+    yield
+    resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    "fault, why",
+    [
+        (file_is_gone, "its file was deleted or replaced while the service was using it"),
+        (log_is_gone, "its file was deleted or replaced while the service was using it"),
+        (database_is_locked, "it is locked by another program"),
+        (disk_is_full, "it cannot be read or written"),
+    ],
+)
+def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: Path, fault: Fault, why: str) -> None:
+    with ServiceProcess(tmp_path, "--sqlite-busy-timeout-ms", "1000") as service, service.client() as client:
+        client.put("/v1/groups/g", json=definition())
+        member = HttpMember(client, "g")
+        assert member.subscribe().status_code == 201
+        settle(member)
+
+        with fault(service):
+            refused = [client.put(f"/v1/groups/new-{number}", json=definition()) for number in range(3)]
+            began_s = monotonic()
+            beats = [member.heartbeat() for _ in range(5)]
+            took_s = monotonic() - began_s
+            ready = client.get("/readyz")
+            alive = client.get("/livez")
+
+        wait_until_ready(client)
+        declared = client.put("/v1/groups/after", json=definition())
+        service.kill()
+
+    assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 3
+    assert {each.json()["detail"] for each in refused} == {NOT_STORED + why}
+    assert [each.status_code for each in beats] == [200] * 5
+    assert took_s < AT_ONCE_S
+    assert problem(ready) == (503, "COORDINATOR_NOT_AVAILABLE")
+    assert ready.json()["parts"]["store"] == why
+    assert alive.status_code == 200
+    assert declared.status_code == 201
+    with ServiceProcess(tmp_path) as service, service.client() as client:
+        listed = client.get("/v1/groups").json()
+        assert {each["group_id"] for each in listed["groups"]} >= {"g", "after"}
+        assert listed["unreadable"] == []
+
+
+NOT_STORED = "the change could not be stored, so it does not count: "
+
+
+def wait_until_ready(client: httpx.Client) -> None:
+    deadline_s = monotonic() + WELL_AGAIN_S
+    while client.get("/readyz").status_code != 200:
+        assert monotonic() < deadline_s
+        sleep(0.1)
+
+
+def test_should_serve_the_other_groups_when_one_log_is_damaged(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.client() as client:
+        for group_id in ("damaged", "other"):
+            client.put(f"/v1/groups/{group_id}", json=definition())
+        service.kill()
+    with sqlite3.connect(tmp_path / DATABASE) as database:
+        database.execute("UPDATE group_records SET body = substr(body, 1, 100) WHERE group_id = 'damaged'")
+    database.close()
+
+    with ServiceProcess(tmp_path) as service, service.client() as client:
+        listed = client.get("/v1/groups").json()
+        ready = client.get("/readyz")
+        refused = [client.get("/v1/groups/damaged"), client.put("/v1/groups/damaged", json=definition())]
+        member = HttpMember(client, "other")
+        assert member.subscribe().status_code == 201
+
+    why = "the log of group damaged is damaged: record 1 has been changed: its checksum does not fit"
+    assert [each["group_id"] for each in listed["groups"]] == ["other"]
+    assert listed["unreadable"] == [{"group_id": "damaged", "reason": why}]
+    assert (ready.status_code, ready.json()["parts"]) == (200, {"store": "ok", "groups": "1 cannot be read"})
+    assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 2
+    assert why in refused[0].json()["detail"]
