@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.engine import create_engine
-from coordinator_api.store.errors import ConcurrentWriter, StoreInUse
+from coordinator_api.store.errors import ConcurrentWriter, StoreError, StoreInUse
 from coordinator_api.store.opening import migrate, open_store
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import GroupLog
@@ -92,10 +92,10 @@ async def test_should_take_the_lease_again_when_its_connection_broke(settings: S
         async with others.begin() as other:
             broken = text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
             assert (await other.execute(broken)).scalars().all() == [True]
-        with pytest.raises(Exception, match="does not answer"):
-            await opened.repository.ping()
+        with pytest.raises(StoreError, match="cannot be written"):
+            await opened.repository.check()
 
-        await opened.repository.ping()
+        await opened.repository.check()
 
         with pytest.raises(StoreInUse):
             await migrate(settings)
@@ -108,12 +108,12 @@ async def test_should_write_nothing_once_another_process_has_the_lease(settings:
         async with others.begin() as other:
             await other.execute(text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"))
         async with open_store(settings):
-            with pytest.raises(Exception, match="does not answer"):
-                await overtaken.repository.ping()
+            with pytest.raises(StoreError, match="cannot be written"):
+                await overtaken.repository.check()
             for _ in range(2):
                 with pytest.raises(StoreInUse):
                     await overtaken.repository.append("g", 0, ["intruder"])
-        await overtaken.repository.ping()
+        await overtaken.repository.check()
         assert await overtaken.repository.group_ids() == []
     await others.dispose()
 
