@@ -68,7 +68,8 @@ def group_list(document: Any, view: View) -> str:
         )
         for each in document["groups"]
     )
-    return table_text("No groups.", _GROUPS, rows, view)
+    unreadable = [f"{each['group_id']} is not led: {each['reason']}" for each in document.get("unreadable", ())]
+    return "\n".join([table_text("No groups.", _GROUPS, rows, view), *unreadable])
 
 
 def group_description(document: Any, view: View) -> str:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
-from tests.coordinator_api.service_process import ServiceProcess
+from tests.coordinator_api.service_process import ServiceProcess, run_command
 
 DATABASE = "assignor.sqlite3"
 SMALLEST_FILE = 4_096
@@ -120,6 +120,7 @@ def test_should_serve_the_other_groups_when_one_log_is_damaged(tmp_path: Path) -
 
     with ServiceProcess(tmp_path) as service, service.client() as client:
         listed = client.get("/v1/groups").json()
+        shown = run_command(tmp_path, "groups", "list", "--coordinator", service.url).stdout
         ready = client.get("/readyz")
         refused = [client.get("/v1/groups/damaged"), client.put("/v1/groups/damaged", json=definition())]
         member = HttpMember(client, "other")
@@ -128,6 +129,7 @@ def test_should_serve_the_other_groups_when_one_log_is_damaged(tmp_path: Path) -
     why = "the log of group damaged is damaged: record 1 has been changed: its checksum does not fit"
     assert [each["group_id"] for each in listed["groups"]] == ["other"]
     assert listed["unreadable"] == [{"group_id": "damaged", "reason": why}]
+    assert " ".join(shown.split()).endswith(f"damaged is not led: {why}")
     assert (ready.status_code, ready.json()["parts"]) == (200, {"store": "ok", "groups": "1 cannot be read"})
     assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 2
     assert why in refused[0].json()["detail"]

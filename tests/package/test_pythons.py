@@ -74,7 +74,7 @@ def test_should_run_recorded_rebalances_again(environment: FreshEnvironment) -> 
 def test_should_find_the_migrations(environment: FreshEnvironment) -> None:
     ended = [environment.run("assignor", "migrate") for _ in range(2)]
 
-    assert [each.stdout for each in ended] == ["schema 0001: upgraded from nothing\n", "schema 0001: nothing to do\n"]
+    assert [each.stdout for each in ended] == ["schema 0002: upgraded from nothing\n", "schema 0002: nothing to do\n"]
 
 
 def test_should_count_words(environment: FreshEnvironment) -> None:
