@@ -165,7 +165,7 @@ def test_should_migrate_an_empty_database_and_find_nothing_to_do_after(tmp_path:
 
     assert assignor("migrate", *url) == (0, "schema 0002: upgraded from nothing\n", "")
     assert assignor("migrate", *url) == (0, "schema 0002: nothing to do\n", "")
-    assert assignor("migrate", *url, "--format", "json") == (0, '{"schema_before":"0001","schema":"0001"}\n', "")
+    assert assignor("migrate", *url, "--format", "json") == (0, '{"schema_before":"0002","schema":"0002"}\n', "")
 
 
 def test_should_be_commands_of_the_installed_program(tmp_path: Path) -> None:
