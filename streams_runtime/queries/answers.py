@@ -124,7 +124,7 @@ def _fresh_copy(instance: Queryable, store: str, where: KeyQueryMetadata, freshn
         raise _not_here(instance, store, where)
     fresh = [copy for copy in here if freshness.admits(copy)]
     if not fresh:
-        raise _not_fresh(store, where.partition, here, freshness)
+        raise _not_fresh(store, where, here, freshness)
     return max(fresh, key=lambda copy: copy.is_current)
 
 
@@ -139,14 +139,19 @@ def _not_here(instance: Queryable, store: str, where: KeyQueryMetadata) -> Query
     )
 
 
-def _not_fresh(store: str, partition: int, here: Sequence[StoreCopy], freshness: Freshness) -> QueryProblem:
-    copy = here[0]
+def _not_fresh(store: str, where: KeyQueryMetadata, here: Sequence[StoreCopy], freshness: Freshness) -> QueryProblem:
+    copy, partition = here[0], where.partition
     lag = "unknown" if copy.lag is None else str(copy.lag)
     state = f"the {copy.type} copy of partition {partition} of {store!r} is {copy.state}, its lag is {lag}"
     if copy.type is TaskType.ACTIVE and freshness.max_lag is None:
         return QueryProblem(QueryCode.STORE_NOT_READY, f"{state}: ask again, or say how much lag you accept")
+    active = None if where.active is None else str(where.active)
     wanted = "only the active copy was asked for" if freshness.max_lag is None else f"at most {freshness.max_lag} asked"
-    return QueryProblem(QueryCode.STALE_STORE, f"{state}, {wanted}", {"lag": copy.lag, "partition": partition})
+    return QueryProblem(
+        QueryCode.STALE_STORE,
+        f"{state}, {wanted}; the active copy belongs to {active or 'nobody known'}",
+        {"lag": copy.lag, "partition": partition, "active": active},
+    )
 
 
 def _closed_meanwhile(store: str) -> QueryProblem:

@@ -83,12 +83,22 @@ def test_should_answer_with_the_lag_when_a_copy_is_within_the_lag_asked_for(type
     instance = FakeInstance().show(counts(cat=3), type, state, lag=7)
     assert ask(instance, Freshness(7)) == (3, AnswerSource(TASK, type, 7))
     stale = refusal(instance, Freshness(6))
-    assert (stale.code, stale.extensions) == (QueryCode.STALE_STORE, {"lag": 7, "partition": PARTITION})
+    assert (stale.code, stale.extensions) == (
+        QueryCode.STALE_STORE,
+        {"lag": 7, "partition": PARTITION, "active": None},
+    )
 
 
 def test_should_not_answer_from_a_standby_when_its_lag_is_not_known_yet() -> None:
     stale = refusal(FakeInstance().show(counts(), STANDBY, lag=None), Freshness(10**9))
     assert (stale.code, stale.extensions["lag"]) == (QueryCode.STALE_STORE, None)
+
+
+def test_should_say_where_the_active_copy_is_when_only_a_standby_is_here() -> None:
+    instance = FakeInstance(maps=PartitionHosts(hosts("a:1"), hosts("b:2"))).show(counts(), STANDBY, lag=0)
+    refused = refusal(instance)
+    assert refused.extensions["active"] == "a:1"
+    assert str(refused).endswith("only the active copy was asked for; the active copy belongs to a:1")
 
 
 def test_should_say_where_it_is_when_the_partition_is_not_here() -> None:
