@@ -86,12 +86,14 @@ class LogAddress:
         with closing(open_log(self.bootstrap_server, properties or None, create=create)) as log:
             yield log
 
-    def unknown_topic(self, topic: str, known: Iterable[str]) -> UnknownTopicOrPartition:
-        """The error for a topic that is not there; it names the nearest one that is."""
+    def unknown_topic(
+        self, topic: str, known: Iterable[str], otherwise: str = "make it with `assignor topics create {topic}`"
+    ) -> UnknownTopicOrPartition:
+        """The error for a topic that is not there; it names the nearest one that is. `otherwise`: what else to do."""
         nearest = difflib.get_close_matches(topic, sorted(known), 1)
-        hint = f"did you mean {nearest[0]}? If not, make it with" if nearest else "make it with"
+        hint = f"did you mean {nearest[0]}? If not, " if nearest else ""
         return UnknownTopicOrPartition(
-            f"there is no topic {topic} at {self.bootstrap_server}; {hint} `assignor topics create {topic}`"
+            f"there is no topic {topic} at {self.bootstrap_server}; {hint}{otherwise.format(topic=topic)}"
         )
 
     def checked_topic(self, log: Log, topic: str) -> int:

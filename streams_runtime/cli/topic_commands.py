@@ -134,7 +134,7 @@ def delete_topics(
         known = log.topics()
         for name in names:
             if name not in known and not if_exists:
-                raise address.unknown_topic(name, known)
+                raise address.unknown_topic(name, known, "--if-exists leaves out what is not there")
         there = [name for name in dict.fromkeys(names) if name in known]
         records = {name: _summary(log, known[name])["records"] for name in there}
         log.delete_topics(there)

@@ -66,6 +66,8 @@ def test_should_delete_topics_and_say_what_was_in_them(log: Log, run: Run) -> No
         (["create", "lines"], 1, "topic lines exists, with 4 partitions; --if-not-exists leaves it as it is"),
         (["describe", "line"], 1, "there is no topic line at {}; did you mean lines? If not, make it with "
                                   "`assignor topics create line`"),
+        (["delete", "line"], 1, "there is no topic line at {}; did you mean lines? If not, --if-exists leaves out what "
+                                "is not there"),
         (["create", "a/b"], 1, "'a/b' is not a topic name: use 1 to 249 letters, digits, '.', '_' and '-', but not "
                                "'.' or '..'"),
         (["create", "new", "--config", "retention.mss=1"], 2,
