@@ -52,14 +52,20 @@ def rebalance_heading(facts: RebalanceFacts) -> str:
 def cause_lines(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None, view: View
 ) -> Iterator[str]:
-    """What set the rebalance off. `before`: the rebalance told before it; the same note is not told again. `task`: the
-    one to name first.
+    """What set the rebalance off. `before`: the rebalance told before it; what its note said already is not told again,
+    nor what is the trigger itself, with which a recorder begins its notes. `task`: the one to name first.
     """
     if facts.not_recorded:
         yield labelled("gap", f"{rebalances_text(facts.not_recorded)} before this one not recorded", view)
-    told = before is not None and before.note == facts.note
-    note = "" if facts.note is None or told else f' (note: "{facts.note}")'
-    yield labelled("trigger", f"{triggers_text(facts.triggers, names, task)}{note}", view)
+    told = _note_parts(before)
+    told.append(triggers_text(facts.triggers, names, None))
+    note = "; ".join(part for part in _note_parts(facts) if part not in told)
+    noted = f' (note: "{note}")' if note else ""
+    yield labelled("trigger", f"{triggers_text(facts.triggers, names, task)}{noted}", view)
+
+
+def _note_parts(facts: RebalanceFacts | None) -> list[str]:
+    return [] if facts is None or facts.note is None else facts.note.split("; ")
 
 
 def explained_words(lines: Sequence[str], view: View) -> list[str]:

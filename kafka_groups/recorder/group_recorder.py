@@ -166,7 +166,10 @@ class GroupRecorder:
             now_ms,
             self._note(looked_at, chosen),
         )
-        return RecordedLine(document, chosen.differences, self._happened.in_words(document))
+        happened = self._happened.since_the_last(document)
+        if happened.why:
+            document = {**document, "note": f"{happened.why}; {document['note']}"}
+        return RecordedLine(document, chosen.differences, happened.in_words())
 
     async def _definition(self) -> RebalanceSnapshot | None:
         """None while nothing is known of the topology."""

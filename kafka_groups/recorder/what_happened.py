@@ -1,9 +1,9 @@
-"""What a recorded rebalance did and why it came, for the line of progress. Pure."""
+"""What a recorded rebalance did and why it came: for the line of progress, and the note of the recording. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from assignor.errors import AssignorFault
 from assignor.names import InstanceNames
@@ -14,6 +14,16 @@ from assignor.story.words import triggers_text
 from assignor.task_assignors.base import TaskAssignor
 
 
+class Happened(NamedTuple):
+    """`moved`: `6 tasks move`. `why`: `a joined with 2 threads`. Empty where it is not known."""
+
+    moved: str = ""
+    why: str = ""
+
+    def in_words(self) -> str:
+        return "; because ".join(part for part in self if part)
+
+
 class WhatHappened:
     """Compares each line of a group with the one that was written before it."""
 
@@ -21,24 +31,24 @@ class WhatHappened:
         self._load = None if task_assignor is None else lambda _name: task_assignor
         self._before: SeenRebalance | None = None
 
-    def in_words(self, document: Mapping[str, Any]) -> str:
-        """`6 tasks move; because a joined with 2 threads`; empty for a line that cannot be run again."""
+    def since_the_last(self, document: Mapping[str, Any]) -> Happened:
+        """Nothing for a line that cannot be run again."""
         try:
             ran = run(document, self._load)
             now = see(PastRebalance(document["generation_id"], ran), self._before)
         except AssignorFault:
             self._before = None
-            return ""
+            return Happened()
         before, self._before = self._before, now
         active = now.placed.active()
         if before is None:
-            return f"{len(active):,} active tasks"
+            return Happened(f"{len(active):,} active tasks")
         had = before.placed.active()
         moved = _moves(sum(1 for task, process in active.items() if had.get(task, process) != process))
         if now.facts.triggers[0].kind is TriggerKind.REJOINED:
-            return moved
+            return Happened(moved)
         names = InstanceNames({**before.instances(), **now.instances()})
-        return f"{moved}; because {triggers_text(now.facts.triggers, names, None)}"
+        return Happened(moved, triggers_text(now.facts.triggers, names, None))
 
 
 def _moves(count: int) -> str:

@@ -191,6 +191,18 @@ class TestGroupStory:
             '"kill -9 b")',
         ]
 
+    def test_should_not_tell_a_trigger_again_with_which_a_recorder_begins_its_note(self, tmp_path: Path) -> None:
+        """Of the notes that a recorder writes, only what is new is told."""
+        lines = [*lines_of("wcflow")[1:4]]
+        notes = ("topology: inferred", "c joined with 2 threads; topology: inferred", "topology: from words.txt")
+        noted = [{**line, "note": note} for line, note in zip(lines, notes, strict=True)]
+        told = assignor("explain", write_lines(tmp_path / "noted.jsonl", [*noted])).stdout
+        assert [line for line in told.splitlines() if "  trigger " in line][:2] == [
+            '  trigger    nothing earlier is recorded (note: "topology: inferred")',
+            "  trigger    c joined with 2 threads",
+        ]
+        assert '(note: "topology: from words.txt")' in " ".join(told.split())
+
     def test_should_call_instances_without_client_id_by_their_process_id(self, tmp_path: Path) -> None:
         """Kafka Streams then puts the process id into the client ids; a leader is told no client ids at all."""
         lines = [*lines_of("wcflow")[2:4]]

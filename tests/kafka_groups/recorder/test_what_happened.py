@@ -10,7 +10,7 @@ SMOKE = documents("recordings/smoke.jsonl.gz")
 
 def test_should_say_what_moves_and_because_of_what() -> None:
     happened = WhatHappened()
-    assert [happened.in_words(line) for line in SMOKE] == [
+    assert [happened.since_the_last(line).in_words() for line in SMOKE] == [
         "12 active tasks",
         "no task moves; because the leader saw smoke-by-word-repartition appear, which the rebalance before created",
         "6 tasks move; because b joined with 1 thread",
@@ -20,15 +20,15 @@ def test_should_say_what_moves_and_because_of_what() -> None:
 
 def test_should_count_the_tasks_of_an_instance_that_is_gone() -> None:
     happened = WhatHappened()
-    told = [happened.in_words(line) for line in documents("recordings/optimized.jsonl.gz")]
+    told = [happened.since_the_last(line).in_words() for line in documents("recordings/optimized.jsonl.gz")]
 
     assert told[-1] == "6 tasks move; because a is gone with 2 threads"
 
 
 def test_should_say_nothing_of_a_line_that_cannot_be_run_again() -> None:
     happened = WhatHappened()
-    happened.in_words(SMOKE[0])
+    happened.since_the_last(SMOKE[0])
     refused = documents("recordings/racks.jsonl.gz")[0]
 
-    assert happened.in_words(refused) == ""
-    assert happened.in_words(SMOKE[2]) == "12 active tasks"
+    assert happened.since_the_last(refused).in_words() == ""
+    assert happened.since_the_last(SMOKE[2]).in_words() == "12 active tasks"
