@@ -135,6 +135,6 @@ def test_should_say_in_one_line_that_the_cluster_cannot_be_reached(tmp_path: Pat
     recorder = RecorderProcess(
         "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--command-config", str(client), "--once"
     )
-    assert recorder.wait() == 1
+    assert recorder.wait() == 2
     assert len(recorder.said) == 1
     assert recorder.said[0].startswith("error: Kafka at 127.0.0.1:1: ")
