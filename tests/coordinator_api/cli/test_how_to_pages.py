@@ -197,4 +197,6 @@ def test_should_describe_a_group_that_another_leads_as_the_page_does(on_pages: P
 
 
 def without_times(text: str) -> str:
-    return re.sub(r"(\d{4}-\S+)( \(.*\))?$", "then", text.rstrip(), flags=re.MULTILINE)
+    """Lines that are wrapped are one, because how long a time is decides where."""
+    whole = re.sub(r"\n {14}", " ", text.rstrip())
+    return re.sub(r"\d{4}-\d\d-\S+( \([^)]*\))?", "then", whole)
