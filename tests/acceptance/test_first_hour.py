@@ -325,7 +325,7 @@ def shops(stranger: Stranger, guarded: Coordinator) -> Shops:
     local = ["--master", "local[1]"]
     with guarded.starts_application("shops:app", *local) as driver:
         seen = Shops(guarded, driver)
-        driver.wait_for(r"(what to do: Source topics are missing)")
+        driver.wait_for(r"(what to do: Source topics are missing)", WITHIN_S)
         seen.described["topic missing"] = guarded.runs("groups", "describe", "shops")
         seen.listed = guarded.runs("groups", "list")
         with guarded.starts_application("shops:app", *local) as twice:
@@ -333,7 +333,7 @@ def shops(stranger: Stranger, guarded: Coordinator) -> Shops:
             stranger.on_log("topics", "create", "west", log="shops")
             produce("west", sales(IN_TIME, 10) + sales(LATE, -10))
             for notice in ("PASSED_OVER", "DROPPED"):
-                driver.wait_for(rf"(RECORDS_{notice} .*\n)")
+                driver.wait_for(rf"(RECORDS_{notice} .*\n)", WITHIN_S)
             seen.described["records lost"] = guarded.runs("groups", "describe", "shops")
             seen.unauthorized, seen.metrics = metrics_of(guarded)
             seen.other = guarded.tries("workers", "run", "other:app", *local)
