@@ -39,7 +39,8 @@ def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, obj
     body = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), compresslevel=6)
     timeout = httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
     url = coordinator.url_of(f"{group_path(str(document['group_id']))}/rebalances")
-    with httpx.Client(timeout=timeout, headers=headers, trust_env=False) as http:
+    trusted = httpx.create_ssl_context()  # by SSL_CERT_FILE, if the environment has it
+    with httpx.Client(timeout=timeout, headers=headers, trust_env=False, verify=trusted) as http:
         try:
             for attempt in tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type(_TryAgain),

@@ -30,12 +30,16 @@ def call(method: str, url: str, path: str, token_file: str | None, parameters: M
     query = {name: value for name, value in parameters.items() if value is not None}
     try:
         address = CoordinatorAddress(url, None if token_file is None else Path(token_file))
-        # the environment's proxies are for the world outside, not for a coordinator
-        with httpx.Client(headers=address.headers(), timeout=TIMEOUT_S, trust_env=False) as http:
+        # the environment's proxies are for the world outside, not for a coordinator; its SSL_CERT_FILE is for it, too
+        trusted = httpx.create_ssl_context()
+        with httpx.Client(headers=address.headers(), timeout=TIMEOUT_S, trust_env=False, verify=trusted) as http:
             response = http.request(method, address.url_of(path), params=query)
     except httpx.InvalidURL as error:
         raise InputError(f"is no address of a coordinator: {error}", url) from None
     except httpx.TransportError as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            problem = f"its certificate is not trusted ({error}): have SSL_CERT_FILE name its authority"
+            raise InputError(problem, url) from None
         raise InputError(
             f"no coordinator answers at {url} ({error}): start one with `assignor serve`, or name it by --coordinator"
         ) from None

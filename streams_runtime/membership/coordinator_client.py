@@ -298,6 +298,7 @@ def _http_client(base_url: str, token: str | None, limits: httpx.Limits) -> http
         timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
         limits=limits,
         trust_env=False,  # a proxy that the environment names must not see loopback calls
+        verify=httpx.create_ssl_context(),  # by SSL_CERT_FILE, if the environment has it
     )
 
 
