@@ -44,10 +44,13 @@ def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Map
 
 
 def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
-    """One row per lost task: its new owner, the time without one, and the state it continued from."""
+    """One row per lost task: its new owner, the time without one and until its first record, the state it continued from,
+    and how many changelog records it read to complete it.
+    """
     table = Table(title=title, title_justify="left")
-    for column in ("task", "now on", "no owner for", "first record after", "started from", "records restored"):
-        table.add_column(column, justify="right" if "for" in column or "re" in column else "left")
+    for column in ("task", "now on", "no owner for", "first record", "started from", "restored"):
+        is_number = column in ("no owner for", "first record", "restored")
+        table.add_column(column, justify="right" if is_number else "left")
     for one in found:
         table.add_row(
             one.task,
@@ -64,7 +67,7 @@ def _origin(takeover: Takeover) -> str:
     if takeover.origin is None:
         return "-"
     if takeover.had_standby:  # another thread of this process closed it with a checkpoint, and this one opened it
-        return "standby" if takeover.origin == "standby" else f"standby, by its {takeover.origin}"
+        return "standby" if takeover.origin == "standby" else f"its {takeover.origin}"
     return takeover.origin
 
 
