@@ -44,8 +44,8 @@ def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Map
 
 
 def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
-    """One row per lost task: its new owner, the time without one and until its first record, the state it continued from,
-    and how many changelog records it read to complete it.
+    """One row per lost task: its new owner, the times without an owner and until its first record, the state that it
+    went on from, and how many changelog records it read to complete it.
     """
     table = Table(title=title, title_justify="left")
     for column in ("task", "now on", "no owner for", "first record", "started from", "restored"):
