@@ -25,6 +25,7 @@ _GROUPS = (
     Column("LED BY", optional=True),
     Column("NOTICES", right=True, optional=True),
     Column("ERROR", wrap=True, optional=True),
+    Column("AGE", right=True),
 )
 _MEMBERS = (
     Column("MEMBER", shorten=True),
@@ -55,6 +56,7 @@ _REBALANCES = (
 
 
 def group_list(document: Any, view: View) -> str:
+    """AGE: since the group got its present definition."""
     rows = (
         (
             each["group_id"],
@@ -65,6 +67,7 @@ def group_list(document: Any, view: View) -> str:
             each.get("led_by"),
             each.get("notices") or None,
             each.get("error"),
+            age_text(each.get("declared_at_ms"), view.now_ms),
         )
         for each in document["groups"]
     )

@@ -12,6 +12,7 @@ from assignor.commands.output import Format, FormatOption, ResultOutput, output_
 from assignor.coordinator_calls import group_path
 from coordinator_api.cli import group_tables
 from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument
+from coordinator_api.cli.rebalance_story import rebalance_story
 
 rebalances = typer.Typer(help="The recorded rebalances of a group.", no_args_is_help=True)
 
@@ -39,15 +40,22 @@ def show_rebalance(
     format: FormatOption = Format.TEXT,
     task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3. Text only.")] = None,
 ) -> None:
-    """Say why every task is where it is.
+    """Tell what happened in one rebalance, and why.
 
-    The whole text of each task, as the coordinator has it; `assignor explain --group GROUP` tells the story of the
-    last rebalances instead. With --format json or yaml: the recorded rebalance/1 document, which `assignor assign`
-    can run.
+    What set it off, which tasks were where and are where now, and because of what, as `assignor explain` tells it.
+    Tasks that stay are counted in one line, unless --format wide or --task asks for more. With --format json or
+    yaml: the recorded rebalance/1 document, which `assignor assign` can run.
     """
-    path = f"{group_path(group)}/rebalances/{generation}"
+    path = f"{group_path(group)}/rebalances"
+    recorded = calls.get(f"{path}/{generation}")
     if format.is_data:
-        show(calls.get(path), "", format)
-    else:
-        explained = calls.get(f"{path}/explain", task=task)
+        show(recorded, "", format)
+        return
+    earlier = calls.get(path, limit=1, before=generation)["rebalances"]
+    before = [calls.get(f"{path}/{earlier[0]['generation_id']}")] if earlier else []
+    told = rebalance_story(group, [*before, recorded], task)
+    if told is None:  # it cannot be run here, perhaps for want of the group's own assignor: the coordinator can
+        explained = calls.get(f"{path}/{generation}/explain", task=task)
         show(explained, lambda view: group_tables.explanations(explained, view), format)
+    else:
+        show(recorded, told, format)

@@ -23,6 +23,9 @@ class GroupLine(BaseModel):
     condition: str | None = Field(None, description="What is wrong although the state looks well, in a word or two.")
     led_by: str | None = Field(description="Who else leads the group.")
     notices: int = Field(0, description="How many notices its members told.")
+    declared_at_ms: int | None = Field(
+        None, description=f"When the present definition came; null when that is not known. {_MS}"
+    )
 
 
 class UnreadableGroupLine(BaseModel):

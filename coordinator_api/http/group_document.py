@@ -46,6 +46,7 @@ def list_entry(group_id: str, image: GroupImage, notices: Sequence[ToldNotice]) 
         "led_by": image.led_by,
         "condition": condition(image.state, image.last_rebalance, image.led_by),
         "notices": len(notices),
+        "declared_at_ms": image.origin.declared_at_ms,
     }
 
 

@@ -45,9 +45,9 @@ def print_summary(summary: Summary, console: Console, *, wide: bool = False) -> 
         console.print(_beside_table(summary))
     differences = [] if summary.changes else summary.differences  # with changes, rebalances are meant to differ
     for reason, lines in summary.refusals.items():
-        console.print(Text(f"refused: {reason} ({lines:,} lines)"))
+        console.print(Text(f"refused: {reason} ({lines:,} lines)"), soft_wrap=True)
     for text in differences:
-        console.print(Text(f"difference: {text}", overflow="fold"))
+        console.print(Text(f"difference: {text}"), soft_wrap=True)  # a path is copied from it
 
 
 def _counts_table(summary: Summary, width: int, wide: bool) -> Group:

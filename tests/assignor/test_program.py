@@ -20,6 +20,7 @@ class Interrupts(MetaPathFinder):
 
 sys.meta_path.insert(0, Interrupts())
 sys.argv = ["assignor", "--version"]
+assert "assignor.pipeline" not in sys.modules, "the library is loaded before the program has begun"
 {before}
 main()
 """

@@ -264,7 +264,7 @@ def test_should_refuse_a_second_service_on_the_same_database_until_the_first_is_
     with service:
         for command in (("serve", "--port", "0"), ("migrate",)):
             second = run_command(tmp_path, *command)
-            assert second.returncode == 1
+            assert second.returncode == 2
             assert second.stderr.splitlines()[-1] == (
                 f"error: {tmp_path / 'assignor.sqlite3'} is in use by another coordinator "
                 f"(process {service.process.pid}): stop that one, or name another database"

@@ -201,7 +201,7 @@ def test_should_describe_every_setting_and_spell_it_three_ways() -> None:
         (("--group-max-size", "0"), 2, "error: group.max.size: Input should be greater than or equal to 1, not '0'"),
         (("--config", "nowhere.toml"), 2, "error: nowhere.toml: cannot be read: No such file or directory"),
         (("--task-assignor-classes", "nowhere:Nothing"), 2, "task.assignor.classes: nowhere:Nothing cannot be loaded"),
-        (("--host", "192.0.2.1", "--auth-token", "t"), 1, "error: 192.0.2.1 is no address of this machine"),
+        (("--host", "192.0.2.1", "--auth-token", "t"), 2, "error: 192.0.2.1 is no address of this machine"),
     ],
 )
 def test_should_say_in_one_line_why_it_does_not_start(

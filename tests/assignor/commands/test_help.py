@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shlex
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -89,15 +90,29 @@ def test_should_write_the_completion_of_a_shell_that_is_named(shell: str, monkey
 
 
 @pytest.mark.parametrize(
-    ("typed", "place", "offered"), [("assignor gr", "1", {"groups"}), ("assignor explain --f", "2", {"--format"})]
+    ("typed", "place", "offered"),
+    [
+        ("assignor gr", "1", {"groups"}),
+        ("assignor topics ", "2", {"list", "describe", "create", "delete"}),
+        ("assignor explain --f", "2", {"--format"}),
+        ("assignor groups list -o ", "4", {"text", "wide", "json", "yaml"}),
+        ("assignor replay --engine ", "3", {"spark", "local"}),
+    ],
 )
-def test_should_complete_commands_and_options(
+def test_should_complete_commands_options_and_choices(
     typed: str, place: str, offered: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("_ASSIGNOR_COMPLETE", "complete_bash"), ("COMP_WORDS", typed), ("COMP_CWORD", place)):
+    """What the shells' functions ask the program, as they ask it."""
+    variables = {"COMP_WORDS": typed, "COMP_CWORD": place, "_TYPER_COMPLETE_ARGS": typed}
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
+    monkeypatch.setenv("_ASSIGNOR_COMPLETE", "complete_bash")
     assert set(assignor().stdout.split()) == offered
+    monkeypatch.setenv("_ASSIGNOR_COMPLETE", "complete_zsh")
+    in_zsh = assignor().stdout
+    assert in_zsh.startswith("_arguments")
+    assert set(re.findall(r'^(?:_arguments .*\(\()?"([^":]+)"', in_zsh, re.MULTILINE)) == offered
     monkeypatch.delenv("_ASSIGNOR_COMPLETE")
     assert "--install-completion" in assignor("--help").stdout
 

@@ -150,6 +150,7 @@ def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Clie
         "led_by": None,
         "condition": None,
         "notices": 0,
+        "declared_at_ms": described["declared_at_ms"],
     } in listed
     assert (described["state"], described["generation_id"], described["revision"]) == ("Stable", first.generation_id, 1)
     assert {member["member_id"]: member["active"] for member in described["members"]} == {
