@@ -83,6 +83,7 @@ def test_should_print_processing_rates_beside_plain_loops_for_both_guarantees() 
     assert all(ratio == pytest.approx(ours / theirs, abs=0.01) for ours, theirs, ratio in found.values())
 
 
+@pytest.mark.long
 def test_should_print_how_long_tasks_stand_still_when_their_instance_ends() -> None:
     found = rows(printed("failover"))
     assert list(found) == list(failover.WAYS)

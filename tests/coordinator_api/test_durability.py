@@ -201,7 +201,7 @@ class RestlessMember(threading.Thread):
             self.faults.append(f"fetch of {self.member.member_id}: {response.text}")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_should_lose_nothing_that_was_answered_when_killed_at_random_moments(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     service = ServiceProcess(tmp_path, *QUICK, "--records-compaction-bytes", "4096")

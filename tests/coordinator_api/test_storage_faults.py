@@ -20,6 +20,8 @@ SMALLEST_FILE = 4_096
 AT_ONCE_S = 2.0
 WELL_AGAIN_S = 30.0
 
+QUICK = ("--group-initial-rebalance-delay-ms", "50", "--sqlite-busy-timeout-ms", "1000")
+
 Fault = Callable[[ServiceProcess], AbstractContextManager[None]]
 
 
@@ -61,13 +63,15 @@ def disk_is_full(service: ServiceProcess) -> Iterator[None]:
     "fault, why",
     [
         (file_is_gone, "its file was deleted or replaced while the service was using it"),
-        (log_is_gone, "its file was deleted or replaced while the service was using it"),
+        pytest.param(
+            log_is_gone, "its file was deleted or replaced while the service was using it", marks=pytest.mark.long
+        ),
         (database_is_locked, "it is locked by another program"),
         (disk_is_full, "it cannot be read or written"),
     ],
 )
 def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: Path, fault: Fault, why: str) -> None:
-    with ServiceProcess(tmp_path, "--sqlite-busy-timeout-ms", "1000") as service, service.client() as client:
+    with ServiceProcess(tmp_path, *QUICK) as service, service.client() as client:
         client.put("/v1/groups/g", json=definition())
         member = HttpMember(client, "g")
         assert member.subscribe().status_code == 201
