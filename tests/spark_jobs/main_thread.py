@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -37,7 +38,18 @@ def once_inside(function: Callable[..., Any], action: Callable[[], None]) -> Ite
 def _is_inside(function: Callable[..., Any]) -> bool:
     identifier = threading.main_thread().ident
     assert identifier is not None, "it runs"
-    frame: FrameType | None = sys._current_frames().get(identifier)
+    frame = _frames().get(identifier)
     while frame is not None and frame.f_code is not function.__code__:
         frame = frame.f_back
     return frame is not None
+
+
+def _frames() -> dict[int, FrameType]:
+    """Without a garbage collection in it: CPython holds a lock that the end of a `threading.local` waits for."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if collects:
+            gc.enable()
