@@ -77,6 +77,7 @@ def spark_session(
             settings = _settings(gateway, directory, app_name, defaults)
             with _own_interrupts():
                 context = SparkContext(conf=settings, gateway=gateway)
+            undo.callback(context.stop)  # also when there is no session to stop
             # a master ends an application whose executors do not start, and may do so before this
             session = SparkSession(context)
             undo.callback(session.stop)

@@ -113,3 +113,4 @@ def test_should_say_in_one_line_that_the_master_has_ended_the_application(monkey
     monkeypatch.setattr("spark_jobs.session.spark_session.SparkSession", ended)
     with pytest.raises(SparkNotStarted, match=r"^Spark did not start: .*stopped"), spark_session("local[1]", "ended"):
         pass
+    assert SparkContext._active_spark_context is None, "another session may be started"
