@@ -129,14 +129,22 @@ def peer_broker(directory: Path, initial_delay_ms: int) -> Broker:
     return Broker(directory, {**_PROPERTIES, **delay}, heap_mb=HEAP_MB, starts_fast=False)
 
 
-async def first_rebalance(servers: str, group: str, members: Sequence[PeerMember]) -> PeerRound:
-    """All members join a new group at once and get their assignments."""
+async def first_rebalance(
+    servers: str, group: str, members: Sequence[PeerMember], *, ids_first: bool = False
+) -> PeerRound:
+    """All members join a new group at once and get their assignments.
+
+    `ids_first`: no member joins before all have their ids. A broker waits for members that it has given an id, so that
+    a broker without an initial delay begins no rebalance without the slow ones.
+    """
     host, _, port = servers.rpartition(":")
     await _coordinator_is_there(host, int(port), group)
     connections = [await _connected(host, int(port)) for _ in members]
     peers = _Peers(group, members)
     begun = time.monotonic()
     try:
+        if ids_first:
+            await asyncio.gather(*(peers.get_id(number, each) for number, each in enumerate(connections)))
         await asyncio.gather(*(peers.take_part(number, each) for number, each in enumerate(connections)))
     finally:
         for each in connections:
@@ -152,11 +160,15 @@ class _Peers:
     received: int = 0
     _ids: dict[int, str] = field(default_factory=dict)
 
-    async def take_part(self, number: int, connection: _Connection) -> None:
+    async def get_id(self, number: int, connection: _Connection) -> str:
         join = await connection.call(_JOIN, self._join(number, ""))
         code, member_id = _joined(join)[:2]
         assert code == _MEMBER_ID_REQUIRED, f"JoinGroup: error {code}"
         self._ids[number] = member_id
+        return member_id
+
+    async def take_part(self, number: int, connection: _Connection) -> None:
+        member_id = self._ids.get(number) or await self.get_id(number, connection)
         code, _, generation_id, leader = _joined(await connection.call(_JOIN, self._join(number, member_id)))
         assert code == _NONE, f"JoinGroup: error {code}"
         self.first_joined = self.first_joined or time.monotonic()

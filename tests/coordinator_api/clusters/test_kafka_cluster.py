@@ -210,7 +210,7 @@ def _ride_out_a_broker_that_is_down(client: httpx.Client, broker: Broker) -> Non
     assert (waiting["state"], waiting["error"]) == ("CompletingRebalance", None)
     assert waiting["advice"].startswith("The rebalance waits for the cluster: ")
     assert second.fetch(wait_ms=0).status_code == 204
-    assert client.get("/readyz").json() == {"status": "ok"}
+    assert client.get("/readyz").json()["status"] == "ok"
 
     broker.start()
     settle(first, second)
