@@ -105,7 +105,7 @@ def read_process_heartbeat(raw: bytes) -> ProcessBody:
         unknown.take(beat, _HEARTBEAT, where)
         heartbeats[member_id] = _heartbeat(beat, member_id, where)
     told = document.get("notices")
-    notices = () if told is None else _notices(told, unknown)
+    notices = () if told is None else _notices(told)
     return ProcessBody(heartbeats, _text(document, "known", "body", MAX_TEXT_LENGTH), notices)
 
 
@@ -169,7 +169,7 @@ def _offset_sums(sums: object, where: str) -> Mapping[TaskId, int]:
     return parsed
 
 
-def _notices(told: object, unknown: _Unknown) -> tuple[ProcessNotice, ...]:
+def _notices(told: object) -> tuple[ProcessNotice, ...]:
     if not isinstance(told, list):
         raise _invalid("body.notices", "Input should be a valid list")
     if len(told) > MAX_NOTICES:
@@ -179,7 +179,7 @@ def _notices(told: object, unknown: _Unknown) -> tuple[ProcessNotice, ...]:
         where = f"body.notices.{index}"
         if not isinstance(each, dict):
             raise _invalid(where, "Input should be a valid dictionary")
-        unknown.take(each, _NOTICE, where)
+        _Unknown().take(each, _NOTICE, where)
         code, text = _required(each, "code", where), _required(each, "text", where)
         if not isinstance(code, str) or _CODE.match(code) is None:
             raise _invalid(f"{where}.code", f"String should match pattern '{NOTICE_CODE_PATTERN}'")

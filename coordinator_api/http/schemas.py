@@ -156,8 +156,8 @@ class NoticeBody(_Body):
 
 class ProcessHeartbeatBody(_Body):
     """One heartbeat for all members of a process. `known`: the `news` of the last answer; while there is nothing newer,
-    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored, those of `members` and
-    `notices` included.
+    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored, those of `members`
+    included, and as many of each of the `notices`.
     """
 
     model_config = _of_later_releases_too(3)

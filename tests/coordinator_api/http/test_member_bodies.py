@@ -123,8 +123,9 @@ def test_should_refuse_what_is_no_short_list_of_notices(notices: Any) -> None:
 def test_should_take_the_largest_notices_and_bound_what_it_ignores_in_them() -> None:
     largest = {"code": "A" * 64, "text": "\u00e4" * 500, "count": 2**63 - 1, "at_ms": 2**63 - 1}
     assert len(read_process_heartbeat(json.dumps({**PROCESS, "notices": [largest] * 16}).encode()).notices) == 16
-    assert accepts(read_process_heartbeat, {**PROCESS, "notices": [{**NOTICE, "later": 1}] * 16})
-    assert not accepts(read_process_heartbeat, {**PROCESS, "later": 1, "notices": [{**NOTICE, "later": 1}] * 16})
+    later = {f"later_{number}": 1 for number in range(MAX_UNKNOWN_FIELDS)}
+    assert accepts(read_process_heartbeat, {**PROCESS, "later": 1, "notices": [{**NOTICE, **later}] * 16})
+    assert not accepts(read_process_heartbeat, {**PROCESS, "notices": [{**NOTICE, **later, "one_more": 1}]})
     assert not accepts(read_process_heartbeat, {**PROCESS, "notices": [{**NOTICE, "later": "y" * 5_000}]})
 
 
