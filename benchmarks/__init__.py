@@ -14,4 +14,5 @@
 | `failover-defaults` | the same for README's application with default settings | Kafka Streams with its defaults |
 | `kafka-log` | records read from and written to Kafka | plain loops of aiokafka on the same broker |
 | `group-load` | a coordinator with thousands of members, and hostile callers | a broker with as many members |
+| `storage-faults` | what a coordinator with members answers while its store fails | none |
 """

@@ -25,6 +25,7 @@ from benchmarks import (
     standby_rate,
 )
 from benchmarks.group_load import running as group_load
+from benchmarks.storage_faults import running as storage_faults
 
 BENCHMARKS = {
     "replay": replay.run,
@@ -39,9 +40,13 @@ BENCHMARKS = {
     "failover-defaults": failover_defaults.run,
     "kafka-log": kafka_log.run,
     "group-load": group_load.run,
+    "storage-faults": storage_faults.run,
 }
 
-WITH_OPTIONS = {"failover-defaults": failover_defaults.run_with_options}
+WITH_OPTIONS = {
+    "failover-defaults": failover_defaults.run_with_options,
+    "storage-faults": storage_faults.run_with_options,
+}
 """They take options of their own when they are run alone: `python -m benchmarks failover-defaults --help`."""
 
 

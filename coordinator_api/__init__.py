@@ -1,6 +1,6 @@
 """The leader of Kafka Streams groups as a durable HTTP service.
 
-cli/                the commands: `assignor serve`, `migrate`, `groups`, `rebalances`
+cli/                the commands: `assignor serve`, `migrate`, `backup`, `restore`, `groups`, `rebalances`
 http/               the service: server (signals, the socket), app, middleware, auth; routes/, one file for each noun;
                     problems: every error as RFC 9457
 groups/             groups at run time: coordinator has all of them, group_runtime gives each event its turn,

@@ -36,6 +36,18 @@ class UnreadableGroup(CoordinatorFault):
     kafka_name = "KAFKA_STORAGE_ERROR"
 
 
+class LogIsIntact(CoordinatorFault):
+    """There is nothing to repair in the log of this group."""
+
+    kafka_name = "INCONSISTENT_GROUP_PROTOCOL"
+
+
+class LogBeyondRepair(CoordinatorFault):
+    """Nothing in the log of this group can be kept. The message says what can be done."""
+
+    kafka_name = "CORRUPT_MESSAGE"
+
+
 class TooManyGroups(CoordinatorFault):
     """The service has as many groups as its settings allow."""
 

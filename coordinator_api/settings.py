@@ -11,9 +11,10 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -24,13 +25,16 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from assignor.access.tls import CLIENT_VARIABLES, ServerTls, server_tls
 from assignor.errors import InputError
+from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
 ENVIRONMENT_PREFIX = "ASSIGNOR_"
 
 _HOST_AND_PORT = r"(\[[^\]]+\]|[^\s:,;\[\]/]+):\d{1,5}"
 _BROKER = re.compile(_HOST_AND_PORT)
+_WITH_USER = re.compile(r"@[^/@]*:\d{1,5}\s*(,|;|\Z)")
 _BROKERS = re.compile(rf"([a-z]+:)?{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
 
 
@@ -163,6 +167,28 @@ class Settings(BaseSettings):
     computation_max_count: int = Field(
         4, ge=1, le=1_000, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."
     )
+    tenant_max_groups: int = Field(
+        JAVA_INT_MAX,
+        ge=0,
+        le=JAVA_INT_MAX,
+        description="Most groups of one tenant, which is a prefix of group ids; 429 above.",
+    )
+    tenant_max_members: int = Field(
+        JAVA_INT_MAX, ge=0, le=JAVA_INT_MAX, description="Most members of one tenant's groups; 429 above."
+    )
+    tenant_max_bytes: int = Field(
+        JAVA_LONG_MAX,
+        ge=0,
+        le=JAVA_LONG_MAX,
+        description="What the logs and recorded rebalances of one tenant's groups may take in the store; above, "
+        "definitions, new members and reports get 429.",
+    )
+    tenant_max_computations: int = Field(
+        JAVA_INT_MAX,
+        ge=0,
+        le=JAVA_INT_MAX,
+        description="Most POST /v1/assign, /v1/simulate and explanations of one tenant at one time; 429 above.",
+    )
     shutdown_timeout_ms: int = Field(
         4_000,
         ge=0,
@@ -192,9 +218,59 @@ class Settings(BaseSettings):
     )
 
     auth_token: str | None = Field(
-        None, min_length=1, repr=False, description="Bearer token that every call has to carry."
+        None, min_length=1, repr=False, description="One bearer token, of an admin for all groups."
     )
-    auth_token_file: Path | None = Field(None, description="File with the bearer token, instead of auth.token.")
+    auth_token_file: Path | None = Field(None, description="File with one such token, read again when it has changed.")
+    auth_tokens: str | None = Field(
+        None,
+        min_length=1,
+        repr=False,
+        description="Tokens by their hashes, each with a name, a right and a prefix of group ids, as `assignor tokens "
+        "create --file` writes them: one a line, or in one line with semicolons between.",
+    )
+    auth_tokens_file: Path | None = Field(None, description="File with such lines, read again when it has changed.")
+    ssl_certfile: Path | None = Field(
+        None, description="PEM file with the service's certificate and its chain. With it the service speaks TLS only."
+    )
+    ssl_keyfile: Path | None = Field(
+        None, description="PEM file with the private key, unless that is in the file of ssl.certfile."
+    )
+    ssl_keyfile_password: str | None = Field(
+        None, min_length=1, repr=False, description="Password of an encrypted private key."
+    )
+    ssl_ca_certs: Path | None = Field(
+        None, description="PEM file with the authorities of the certificates that callers may show."
+    )
+    ssl_cert_reqs: Literal["none", "optional", "required"] = Field(
+        "none",
+        description="Whether callers are asked for a certificate. `required`: without one nobody connects. "
+        "`optional`: one that is shown has to be good.",
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = Field(
+        None,
+        min_length=1,
+        description="Where an OIDC issuer publishes its keys (http, https or file): tokens that it has signed are "
+        "taken, too. Takes `assignor[oidc]`.",
+    )
+    sasl_oauthbearer_expected_issuer: str | None = Field(
+        None, min_length=1, description="The issuer (`iss`) that such a token must name."
+    )
+    sasl_oauthbearer_expected_audience: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="The audience (`aud`) that such a token must name; several with commas between, one of them."
+    )
+    sasl_oauthbearer_sub_claim_name: str = Field("sub", min_length=1, description="The claim with the caller's name.")
+    sasl_oauthbearer_scope_claim_name: str = Field(
+        "scope", min_length=1, description="The claim with the right and the groups, as `assignor:member:payments-*`."
+    )
+    sasl_oauthbearer_clock_skew_seconds: int = Field(
+        30, ge=0, le=3_600, description="How far the issuer's clock may be from this machine's."
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = Field(
+        3_600_000,
+        ge=1_000,
+        le=JAVA_INT_MAX,
+        description="How often the issuer's keys are fetched again; within a minute when a token names an unknown one.",
+    )
     task_assignor_classes: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="`module:Class` assignors that groups may name, separated by commas; others are refused."
     )
@@ -219,6 +295,11 @@ class Settings(BaseSettings):
         description="How long one look at a cluster may take; then it counts as out of reach.",
     )
 
+    audit_log_file: Path | None = Field(
+        None,
+        description="File that gets a line for each call that changes something, or was refused to; without it they go "
+        "to the service's log.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What goes to the log.")
     log_format: Literal["json", "console"] = Field("console", description="One JSON object a line, or text to read.")
 
@@ -227,7 +308,14 @@ class Settings(BaseSettings):
     def _split_into_clusters(cls, value: object) -> object:
         return clusters_in(value) if isinstance(value, str) else value
 
-    @field_validator("task_assignor_classes", mode="before")
+    @field_validator("cluster_bootstrap_servers")
+    @classmethod
+    def _check_without_passwords(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(_WITH_USER.search(address) for address in value):
+            raise ValueError("must be host:port, without a user or a password: everybody who sees a group sees it")
+        return value
+
+    @field_validator("task_assignor_classes", "sasl_oauthbearer_expected_audience", mode="before")
     @classmethod
     def _split_at_commas(cls, value: object) -> object:
         if isinstance(value, str):
@@ -238,9 +326,17 @@ class Settings(BaseSettings):
     def _agree(self) -> Settings:
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ValueError("group.min.session.timeout.ms must not be above group.max.session.timeout.ms")
-        if self.auth_token is not None and self.auth_token_file is not None:
-            raise ValueError("give auth.token or auth.token.file, not both")
         return self
+
+    @property
+    def tls(self) -> ServerTls | None:
+        """None when the service speaks plain HTTP. Raises SettingsError for settings that do not go together."""
+        try:
+            return server_tls(
+                self.ssl_certfile, self.ssl_keyfile, self.ssl_keyfile_password, self.ssl_ca_certs, self.ssl_cert_reqs
+            )
+        except InputError as error:
+            raise SettingsError(str(error)) from None
 
     @classmethod
     def settings_customise_sources(
@@ -256,7 +352,12 @@ class Settings(BaseSettings):
 
 
 def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settings:
-    """Flags over environment over the TOML file over defaults. `flags`: field name to value. Raises SettingsError."""
+    """Flags over environment over the TOML file over defaults. `flags`: field name to value.
+
+    Raises SettingsError, also for a secret among the flags: everybody on the machine can read a command line.
+    """
+    for field_name, value in flags.items():
+        _check_no_secret(field_name, value)
     from_file = read_file(config_file) if config_file is not None else {}
     from_environment = EnvSettingsSource(Settings)()
     try:
@@ -287,7 +388,7 @@ def unknown_environment(environment: Iterable[str]) -> list[str]:
     known = {environment_name(name) for name in Settings.model_fields}
     warnings = []
     for name in environment:
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in known:
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in known and name not in CLIENT_VARIABLES:
             close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.85)
             if close:
                 warnings.append(f"{name} is not a setting and is ignored; did you mean {close[0]}?")
@@ -315,6 +416,45 @@ def environment_name(field_name: str) -> str:
     return ENVIRONMENT_PREFIX + field_name.upper()
 
 
+def is_secret(field_name: str) -> bool:
+    """Whether the value is for nobody's eyes: it has no flag, and no error shows it."""
+    field = Settings.model_fields.get(field_name)
+    return field is not None and not field.repr
+
+
+def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
+    """For what is done after the secrets were read. Takes them out of `environment` as well, so that no process that is
+    started from here has them.
+    """
+    secrets = ("auth_token", "auth_tokens", "ssl_keyfile_password")
+    for field_name in secrets:
+        environment.pop(environment_name(field_name), None)
+    return settings.model_copy(update=dict.fromkeys(secrets))
+
+
+def _check_no_secret(field_name: str, value: object) -> None:
+    """Raises SettingsError, which does not show it."""
+    why = "everybody on this machine can read a command line"
+    if is_secret(field_name):
+        raise SettingsError(
+            f"{dotted(field_name)} is a secret, and {why}: give it by {environment_name(field_name)} or in the file of "
+            "--config"
+        )
+    if field_name == "database_url" and _has_password(str(value)):
+        raise SettingsError(
+            f"database.url has a password, and {why}: give it by {environment_name(field_name)} or in the file of "
+            "--config, or leave the password to PGPASSWORD or ~/.pgpass"
+        )
+
+
+def _has_password(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.password is not None or "password" in parse_qs(parts.query)
+
+
 def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for key, value in table.items():
         if isinstance(value, dict):
@@ -325,16 +465,21 @@ def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[
 
 def _lines(error: ValidationError) -> Iterator[str]:
     for detail in error.errors(include_url=False):
-        name = dotted(str(detail["loc"][0])) if detail["loc"] else ""
+        field_name = str(detail["loc"][0]) if detail["loc"] else ""
         message = detail["msg"].removeprefix("Value error, ")
-        yield f"{name}: {message}, not {detail['input']!r}" if name else message
+        # the URL of a database may have a password, and what is no URL has it anywhere
+        hidden = is_secret(field_name) or field_name == "database_url"
+        given = detail["input"]
+        shown = repr(shown_address(given)) if isinstance(given, str) else shown_address(repr(given))
+        said = message if hidden or not field_name else f"{message}, not {shown}"
+        yield f"{dotted(field_name)}: {said}" if field_name else said
 
 
 class SettingRow(NamedTuple):
-    """One line of the documentation's table."""
+    """One line of the documentation's table. `flag`: None for a secret, which no command line may have."""
 
     name: str
-    flag: str
+    flag: str | None
     environment: str
     default: str
     description: str
@@ -348,7 +493,7 @@ def setting_rows() -> list[SettingRow]:
         rows.append(
             SettingRow(
                 dotted(field_name),
-                flag(field_name),
+                None if is_secret(field_name) else flag(field_name),
                 environment_name(field_name),
                 "none" if default in (None, "") else str(default),
                 field.description or "",

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import httpx
 import tenacity
 
+from assignor.access.tls import client_context, tls_problem
 from assignor.coordinator_calls import CoordinatorAddress, group_path, refusal_of
 from assignor.errors import AssignorFault
 
@@ -33,14 +34,14 @@ class _TryAgain(Exception):
 def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
     """`document`: rebalance/1. Reporting a rebalance twice is no error.
 
-    Raises RebalanceNotReported; InputError when the coordinator's token can no longer be read.
+    Raises RebalanceNotReported; InputError when the coordinator's token, or a file for TLS, can no longer be read.
     """
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip", **coordinator.headers()}
     body = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), compresslevel=6)
     timeout = httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
     url = coordinator.url_of(f"{group_path(str(document['group_id']))}/rebalances")
-    trusted = httpx.create_ssl_context()  # by SSL_CERT_FILE, if the environment has it
-    with httpx.Client(timeout=timeout, headers=headers, trust_env=False, verify=trusted) as http:
+    tls = client_context(url, httpx.create_ssl_context)
+    with httpx.Client(timeout=timeout, headers=headers, trust_env=False, verify=tls) as http:
         try:
             for attempt in tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type(_TryAgain),
@@ -58,7 +59,7 @@ def _post(http: httpx.Client, url: str, body: bytes) -> None:
     try:
         response = http.post(url, content=body)
     except httpx.HTTPError as fault:
-        raise _TryAgain(str(fault) or type(fault).__name__) from None
+        raise _TryAgain(tls_problem(fault) or str(fault) or type(fault).__name__) from None
     if response.is_success:
         return
     refusal = refusal_of(response.status_code, response.content)

@@ -21,7 +21,7 @@ from assignor.commands.extras import Extra
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, console_of, show
-from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
+from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, CallerToken, read_token, token_file_of
 from spark_jobs.session.interrupts import interruptible
 from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
 
@@ -168,7 +168,8 @@ def _run_until_ended(
     from streams_runtime.membership.coordinator_client import CoordinatorClient
 
     url, instances = options.coordinator, options.instances
-    with CoordinatorClient(url, token=token) as client:
+    token_file = token_file_of(options.token_file)
+    with CoordinatorClient(url, token=CallerToken(token, token_file)) as client:
         declare(
             application,
             client,
@@ -198,10 +199,12 @@ def _run_until_ended(
                 None if options.state_dir is None else str(options.state_dir),
                 None if options.log_dir is None else str(options.log_dir),
                 token,
+                None if token_file is None else str(token_file.absolute()),
             )
             tell = functools.partial(console.print, highlight=False, markup=False, soft_wrap=True)
             workers = start(session, settings, instances=instances, say=tell)
-            return show_until_ended(workers, client, application.id, console)
+            https = application.configs.endpoint_tls is not None
+            return show_until_ended(workers, client, application.id, console, https=https)
 
 
 @contextlib.contextmanager

@@ -31,8 +31,9 @@ passes are made of the steps in `thread_work`. It works on `tasks/`,
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from assignor.lazy_names import LazyNames
 
 if TYPE_CHECKING:
     from assignor.errors import InputError as InputError
@@ -180,18 +181,7 @@ _NAMES_OF = {
     "streams_runtime.testing.topology_test_topics": ("InputTopic", "OutputTopic"),
     "streams_runtime.topic_reading": ("ConsumedRecord", "read_topic"),
 }
-_HOME_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
-__all__ = [*_HOME_OF]
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(home), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+_LAZY = LazyNames(_NAMES_OF, globals())
+__all__ = [*_LAZY.names()]
+__getattr__ = _LAZY.load
+__dir__ = _LAZY.listed

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,14 +18,12 @@ from types import ModuleType
 
 from assignor.errors import InputError, TopologyError
 from assignor.topology.group_topology import GroupTopology
-from streams_runtime.configs import StreamsConfig
+from streams_runtime.configs import StreamsConfig, check_names
 from streams_runtime.instance_states import StateListener
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.tasks.exception_handling import fail
-
-_LEGAL_APPLICATION_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
 
 
 class ThreadErrorResponse(StrEnum):
@@ -143,12 +140,7 @@ def _checked_configs(configs: object) -> StreamsConfig:
         configs = StreamsConfig.from_dotted(configs)
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    application_id = configs.application_id
-    if _LEGAL_APPLICATION_ID.match(application_id) is None or application_id in (".", ".."):
-        raise InputError(  # it names internal topics and a directory
-            f"application.id {application_id!r} must be at most 249 letters, digits, dots, underscores and hyphens",
-            "configs",
-        )
+    check_names(configs, "configs")  # also of one that was made without from_dotted
     return configs
 
 

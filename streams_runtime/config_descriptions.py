@@ -10,7 +10,8 @@ RUNTIME: dict[str, str] = {
     "application.id": "The name of the application. It is the name of the group, and the beginning of the names of "
     "its internal topics and of its directories.",
     "bootstrap.servers": "Where the records are: `host:port,...` of Kafka, `embedded:` and an absolute directory for "
-    "the log on disk, or `memory:` and a name for a log within one process.",
+    "the log on disk, or `memory:` and a name for a log within one process. A power loss, not the end of a "
+    "process, may take the last commits of a log on disk; with `?synchronous=FULL` behind the directory it takes none.",
     "state.dir": "Where the stores, checkpoints and locks of this process are. A relative path begins at the working "
     "directory.",
     "processing.guarantee": "`exactly_once_v2` commits results, changelogs and offsets in one transaction.",
@@ -27,6 +28,15 @@ RUNTIME: dict[str, str] = {
     "repartition.purge.interval.ms": "How often records that all tasks have read are deleted from repartition topics.",
     "application.server": "`host:port` under which the instance answers queries. Port 0 takes a free one. Without it, "
     "an instance on Spark takes a free port, and a `StreamsInstance` in a program of yours answers none.",
+    "application.server.ssl.certfile": "PEM file with the certificate of the endpoint, and its chain. With it the "
+    "endpoint speaks TLS only. Files of certificates are on the instance's machine, and read again when they change.",
+    "application.server.ssl.keyfile": "PEM file with the private key. Without it the key is in the file of the "
+    "certificate.",
+    "application.server.ssl.keyfile.password": "Password of an encrypted private key. Better a key file that only the "
+    "instance's user can read: configs are often shown.",
+    "application.server.ssl.ca.certs": "PEM file with the authorities of the certificates that callers may show.",
+    "application.server.ssl.cert.reqs": "Whether callers of the endpoint are asked for a certificate. With `required` "
+    "nobody connects without one; with `optional` one that is shown has to be good.",
     "client.id": "The beginning of the names of the instance's members and clients. Without it: the application id "
     "and the process id.",
     "session.timeout.ms": "How long a member that is silent stays in the group.",

@@ -14,8 +14,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from assignor.access.tls import VERIFY_MODES, ServerTls, server_tls
 from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from assignor.errors import InputError
+from assignor.legal_names import LONGEST_NAME, NAME_RULE, is_legal_name, shown_name
+from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
 from streams_runtime.configured_objects import imported_object, made
@@ -51,7 +54,8 @@ class StreamsConfig:
     `commit_interval_ms` None: 30 s, or 100 ms under exactly-once. `bootstrap_servers`: of Kafka, or
     `embedded:<directory>` for the log that needs nothing installed. `application_server`: host:port under which an
     instance on Spark serves its stores; port 0 picks a free one. None: a free port of the executor's host, or of
-    loopback while there is no token. `restore_batch_records`, `restore_pass_ms`: how
+    loopback while there is no token.
+    `application_server_ssl_*`: with a certificate it speaks TLS. `restore_batch_records`, `restore_pass_ms`: how
     much one pass of a thread restores while other tasks run. `record_pass_ms`: how long one pass may process records
     before it punctuates and commits. `topology_optimization`: of `OPTIMIZATIONS`; None: not
     given. `kafka_properties`: of Kafka's clients; they may hold secrets.
@@ -72,6 +76,11 @@ class StreamsConfig:
     state_cleanup_delay_ms: int = 600_000
     repartition_purge_interval_ms: int = 30_000
     application_server: str | None = None
+    application_server_ssl_certfile: Path | None = None
+    application_server_ssl_keyfile: Path | None = None
+    application_server_ssl_keyfile_password: str | None = field(default=None, repr=False)
+    application_server_ssl_ca_certs: Path | None = None
+    application_server_ssl_cert_reqs: str = "none"
     client_id: str | None = None
     session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int | None = None
@@ -98,6 +107,18 @@ class StreamsConfig:
         if self.commit_interval_ms is not None:
             return self.commit_interval_ms
         return 100 if self.exactly_once else 30_000
+
+    @property
+    def endpoint_tls(self) -> ServerTls | None:
+        """Of the instance's endpoint; None for plain HTTP. Raises InputError for configs that do not go together."""
+        return server_tls(
+            self.application_server_ssl_certfile,
+            self.application_server_ssl_keyfile,
+            self.application_server_ssl_keyfile_password,
+            self.application_server_ssl_ca_certs,
+            self.application_server_ssl_cert_reqs,
+            "application.server.",
+        )
 
     @property
     def default_serdes(self) -> DefaultSerdes:
@@ -135,11 +156,16 @@ class StreamsConfig:
         _check_heartbeats(given, where)
         AssignmentConfigs.from_dotted(assignment, where)  # bounds are checked here, where the user can correct them
         configs = cls(**given, client_tags=tags, assignment=assignment, kafka_properties=properties)
+        check_names(configs, where)
         _check_properties(configs, where)
+        _ = configs.endpoint_tls  # raises what does not go together
         return configs
 
 
 _CLIENT_TAG_PREFIX = "client.tag."
+MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
+"""Source: `MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`, `..._KEY_LENGTH`, `..._VALUE_LENGTH` of `StreamsConfig`."""
+
 _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
 KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", REPLICATION_FACTOR}
 """What an application's configs may say to Kafka's clients."""
@@ -169,12 +195,24 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     "record.pass.ms": (1, JAVA_INT_MAX),
 }
 _CHOICES: dict[str, type[StrEnum]] = {"processing.guarantee": ProcessingGuarantee, "auto.offset.reset": OffsetReset}
+_CERT_REQS = "application.server.ssl.cert.reqs"
+_PASSWORD = "application.server.ssl.keyfile.password"  # noqa: S105 (the name of a config)
 _BOOLEANS = frozenset({"leave.on.disconnect"})
 _SERDES = frozenset({"default.key.serde", "default.value.serde"})
+_FILES = frozenset(
+    {
+        "state.dir",
+        "application.server.ssl.certfile",
+        "application.server.ssl.keyfile",
+        "application.server.ssl.ca.certs",
+    }
+)
 _OPTIONAL = frozenset(
     {
         "commit.interval.ms",
         "application.server",
+        *_FILES - {"state.dir"},
+        _PASSWORD,
         "client.id",
         "heartbeat.interval.ms",
         "errors.dead.letter.queue.topic.name",
@@ -183,6 +221,34 @@ _OPTIONAL = frozenset(
         *_SERDES,
     }
 )
+
+
+def check_names(configs: StreamsConfig, where: str) -> None:
+    """What becomes a topic, a directory, a member's name or a line of a table. Raises InputError with the key.
+
+    Source: `Topic.validate`; for client tags `StreamsConfig.validateRackAwarenessConfiguration`.
+    """
+    for key, name in (
+        ("application.id", configs.application_id),
+        ("errors.dead.letter.queue.topic.name", configs.errors_dead_letter_queue_topic_name),
+    ):
+        if name is not None and not is_legal_name(name):
+            raise InputError(f"{key} {shown_name(name)} must have {NAME_RULE}", where)
+    client_id = configs.client_id
+    if client_id is not None and not (client_id.isprintable() and len(client_id) <= LONGEST_NAME):
+        raise InputError(
+            f"client.id {shown_name(client_id)} must have 1 to {LONGEST_NAME} printable characters, in one line", where
+        )
+    if len(configs.client_tags) > MOST_TAGS:
+        raise InputError(f"{len(configs.client_tags)} client tags are more than {MOST_TAGS}", where)
+    for tag, value in configs.client_tags.items():
+        for what, text, longest in (("name", tag, LONGEST_TAG), ("value", value, LONGEST_TAG_VALUE)):
+            if not (text and text.isprintable() and len(text) <= longest):
+                raise InputError(
+                    f"{_CLIENT_TAG_PREFIX}{shown_name(tag)[1:-1]}: its {what} must have 1 to {longest} printable "
+                    f"characters, and is {shown_name(text)}",
+                    where,
+                )
 
 
 def configured_optimizations(configs: StreamsConfig | Mapping[str, object] | None) -> frozenset[str] | None:
@@ -200,7 +266,7 @@ def accepted_values(key: str) -> str:
         return f"from {low}" if high in (JAVA_INT_MAX, JAVA_LONG_MAX) else f"{low} to {high}"
     if key in _BOOLEANS:
         return "true, false"
-    return ", ".join(_CHOICES.get(key, ()))
+    return ", ".join(VERIFY_MODES if key == _CERT_REQS else _CHOICES.get(key, ()))
 
 
 def _read(key: str, value: object, where: str) -> object:
@@ -218,10 +284,15 @@ def _read(key: str, value: object, where: str) -> object:
         return _config_setter(key, value, where)
     if key in _SERDES:
         return configured_serde(key, value, where)
-    if key == "state.dir":
+    if key in _FILES:
         if not isinstance(value, (str, Path)) or not str(value):
-            raise InputError(f"{key} must be a directory, not {value!r}", where)
+            kind = "directory" if key == "state.dir" else "file"
+            raise InputError(f"{key} must be a {kind}, not {value!r}", where)
         return Path(value)
+    if key == _CERT_REQS and value not in VERIFY_MODES:
+        raise InputError(f"{key} must be one of {', '.join(VERIFY_MODES)}, not {value!r}", where)
+    if key == _PASSWORD and (not isinstance(value, str) or not value):
+        raise InputError(f"{key} must be text", where)  # which is not shown: it is a secret
     if not isinstance(value, str) or not value:
         raise InputError(f"{key} must be text, not {value!r}", where)
     return value
@@ -287,7 +358,7 @@ def _check_properties(configs: StreamsConfig, where: str) -> None:
         if configs.kafka_properties:
             raise InputError(
                 f"{min(configs.kafka_properties)!r} is a property of Kafka's clients, but bootstrap.servers "
-                f"{configs.bootstrap_servers!r} is not a Kafka cluster",
+                f"{shown_address(configs.bootstrap_servers)!r} is not a Kafka cluster",
                 where,
             )
         return

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from assignor.coordinator_calls import CallerToken
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
 from streams_runtime.clock import Clock, SystemClock
@@ -49,7 +50,7 @@ class InstanceOptions:
     endpoint: HostInfo | None = None
     client_tags: Mapping[str, str] | None = None
     rack: str | None = None
-    token: str | None = None
+    token: str | CallerToken | None = field(default=None, repr=False)
     lock_wait_ms: int = 0
     owns_process: bool = False
     clock: Clock = _SYSTEM_CLOCK

@@ -15,6 +15,7 @@ from typing import NoReturn
 import typer
 
 from assignor.errors import AssignorFault, InputError, Unavailable
+from assignor.printable import lines
 
 EXIT_NO = 1
 EXIT_UNUSABLE = 2
@@ -40,7 +41,7 @@ def exit_code_of_signal(interrupt: KeyboardInterrupt) -> int:
 
 def say(text: str) -> None:
     """Writes a message. Results go to stdout instead."""
-    print(text, file=sys.stderr)
+    print(lines(text), file=sys.stderr)
 
 
 def leave(code: int) -> NoReturn:

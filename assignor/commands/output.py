@@ -35,6 +35,7 @@ import typer
 from assignor.commands.tables import View
 from assignor.commands.watching import watch_results
 from assignor.errors import InputError
+from assignor.printable import json_text, lines
 from assignor.recording import line_of_document
 
 if TYPE_CHECKING:
@@ -81,16 +82,18 @@ def shown(document: object, text: Text, format: Format) -> str:
     """What `show` prints, without the last line end."""
     if format.is_data:
         return data_text(document, format)
-    return text if isinstance(text, str) else text(view_of(format))
+    return lines(text if isinstance(text, str) else text(view_of(format)))
 
 
 def data_text(document: object, format: Format) -> str:
     """The document as JSON, or as YAML when that is asked for; without the last line end."""
     if format is not Format.YAML:
-        return line_of_document(document)
+        return json_text(line_of_document(document))
     import yaml  # loaded for this format alone: most runs of a command do without
 
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, explicit_start=True)
+    if lines(text) != text:  # then it escapes everything that is not ASCII
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False, explicit_start=True)
     return text.removesuffix("\n").removesuffix("\n...")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignor.names import shortened
+from assignor.printable import lines, one_line
 
 _BETWEEN = "  "
 _SHORTEST = 12
@@ -46,7 +47,7 @@ def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[
     """Without a line end at the end; `nothing` when there are no rows. Each row has a cell for every column, also for
     those that are not shown. An empty cell is shown as `-`.
     """
-    cells = [["-" if value is None or value == "" else str(value) for value in row] for row in rows]
+    cells = [["-" if value is None or value == "" else one_line(str(value)) for value in row] for row in rows]
     if not cells:
         return nothing
     chosen = [
@@ -64,6 +65,7 @@ def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[
 
 def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
     """`label`, and the text from the column `indent` on, wrapped with a hanging indent. With `-o wide`: one line."""
+    text = one_line(text)
     first = f"{label:<{indent - 1}} " if label else " " * indent
     if view.wide:
         return f"{first}{text}"
@@ -81,6 +83,7 @@ def fitted(text: str, view: View) -> str:
     """Each line that is wider than the view goes on in the next one, two columns to the right of where it began. With
     `-o wide`: as it is.
     """
+    text = lines(text)
     if view.wide:
         return text
     return "\n".join(_fitted_line(line, view.width) for line in text.split("\n"))

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from assignor.commands.console import say
 from assignor.errors import AssignorFault
+from assignor.printable import lines
 
 
 def watch_results(result: Callable[[], str], interval_s: float, *, repaint: bool) -> None:
@@ -57,7 +58,7 @@ def _repaint(first: str, result: Callable[[], str], interval_s: float) -> None:
                 try:
                     last, last_at = result(), datetime.now()
                 except AssignorFault as fault:
-                    live.update(Text(f"No news since {last_at:%H:%M:%S}: {fault}\n\n{last}"), refresh=True)
+                    live.update(Text(f"No news since {last_at:%H:%M:%S}: {lines(str(fault))}\n\n{last}"), refresh=True)
                 else:
                     live.update(Text(last), refresh=True)
     except KeyboardInterrupt:

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from assignor.access.private_files import private_opener
 from assignor.commands.change_options import changes_from_options
 from assignor.commands.choice_options import Recordings, choice_from_options
 from assignor.commands.console import LinesSetAside
@@ -155,7 +156,7 @@ def _lines_written(file: str | None) -> Iterator[_Write | None]:
         return
     partial = f"{file}.partial"
     try:
-        with open(partial, "wb") as raw:
+        with open(partial, "wb", opener=private_opener) as raw:  # a recording
             if file.endswith(".gz"):
                 with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
                     yield packed.write

@@ -8,6 +8,7 @@ from assignor.commands.output import Format, data_text, view_of
 from assignor.commands.tables import fitted
 from assignor.commands.what_if_text import UNKNOWN, count_text, seconds_text
 from assignor.names import shortened
+from assignor.printable import one_line
 from assignor.rerun import Rerun
 from assignor.what_if import ComparedRebalance, Difference, difference_document
 
@@ -91,7 +92,7 @@ class History:
             columns = _WIDE_COLUMNS if format is Format.WIDE else _COLUMNS
             print(_line("as is > what if", [name for name, _ in columns], format))
         if comparable:
-            print(_line(before.id, _cells(difference), format))
+            print(_line(one_line(before.id), _cells(difference), format))
         else:
             print(fitted(_not_comparable(before.id, difference), view_of(format)))
 

@@ -6,15 +6,13 @@ Topics come out in the order in which the JVM walks them, because tasks and part
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from assignor.errors import TopologyError
 from assignor.java.order import hash_set_copy_order, hash_set_order, int32, string_hash
+from assignor.legal_names import is_legal_name
 from assignor.topology.definition import ProcessorNode, SinkNode, StoreDefinition, TopologyDefinition, node_groups
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
-
-_LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
 
 
 def assemble(definition: TopologyDefinition, application_id: str) -> GroupTopology:
@@ -93,7 +91,7 @@ def _state_store(store: StoreDefinition, application_id: str, sources: Sequence[
 
 def _check_topic_name(topic: str) -> None:
     """Differs from Kafka: TopologyError instead of InvalidTopicException."""
-    if _LEGAL_TOPIC_NAME.match(topic) is None:
+    if not is_legal_name(topic):
         raise TopologyError(
             f"Invalid topology: {topic!r} is not a legal topic name: "
             "at most 249 letters, digits, dots, underscores and hyphens"

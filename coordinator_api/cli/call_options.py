@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,6 +11,9 @@ import typer
 from assignor.coordinator_calls import DEFAULT_URL
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+ReasonOption = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the coordinator's audit log.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,16 @@ class CoordinatorCalls:
         ),
     ] = None
 
-    def call(self, method: str, path: str, **parameters: str | int | None) -> Any:
-        """The answer's JSON. Raises CallFailed, and InputError for an address or token file that cannot be used."""
+    def call(
+        self, method: str, path: str, *, body: Mapping[str, object] | None = None, **parameters: str | int | None
+    ) -> Any:
+        """The answer's JSON. `body`: what is sent, as JSON.
+
+        Raises CallFailed, and InputError for an address or token file that cannot be used.
+        """
         from coordinator_api.cli.client import call  # loads httpx, which the other commands do not need
 
-        return call(method, self.coordinator, path, self.token_file, parameters)
+        return call(method, self.coordinator, path, self.token_file, parameters, body)
 
     def get(self, path: str, **parameters: str | int | None) -> Any:
-        return self.call("GET", path, **parameters)
+        return self.call("GET", path, body=None, **parameters)

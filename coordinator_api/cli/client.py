@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from assignor.access.tls import client_context, tls_problem
 from assignor.coordinator_calls import CoordinatorAddress, refusal_of
 from assignor.errors import AssignorFault, InputError
 
@@ -23,22 +24,31 @@ class CallFailed(AssignorFault):
         self.code = code
 
 
-def call(method: str, url: str, path: str, token_file: str | None, parameters: Mapping[str, str | int | None]) -> Any:
-    """The answer's JSON, None when it has no body. `path`: begins with /v1. Raises CallFailed for a refusal, and
-    InputError for a token file that cannot be used or an address where no coordinator answers.
+def call(
+    method: str,
+    url: str,
+    path: str,
+    token_file: str | None,
+    parameters: Mapping[str, str | int | None],
+    body: Mapping[str, object] | None = None,
+) -> Any:
+    """The answer's JSON, None when it has no body. `path`: begins with /v1. `body`: to send as JSON.
+
+    Raises CallFailed for a refusal, and InputError for a token file that cannot be used or an address where no
+    coordinator answers.
     """
     query = {name: value for name, value in parameters.items() if value is not None}
     try:
         address = CoordinatorAddress(url, None if token_file is None else Path(token_file))
-        # the environment's proxies are for the world outside, not for a coordinator; its SSL_CERT_FILE is for it, too
-        trusted = httpx.create_ssl_context()
-        with httpx.Client(headers=address.headers(), timeout=TIMEOUT_S, trust_env=False, verify=trusted) as http:
-            response = http.request(method, address.url_of(path), params=query)
+        tls = client_context(url, httpx.create_ssl_context)
+        # the environment's proxies are for the world outside, not for a coordinator
+        with httpx.Client(headers=address.headers(), timeout=TIMEOUT_S, trust_env=False, verify=tls) as http:
+            response = http.request(method, address.url_of(path), params=query, json=body)
     except httpx.InvalidURL as error:
         raise InputError(f"is no address of a coordinator: {error}", url) from None
     except httpx.TransportError as error:
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            problem = f"its certificate is not trusted ({error}): have SSL_CERT_FILE name its authority"
+        problem = tls_problem(error)
+        if problem is not None:
             raise InputError(problem, url) from None
         raise InputError(
             f"no coordinator answers at {url} ({error}): start one with `assignor serve`, or name it by --coordinator"

@@ -1,4 +1,5 @@
-"""The commands of this package for the one `assignor` program: `serve`, `migrate`, `groups ...`, `rebalances ...`.
+"""The commands of this package for the one `assignor` program: `serve`, `migrate`, `backup`, `restore`, `groups ...`,
+`rebalances ...`, `tokens ...`.
 
 The service's libraries are imported when a command runs, so that the other commands of `assignor` start without them.
 """
@@ -18,10 +19,18 @@ COORDINATOR = Extra(
 def register(app: typer.Typer) -> None:
     """Add this package's commands to `app`."""
     if COORDINATOR.is_missing:
-        COORDINATOR.register_missing(app, "serve", "migrate", "groups", "rebalances")
+        COORDINATOR.register_missing(app, "serve", "migrate", "backup", "restore", "groups", "rebalances", "tokens")
         return
-    from coordinator_api.cli import group_commands, rebalance_commands, service_commands
+    from coordinator_api.cli import (
+        backup_commands,
+        group_commands,
+        rebalance_commands,
+        service_commands,
+        token_commands,
+    )
 
     service_commands.register(app)
+    backup_commands.register(app)
     app.add_typer(group_commands.groups, name="groups", epilog=example("groups list", "groups describe orders --watch"))
     app.add_typer(rebalance_commands.rebalances, name="rebalances", epilog=example("rebalances list orders"))
+    app.add_typer(token_commands.tokens, name="tokens", epilog=example("tokens create ops --right admin"))

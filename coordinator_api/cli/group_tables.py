@@ -72,7 +72,23 @@ def group_list(document: Any, view: View) -> str:
         for each in document["groups"]
     )
     unreadable = [f"{each['group_id']} is not led: {each['reason']}" for each in document.get("unreadable", ())]
-    return "\n".join([table_text("No groups.", _GROUPS, rows, view), *unreadable])
+    return "\n".join(
+        [table_text("No groups.", _GROUPS, rows, view), *unreadable, *_quotas(document.get("quotas"), view)]
+    )
+
+
+def _quotas(quotas: Any, view: View) -> list[str]:
+    """`groups that begin with a-: 3 of 10 groups, 1,000 of 65,536 bytes`; nothing when nothing is limited."""
+    limited = [
+        f"{quotas[what]['used']:,} of {quotas[what]['allowed']:,} {what}"
+        for what in ("groups", "members", "bytes", "computations")
+        if quotas and quotas[what]["allowed"] is not None
+    ]
+    return (
+        [paragraph("", f"groups that begin with {quotas['group_prefix']}: {', '.join(limited)}", view, indent=0)]
+        if limited
+        else []
+    )
 
 
 def group_description(document: Any, view: View) -> str:
@@ -192,6 +208,44 @@ def rebalance_list(document: Any, view: View) -> str:
         for each in document["rebalances"]
     )
     return table_text("No rebalances.", _REBALANCES, rows, view)
+
+
+def repair(document: Any, view: View) -> str:
+    """What a repair of a log keeps and drops, in sentences."""
+    group, kept, dropped, done = document["group_id"], document["kept"], document["dropped"], document["executed"]
+    lines = [
+        f"{group}: its log {'could not' if done else 'cannot'} be read: {document['problem']}.",
+        f"Kept: {_counted(kept['records'], 'record')}, up to number {kept['last_record']}, which lead to definition "
+        f"{kept['revision']} and generation {kept['generation_id']}.",
+        f"Dropped: {_dropped(dropped)}.",
+    ]
+    if dropped["members"]:
+        count = len(dropped["members"])
+        lines.append(
+            f"{_counted(count, 'member')} {'has' if count == 1 else 'have'} to join again, and "
+            f"{'does' if count == 1 else 'do'} so by {'itself' if count == 1 else 'themselves'}."
+        )
+    lines.append(f"The group {'goes' if done else 'would go'} on from generation {document['generation_id']}.")
+    lines.append(
+        document["advice"]
+        if done
+        else f"Nothing has been changed. Save the log first: assignor groups export {group} --output {group}-log.json. "
+        f"Then: assignor groups repair {group} --execute"
+    )
+    return "\n".join(paragraph("", line, view, indent=0) for line in lines)
+
+
+def _dropped(dropped: Any) -> str:
+    if not dropped["records"]:
+        return "nothing that is stored"
+    first, last = dropped["first_record"], dropped["last_record"]
+    found = f"record {first}" if first == last else f"records {first} to {last}"
+    generations = ", ".join(map(str, dropped["generations"]))
+    return f"{found}, in which generation {generations} began" if generations else found
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def explanations(document: Any, view: View) -> str:

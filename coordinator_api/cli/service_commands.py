@@ -17,7 +17,7 @@ from assignor.commands.console import say
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
-from coordinator_api.settings import Settings, load, setting_rows
+from coordinator_api.settings import Settings, flag, load, setting_rows
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file with settings under their dotted names.")
@@ -41,7 +41,13 @@ def _settings_from_flags() -> Callable[..., Settings]:
 
     parameters = [_option("config", ConfigFile)]
     for row, field_name in zip(setting_rows(), Settings.model_fields, strict=True):
-        option = typer.Option(row.flag, metavar="VALUE", help=f"{row.description} Default: {row.default}.")
+        # a secret has no flag; giving one all the same says so, instead of that there is no such option
+        option = typer.Option(
+            row.flag or flag(field_name),
+            metavar="VALUE",
+            help=f"{row.description} Default: {row.default}.",
+            hidden=row.flag is None,
+        )
         parameters.append(_option(field_name, Annotated[str | None, option]))
     settings.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return settings
@@ -51,7 +57,7 @@ def _option(name: str, annotation: object) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def _settings_of_database(*, database_url: DatabaseUrl = None, config: ConfigFile = None) -> Settings:
+def settings_of_database(*, database_url: DatabaseUrl = None, config: ConfigFile = None) -> Settings:
     """Raises SettingsError."""
     return load({} if database_url is None else {"database_url": database_url}, config)
 
@@ -67,7 +73,7 @@ def serve(settings: Settings) -> None:
     server.run(settings, say)
 
 
-@options_of(settings=_settings_of_database)
+@options_of(settings=settings_of_database)
 def migrate(settings: Settings, format: FormatOption = Format.TEXT) -> None:
     """Upgrade the database's schema. `serve` does this automatically."""
     from coordinator_api.store.opening import migrate as migrate_store

@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple, Protocol
 
 from assignor.errors import InputError, NotBuiltYet
+from assignor.printable import shown_address
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from assignor.topology.internal_topics import CreatedTopic
 
@@ -145,7 +146,8 @@ class ClusterProviders:
         for listed in self._allowed:
             if named <= _servers_in(address.provider, listed):
                 return listed
-        raise _refused(f"{address.bootstrap_servers[:200]!r} is not listed in this service's setting {SETTING}")
+        shown = shown_address(address.bootstrap_servers)[:200]
+        raise _refused(f"{shown!r} is not listed in this service's setting {SETTING}")
 
 
 def _servers_in(provider: str, address: str) -> frozenset[str]:

@@ -37,6 +37,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              transition      one event being handled: records emitted one by one
              replay          what each record makes of the state
              snapshot        the state as the shortest list of records
+             log_repair      what can be saved of records that cannot all be read
              liveness        sessions and timers, in memory only
              connections     which members were heard on which connection, and which broke
              invariants      what always holds

@@ -29,10 +29,14 @@ def declare(step: GroupTransition, event: DeclareGroup) -> Response:
         return _deleted()
     created = image.input_json is None
     changed = event.input_json != image.input_json
-    if image.members and changed and not event.replaces_topology and image.input_json is not None:
+    replaced_topology = False
+    if image.members and changed and image.input_json is not None:
         differing = differences(image.input_json, event.input_json)
-        if differing:
+        if differing and not event.replaces_topology:
             return _refuse_another_application(len(image.members), differing)
+        replaced_topology = bool(differing)
+    if changed and event.no_room is not None:
+        return Rejected(RejectionCode.POLICY_VIOLATION, event.no_room)
     if changed:
         origin = DefinitionOrigin(event.declared_by, step.now_ms)
         step.emit(DefinitionChanged(image.revision + 1, event.input_json, origin))
@@ -42,7 +46,7 @@ def declare(step: GroupTransition, event: DeclareGroup) -> Response:
     retried = failed and image.state is GroupState.STABLE
     if image.members and (changed or retried):
         start_rebalance(step, RebalanceReason.DEFINITION_CHANGED)
-    return Declared(step.image.revision, created)
+    return Declared(step.image.revision, created, replaced_topology)
 
 
 def drain(step: GroupTransition) -> Response:

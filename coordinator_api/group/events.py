@@ -24,12 +24,14 @@ class DeclareGroup:
     members, a changed definition starts a rebalance; an unchanged one does so only when the last rebalance ended with
     an error. Either ends a drain. `replaces_topology`: the caller knows that members run another topology, or on
     another cluster, and wants this one all the same; without it, such a definition is refused while the group has
-    members. `declared_by`: who the caller is, in words. Answered with `Declared`.
+    members. `declared_by`: who the caller is, in words. `no_room`: why a changed definition is refused (a quota); None
+    when there is room for it. Answered with `Declared`.
     """
 
     input_json: str
     replaces_topology: bool = False
     declared_by: str | None = None
+    no_room: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Join:
     `join_id`: of a first join; its sender chooses it and sends it again when the answer was lost, so that a repeated
     first join makes no second member (KIP-1082's idea). `leave_on_disconnect`: whether the member's session ends soon
     after the connection of its process breaks (see `ConnectionLost`).
+    `no_room`: why a new member is refused (a quota); None when there is room for it.
     `subscription`: bytes of ConsumerProtocolSubscription; the caller has checked that they can be read. Times in
     milliseconds. Answered with `JoinAnswered`.
     """
@@ -55,6 +58,7 @@ class Join:
     client_id: str | None = None
     join_id: str | None = None
     leave_on_disconnect: bool = False
+    no_room: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,8 @@ class ReportRebalance:
     `led_by`: who leads the group. `input_json`: what the leader knew, as in `DeclareGroup`. `members`: in the order in
     which the leader received them. `assignments`: bytes of ConsumerProtocolAssignment; empty for a rebalance that
     failed. `warm_ups`: which of a member's standby tasks are known to be warm-ups. `error`: `"SimpleName: message"`.
-    The caller has checked that all bytes can be read. Answered with `RebalanceReported`.
+    `no_room`: why a new report is refused (a quota); None when there is room for it. The caller has checked that all
+    bytes can be read. Answered with `RebalanceReported`.
     """
 
     led_by: str
@@ -210,6 +215,7 @@ class ReportRebalance:
     followup_rebalance: bool = False
     probing_rebalance_at_ms: int | None = None
     error: str | None = None
+    no_room: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
             RejectionCode.GROUP_MAX_SIZE_REACHED,
             f"the group has {len(step.image.members)} members, the most that group.max.size allows",
         )
+    if event.no_room is not None:
+        return Rejected(RejectionCode.POLICY_VIOLATION, event.no_room)
     generation_id = step.image.generation_id + 1
     step.emit(
         MemberSubscribed(
@@ -156,7 +158,7 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
     )
     if not unchanged:
         start_rebalance(step, RebalanceReason.STATIC_MEMBER_REPLACED)
-    return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True)
+    return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True, replaced=old.member_id)
 
 
 def _assignment_still_holds(step: GroupTransition, event: Join, old: ClassicGroupMember) -> bool:

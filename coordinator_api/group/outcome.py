@@ -17,10 +17,13 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rejection
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """`created`: this PUT made the group (201, else 200). `revision`: of the present definition."""
+    """`created`: this PUT made the group (201, else 200). `revision`: of the present definition. `replaced_topology`:
+    the group has members, which ran another topology.
+    """
 
     revision: int
     created: bool
+    replaced_topology: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,15 @@ class JoinAnswered:
     It is the next generation when the join takes part in a rebalance that is being prepared, or starts one. It is the
     current generation when the join changed nothing: a repeated request, or a static member that came back unchanged. A
     rebalance that is being computed is given up when another one becomes necessary, so the member may get a later
-    generation. `created`: a new member id was made (201, else 200).
+    generation. `created`: a new member id was made (201, else 200). `replaced`: the member id of the
+    static member whose place it took.
     """
 
     member_id: str
     generation_id: int
     state: GroupState
     created: bool
+    replaced: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ def report(step: GroupTransition, event: ReportRebalance) -> Response:
             f"generation {image.generation_id} has been reported, which is newer than {event.generation_id}; "
             "if the group started from scratch on its cluster, DELETE it here first",
         )
+    if event.no_room is not None:
+        return Rejected(RejectionCode.POLICY_VIOLATION, event.no_room)
     step.emit(
         RebalanceLedElsewhere(event.led_by, event.generation_id, step.now_ms, event.input_json, reported_end(event))
     )

@@ -77,5 +77,6 @@ class RejectionCode(StrEnum):
     NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: another leader leads the group
     INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"  # 409: this coordinator leads it; or another topology
     GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429
+    POLICY_VIOLATION = "POLICY_VIOLATION"  # 429: a quota of the tenant; stop, or ask its operator for more
     INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422
     INVALID_REQUEST = "INVALID_REQUEST"  # 422

@@ -6,8 +6,8 @@ import asyncio
 import re
 import uuid
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from typing import Self
 
 import structlog
@@ -16,16 +16,17 @@ from assignor.errors import InputError
 from assignor.types import ProcessId
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders
-from coordinator_api.errors import GroupNotFound, TooManyGroups, UnreadableGroup
+from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events
 from coordinator_api.group.events import Event
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.outcome import Response
+from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.attentive_clock import AttentiveClock
+from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.connections import GroupsOfConnections
 from coordinator_api.groups.definitions import DocumentBounds
 from coordinator_api.groups.group_environment import Backlog, GroupEnvironment
@@ -33,16 +34,20 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.keyed_locks import KeyedLocks
 from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
 from coordinator_api.groups.overload import Overload
+from coordinator_api.groups.quotas import Quotas, TenantLimits
 from coordinator_api.groups.readiness import StoreReadiness
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.groups.recordings import Recordings
+from coordinator_api.groups.repairs import GroupRepair, nothing_lost, planned_repair, replayed
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.groups.service_workers import ServiceWorkers
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.errors import StoreBusy, StoreError
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import GroupLog, Recording, Repository
+from coordinator_api.store.stored_logs import StoredLog
+from coordinator_api.store.token_store import TokenStore
 from coordinator_api.telemetry import GroupTelemetry
 
 DESCRIPTIONS_AT_ONE_TIME = 2
@@ -55,9 +60,12 @@ _LONGEST_NAME_IN_AN_ID = 249
 class Coordinator:
     """Call `open` to make one. It belongs to one event loop."""
 
-    def __init__(self, settings: Settings, repository: Repository, resources: AsyncExitStack) -> None:
+    def __init__(
+        self, settings: Settings, repository: Repository, tokens: TokenStore, resources: AsyncExitStack
+    ) -> None:
         self.settings = settings
         self.repository = repository
+        self.tokens = tokens
         self.allowed_assignors = AllowedAssignors(settings.task_assignor_classes)
         self.clusters = Clusters(
             ClusterProviders(settings.cluster_bootstrap_servers), settings.cluster_request_timeout_ms
@@ -76,10 +84,18 @@ class Coordinator:
         )
         self.groups: dict[str, GroupRuntime] = {}
         self.unreadable: dict[str, str] = {}
-        """Groups whose log could not be read when the service started, each with the reason."""
+        """Groups whose log cannot be read, each with the reason. They are not led."""
         self.store = StoreReadiness(lambda: self.repository.check())
         self.long_polls = Admission(settings.longpoll_max_count, "longpoll.max.count")
         self.computations = Admission(settings.computation_max_count, "computation.max.count")
+        self.quotas = Quotas(
+            TenantLimits(
+                settings.tenant_max_groups,
+                settings.tenant_max_members,
+                settings.tenant_max_bytes,
+                settings.tenant_max_computations,
+            )
+        )
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
         self.recordings = Recordings(repository)
         self.stopping = False
@@ -91,6 +107,7 @@ class Coordinator:
         )
         self._resources = resources
         self._one_at_a_time = KeyedLocks()
+        self._tasks = BackgroundTasks()
         self.workers = ServiceWorkers(settings.computation_max_count)
         resources.push_async_callback(self.workers.close)
         self._environment = GroupEnvironment(
@@ -107,6 +124,8 @@ class Coordinator:
             metadata_max_age_ms=settings.cluster_metadata_max_age_ms,
             backlog=backlog,
             connections=self.connections,
+            quotas=self.quotas,
+            unreadable=self._set_aside,
         )
 
     @classmethod
@@ -117,11 +136,13 @@ class Coordinator:
         """
         async with AsyncExitStack() as resources:
             store = await resources.enter_async_context(open_store(settings))
-            coordinator = cls(settings, store.repository, resources)
+            coordinator = cls(settings, store.repository, store.tokens, resources)
             coordinator.workers.warm_up()
             # one after the other: the logs of all groups together may be large
             for group_id in await store.repository.group_ids():
                 await coordinator._open_group(group_id)
+            if coordinator.unreadable:
+                await coordinator._count_unreadable()
             structlog.get_logger("coordinator_api").info(
                 "store_opened",
                 schema=store.schema,
@@ -139,41 +160,54 @@ class Coordinator:
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None or not runtime.is_declared:
-            raise GroupNotFound(f"there is no group {group_id}: declare it by PUT")
+            raise _no_such_group(group_id)
         return runtime
 
-    async def declare(self, group_id: str, declaration: events.DeclareGroup) -> Response:
-        """Create the group or give it another definition: `Declared` or `Rejected`.
+    async def declare(self, group_id: str, declaration: events.DeclareGroup, tenant: str = "") -> Response:
+        """Create the group or give it another definition: `Declared` or `Rejected`. `tenant`: whose quotas hold.
 
         Raises TooManyGroups, UnreadableGroup, StoreError.
         """
-        return await self._handle_creating(group_id, declaration)
+        return await self._handle_creating(group_id, declaration, None, tenant)
 
-    async def report(self, group_id: str, reported: ReportedRebalance) -> Response:
+    async def report(self, group_id: str, reported: ReportedRebalance, tenant: str = "") -> Response:
         """Take in a rebalance that was led elsewhere: `RebalanceReported` or `Rejected`. Creates its group if need be.
+        `tenant`: whose quotas hold.
 
         Raises TooManyGroups, UnreadableGroup, StoreError.
         """
-        return await self._handle_creating(group_id, reported.event, reported.recording)
+        return await self._handle_creating(group_id, reported.event, reported.recording, tenant)
 
-    async def _handle_creating(self, group_id: str, event: Event, recording: Recording | None = None) -> Response:
+    async def _handle_creating(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
         """Hand the event to the group, and create the group if need be."""
         self._check_readable(group_id)
         async with self._one_at_a_time.lock(group_id):
             runtime = self.groups.get(group_id)
+            is_counted_now = False
             if runtime is None:
                 if len(self.groups.keys() | self._one_at_a_time.held()) > self.settings.group_max_count:
-                    raise TooManyGroups(f"this service may have {len(self.groups)} groups (group.max.count)")
+                    # not how many: they are of others as well
+                    raise TooManyGroups("this service has as many groups as it may (group.max.count)")
+                is_counted_now = self.quotas.take_group(group_id, tenant)
                 # the store may have the group: a PUT that failed may have been written after all
-                runtime = self._runtime(await self.repository.load_group(group_id))
+                try:
+                    runtime = self._runtime(await self.repository.load_group(group_id))
+                except StoreError:
+                    if is_counted_now:
+                        self.quotas.give_back(group_id)
+                    raise
             try:
-                response = await runtime.handle(event, recording)
-            except StoreError:
+                response = await runtime.handle(event, recording, tenant)
+            except StoreError as error:
                 if group_id not in self.groups:
                     await runtime.close()
+                    # after any other error the group may be in the store, and goes on counting
+                    if isinstance(error, StoreBusy) and is_counted_now:
+                        self.quotas.give_back(group_id)
                 raise
             if group_id not in self.groups and not runtime.is_declared:
                 await runtime.close()
+                self.quotas.give_back(group_id)
             else:
                 self.groups[group_id] = runtime
             return response
@@ -182,14 +216,82 @@ class Coordinator:
         """Every group, in order of their ids."""
         return [runtime for _, runtime in sorted(self.groups.items()) if runtime.is_declared]
 
-    async def delete(self, group_id: str) -> Response:
+    async def stored_log(self, group_id: str) -> tuple[StoredLog, str | None]:
+        """What the store has of a group, and why it cannot be read; None when it can. Raises GroupNotFound."""
+        stored = await self.repository.stored_log(group_id)
+        if stored.is_empty:
+            raise _no_such_group(group_id)
+        return stored, stored.problem or self.unreadable.get(group_id)
+
+    async def repair(self, group_id: str, *, execute: bool) -> GroupRepair:
+        """What a repair of the group's log keeps and drops. `execute`: do it, and lead the group again.
+
+        Nothing is lost of a group that is led: its log is written from memory.
+        Raises GroupNotFound, LogIsIntact, LogBeyondRepair, StoreError.
+        """
         async with self._one_at_a_time.lock(group_id):
+            stored, problem = await self.stored_log(group_id)
+            runtime = self.groups.get(group_id)
+            if problem is None:
+                raise LogIsIntact(f"the log of group {group_id} can be read: there is nothing to repair")
+            if runtime is not None:
+                plan = nothing_lost(stored, runtime.image)
+                if execute:
+                    await runtime.renew()
+                    left = (await self.repository.stored_log(group_id)).problem
+                    if left is not None:
+                        raise StoreError(f"the log of group {group_id} could not be written anew: {left}")
+                return GroupRepair(group_id, problem, execute, plan)
+            limits, now_ms = self._environment.limits, self._environment.clock.now_ms()
+            # somebody may have mended it since it was found damaged
+            whole = await asyncio.to_thread(replayed, stored, limits, now_ms)
+            if whole is not None:
+                plan = nothing_lost(stored, whole)
+            else:
+                plan = await asyncio.to_thread(planned_repair, stored, limits, now_ms)
+            if execute:
+                if whole is None:
+                    await self.repository.renew(group_id, stored.sequence, plan.lines)
+                self.unreadable.pop(group_id, None)
+                await self._open_group(group_id)
+                self._check_readable(group_id)
+                structlog.get_logger("coordinator_api").warning(
+                    "group_repaired",
+                    group=group_id,
+                    kept_records=plan.kept_records,
+                    dropped_records=plan.dropped_records,
+                    dropped_members=len(plan.dropped_members),
+                    generation=plan.generation_id,
+                )
+            return GroupRepair(group_id, problem, execute, plan)
+
+    async def delete(self, group_id: str, *, force: bool = False) -> Response:
+        """`force`: also a group whose log cannot be read, so that nobody knows whether it has members.
+
+        Raises GroupNotFound, UnreadableGroup, StoreError.
+        """
+        async with self._one_at_a_time.lock(group_id):
+            if force and group_id in self.unreadable:
+                stored = await self.repository.stored_log(group_id)
+                if not stored.is_empty:
+                    await self.repository.delete(group_id, stored.sequence)
+                del self.unreadable[group_id]
+                self.quotas.give_back(group_id)
+                structlog.get_logger("coordinator_api").warning("unreadable_group_deleted", group=group_id)
+                return Accepted()
             runtime = self.group(group_id)
             response = await runtime.handle(events.DeleteGroup())
             if runtime.image.state is GroupState.DEAD:
                 del self.groups[group_id]
                 await runtime.close()
+                self.quotas.give_back(group_id)
             return response
+
+    @contextmanager
+    def computation(self, tenant: str) -> Iterator[None]:
+        """Counts one for the service, and for the tenant. Raises TooManyRequests."""
+        with self.quotas.computation(tenant), self.computations.one():
+            yield
 
     def connection_lost(self, connection_id: int) -> None:
         """A connection broke, and it was not the service that closed it. Its groups are told."""
@@ -223,13 +325,18 @@ class Coordinator:
         if late_ms >= LONG_STALL_MS:
             structlog.get_logger("coordinator_api").warning("service_stood_still", late_ms=round(late_ms))
 
+    async def _count_unreadable(self) -> None:
+        """They take room in the store, too."""
+        stored_bytes = await self.repository.stored_bytes()
+        for group_id in self.unreadable:
+            self.quotas.note(group_id, 0, stored_bytes.get(group_id, 0))
+
     async def _open_group(self, group_id: str) -> None:
+        self.quotas.take_group(group_id)
         try:
             runtime = self._runtime(await self.repository.load_group(group_id))
         except (StoreError, InputError, IllegalTransition) as error:
-            in_public = error.in_public if isinstance(error, StoreError) else f"it cannot be replayed: {error}"
-            self.unreadable[group_id] = in_public
-            structlog.get_logger("coordinator_api").error("group_unreadable", group=group_id, error=str(error))
+            self._set_aside(group_id, error)
             return
         self.groups[group_id] = runtime
         await runtime.handle(events.Recovered())
@@ -237,10 +344,19 @@ class Coordinator:
     def _check_readable(self, group_id: str) -> None:
         if group_id in self.unreadable:
             raise UnreadableGroup(
-                f"the log of group {group_id} could not be read when the service started, so the group is not led: "
-                f"{self.unreadable[group_id]}. Restore it from a backup, or open the database with the release that "
-                "wrote it"
+                f"the log of group {group_id} cannot be read, so the group is not led: {self.unreadable[group_id]}. "
+                f"`assignor groups export {group_id}` saves the log, and `assignor groups repair {group_id}` says what "
+                "of it can be kept"
             )
+
+    def _set_aside(self, group_id: str, error: Exception) -> None:
+        """The log of this group cannot be read: lead it no more."""
+        in_public = error.in_public if isinstance(error, StoreError) else f"it cannot be replayed: {error}"
+        self.unreadable[group_id] = in_public
+        structlog.get_logger("coordinator_api").error("group_unreadable", group=group_id, error=str(error))
+        runtime = self.groups.pop(group_id, None)
+        if runtime is not None:
+            self._tasks.start(runtime.close())  # it is in the midst of an event
 
     def _runtime(self, log: GroupLog) -> GroupRuntime:
         runner = RebalanceRunner(
@@ -257,6 +373,10 @@ class Coordinator:
         images = [runtime.image for runtime in self.declared()]
         by_state = Counter(str(image.state) for image in images)
         return {str(state): by_state[str(state)] for state in GroupState}, sum(len(image.members) for image in images)
+
+
+def _no_such_group(group_id: str) -> GroupNotFound:
+    return GroupNotFound(f"there is no group {group_id}: declare it by PUT")
 
 
 def _random_process_id() -> ProcessId:

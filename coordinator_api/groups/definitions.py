@@ -7,7 +7,6 @@ added to the definition, and a later PUT replaces it. When it names a provider, 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.repartition_topics import prepare_repartition_topics
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress, provider_address
 from coordinator_api.groups.allowed_assignors import allowed_here
+from coordinator_api.groups.document_names import check_names
 
 _DEFAULTS: Mapping[str, object] = {
     "configs": {},
@@ -30,11 +30,6 @@ _NOT_OF_A_DEFINITION: Mapping[str, str] = {
     "members": "members join by POST of their subscriptions",
     "leader_process_id": "the leader is this service, which is in no process of the group",
 }
-
-APPLICATION_ID_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
-"""It is the beginning of the names of internal topics: Kafka has no other characters in a topic's name."""
-
-_APPLICATION_ID = re.compile(APPLICATION_ID_PATTERN.removesuffix("$") + r"\Z")
 
 _KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")
 
@@ -88,9 +83,6 @@ def read_definition(
         empty = document.get(name) is None or (name == "members" and document[name] == {})
         if not empty:
             raise InputError(f"is not part of a definition: {reason}", name)
-    application_id = document.get("application_id")
-    if isinstance(application_id, str) and _APPLICATION_ID.match(application_id) is None:
-        raise InputError("must have 1 to 249 letters, digits, dots, underscores and hyphens", "application_id")
     provider = provider_address(document.get("cluster"))
     if provider is not None:
         (providers or ClusterProviders()).check(provider)
@@ -104,7 +96,9 @@ def read_definition(
         "members": {},
         "leader_process_id": None,
     }
-    check_size(_parse(complete, "").snapshot, max_partitions)
+    snapshot = _parse(complete, "").snapshot
+    check_names(snapshot, "", of_stores=True)
+    check_size(snapshot, max_partitions)
     return json.dumps(complete, sort_keys=True, separators=(",", ":"))
 
 

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from coordinator_api.group.events import DeleteGroup, Event
+from coordinator_api.group.events import DeclareGroup, DeleteGroup, Event, Join, ReportRebalance
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Session
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
 from coordinator_api.group.records import CoordinatorRecord
+from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.store.errors import StoreError
@@ -41,6 +43,8 @@ class DurableGroup:
     """The state that is committed. Immutable, so it may be read anywhere at any time."""
     sessions_then: Mapping[str, Session]
     """Of the members of `image`, as they were when the first event after it was taken."""
+    stored_bytes: int
+    """Of the group's log and its recorded rebalances, as committed."""
     _sequence: int
     _log_bytes: int
     _snapshot_bytes: int
@@ -53,7 +57,7 @@ class DurableGroup:
         self._repository = environment.repository
         self._environment = environment
         self._telemetry = telemetry
-        self._uncertain = False
+        self._uncertain = self._renews = False
         self._load(stored)
 
     @property
@@ -66,19 +70,22 @@ class DurableGroup:
         self._uncertain = True
 
     async def reload(self) -> None:
-        """Become what the store has. `Recovered` has to be the next event. Raises StoreError."""
+        """Become what the store has. `Recovered` has to be the next event.
+
+        Raises StoreError, and DamagedLog, InputError or IllegalTransition when the log cannot be read.
+        """
         stored = await self._repository.load_group(self.group.group_id)
         self._load(stored)
         self._uncertain = False
         self._telemetry.reloaded(stored.sequence)
 
-    def take(self, event: Event, now_ms: int) -> Outcome:
-        """What the event leads to, in memory. It counts when `commit` has returned.
+    def take(self, event: Event, now_ms: int, tenant: str = "") -> Outcome:
+        """What the event leads to, in memory. It counts when `commit` has returned. `tenant`: whose quotas hold for it.
 
         An event that `Group.handle` fails on leaves no trace, and the group goes on. One whose records cannot be
         applied leaves the group uncertain. Raises what they raise.
         """
-        outcome = self.group.handle(event, now_ms)
+        outcome = self.group.handle(self._within_quotas(event, tenant) if tenant else event, now_ms)
         if not self._taken:
             self.sessions_then = self.group.sessions
         try:
@@ -88,6 +95,8 @@ class DurableGroup:
             raise
         self._taken.extend(outcome.records)
         self._taken_image = self.group.image
+        if outcome.records:
+            self._note_use()
         self._deleted = self._deleted or (isinstance(event, DeleteGroup) and bool(outcome.records))
         return outcome
 
@@ -107,7 +116,12 @@ class DurableGroup:
             self.distrust()
             raise
         self.image = image
+        self._note_use()
         return taken
+
+    def renew(self) -> None:
+        """Have `compact_if_long` begin a new log, however long the present one is: what the store has is damaged."""
+        self._renews = True
 
     async def compact_if_long(self) -> None:
         """Rewrite the log as one snapshot when it has grown long. A write that fails makes the group uncertain.
@@ -115,7 +129,8 @@ class DurableGroup:
         Only the next commit waits for it: the snapshot is of the committed image, and encoded in a thread.
         """
         # the snapshot of a large group may be that long itself: wait until the log is twice as long
-        if self._log_bytes < max(self._environment.compaction_bytes, 2 * self._snapshot_bytes):
+        is_long = self._log_bytes >= max(self._environment.compaction_bytes, 2 * self._snapshot_bytes)
+        if not is_long and not self._renews:
             return
         image = self.image
         try:
@@ -124,24 +139,56 @@ class DurableGroup:
             self._telemetry.compaction_failed(error)
             self._snapshot_bytes = self._log_bytes
             return
+        write = self._repository.renew if self._renews else self._repository.replace
+        self._renews = False
         try:
-            self._sequence = await self._repository.replace(self.group.group_id, self._sequence, lines)
+            written = await write(self.group.group_id, self._sequence, lines)
         except StoreError as error:
             self._telemetry.compaction_failed(error)
             self.distrust()
             return
+        self._sequence, self.stored_bytes = written
         self._log_bytes = self._snapshot_bytes = sum(map(len, lines))
+        self._note_use()
 
     def _load(self, stored: GroupLog) -> None:
         records = [decode_record(line) for line in stored.records]
         now_ms = self._environment.clock.now_ms()
         self.group = Group.replay(stored.group_id, self._environment.limits, records, now_ms)
+        if records and self.group.image.input_json is None:
+            raise IllegalTransition(f"group {stored.group_id}: its log does not begin with its declaration")
         self.image = self._taken_image = self.group.image
         self.sessions_then = self.group.sessions
         self._taken, self._deleted = [], False
         self._sequence = stored.sequence
         self._log_bytes = sum(map(len, stored.records))
         self._snapshot_bytes = 0
+        self.stored_bytes = stored.stored_bytes
+        self._note_use()
+
+    def _within_quotas(self, event: Event, tenant: str) -> Event:
+        """The event, told why there is no room for it. Nothing else happens until it has been taken, so that of two
+        members for one place one gets in.
+        """
+        quotas, no_room = self._environment.quotas, None
+        match event:
+            case Join():
+                no_room = quotas.no_room_for_member(tenant, self.group.group_id, self._members(joining=1))
+            case DeclareGroup() | ReportRebalance():
+                no_room = quotas.no_room_for_bytes(tenant, len(event.input_json))
+            case _:
+                return event
+        return event if no_room is None else replace(event, no_room=no_room)
+
+    def _note_use(self) -> None:
+        self._environment.quotas.note(self.group.group_id, self._members(), self.stored_bytes)
+
+    def _members(self, joining: int = 0) -> int:
+        """How many the group has, whether or not what was taken is committed: a place that is given up is free when the
+        commit of that is made. Those of a group that is led elsewhere have joined elsewhere.
+        """
+        taken = self.group.image
+        return 0 if taken.led_by is not None else max(len(self.image.members), len(taken.members) + joining)
 
     async def _write(
         self,
@@ -158,8 +205,10 @@ class DurableGroup:
         with self._telemetry.commit_latency():
             if deleted:
                 await self._repository.delete(group_id, self._sequence)
+                self.stored_bytes = 0
                 return
-            self._sequence = await self._repository.append(group_id, self._sequence, lines, recording)
+            written = await self._repository.append(group_id, self._sequence, lines, recording)
+        self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
 
 

@@ -3,7 +3,8 @@
     put -> wait -> take each in memory -> ONE commit -> carry out what follows -> answer each
 
 Rules: an event that the group fails on fails alone. A commit that fails fails every event of its batch with StoreError,
-because none of them was stored for certain; the group is read from the store again before the next event. A deletion is
+because none of them was stored for certain; the group is read from the store again before the next event. When its log
+turns out to be damaged, that event fails, and so does each one after it. A deletion is
 a batch of its own, and an event that brings a recording is the last of its batch: a transaction holds one of each.
 The caller of an event may hang up at any time: the event happens all the same.
 
@@ -18,15 +19,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from assignor.errors import InputError
 from coordinator_api.clock import SteadyClock
 from coordinator_api.group.events import DeleteGroup, Event, Recovered, Tick
 from coordinator_api.group.outcome import Effect, Outcome, Response
 from coordinator_api.group.records import CoordinatorRecord
+from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.groups.attentive_clock import sockets_heard
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.durable_group import DurableGroup, RecordingFor
 from coordinator_api.groups.group_environment import Backlog
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.errors import DamagedLog, StoreError
 
 MOST_IN_A_BATCH = 1_000
 """Events. More of them wait for the next commit, so that no answer waits for very many others."""
@@ -52,6 +55,7 @@ class _Waiting:
     event: Event
     recording_for: RecordingFor | None
     answer: asyncio.Future[Response]
+    tenant: str = ""
 
     def succeed(self, response: Response) -> None:
         if not self.answer.done():  # the caller may have hung up
@@ -79,7 +83,8 @@ class _TakenEvents:
 
 class EventQueue:
     """Of one group. `reloaded`: called when the group was read again. `committed`, `failed`: called after each batch,
-    before its callers are answered; `compact`: awaited after that.
+    before its callers are answered; `compact`: awaited after that. `unreadable`: called once, when the log cannot be
+    read.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class EventQueue:
         reloaded: Callable[[], None],
         committed: Callable[[CommittedBatch], None],
         failed: Callable[[], None],
+        unreadable: Callable[[Exception], None],
     ) -> None:
         self._durable = durable
         self._clock = clock
@@ -99,18 +105,35 @@ class EventQueue:
         self._reloaded = reloaded
         self._committed = committed
         self._failed = failed
+        self._unreadable = unreadable
+        self._end: Exception | None = None
         self._waiting: deque[_Waiting] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._closed = False
 
-    def put(self, event: Event, recording_for: RecordingFor | None = None) -> asyncio.Future[Response]:
-        """The answer to come. It raises StoreError when the event could not be committed, or what the group raised."""
-        waiting = _Waiting(event, recording_for, asyncio.get_running_loop().create_future())
+    def put(
+        self, event: Event, recording_for: RecordingFor | None = None, tenant: str = ""
+    ) -> asyncio.Future[Response]:
+        """The answer to come. It raises StoreError when the event could not be committed, or what the group raised.
+
+        `tenant`: whose quotas it has to keep when it is taken; empty for nobody's.
+        """
+        waiting = _Waiting(event, recording_for, asyncio.get_running_loop().create_future(), tenant)
+        if self._end is not None:
+            waiting.fail(_as_store_error(self._end))
+            return waiting.answer
         self._waiting.append(waiting)
         self._backlog.events += 1
         if self._worker is None:
             self._worker = self._tasks.start(self._work())
         return waiting.answer
+
+    async def renew(self) -> None:
+        """Have the committed state written as a new log. Returns when the events that wait have been answered."""
+        self._durable.renew()
+        await self.put(Tick())
+        if self._worker is not None:
+            await asyncio.wait((self._worker,))
 
     async def close(self) -> None:
         """Returns when the events that wait have been answered. Compact no more."""
@@ -135,6 +158,11 @@ class EventQueue:
         """Read the group again. When that fails, so does every event that waits."""
         try:
             await self._durable.reload()
+        except (DamagedLog, InputError, IllegalTransition) as error:
+            self._end = error
+            self._fail(self._all_waiting(), error)
+            self._unreadable(error)
+            return False
         except Exception as error:
             self._fail(self._all_waiting(), error)
             self._failed()
@@ -177,7 +205,7 @@ class EventQueue:
             if isinstance(waiting.event, Tick):
                 await sockets_heard()
             try:
-                taken.add(waiting, self._durable.take(waiting.event, now_ms))
+                taken.add(waiting, self._durable.take(waiting.event, now_ms, waiting.tenant))
             except Exception as error:  # a bug in the group's rules: the other events are not to suffer from it
                 waiting.fail(error)
                 if self._durable.is_uncertain:

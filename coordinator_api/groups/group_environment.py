@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from coordinator_api.clock import SteadyClock
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.groups.connections import GroupsOfConnections
+from coordinator_api.groups.quotas import Quotas
 from coordinator_api.store.repository import Repository
 
 
@@ -20,7 +22,8 @@ class Backlog:
 @dataclass(frozen=True, slots=True)
 class GroupEnvironment:
     """`compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `metadata_max_age_ms`: how
-    often a group's cluster is looked at.
+    often a group's cluster is looked at. `unreadable`: called when a group was to be read again and its log turned out
+    to be damaged, with the reason; the group takes nothing more then.
     """
 
     repository: Repository
@@ -28,5 +31,7 @@ class GroupEnvironment:
     limits: GroupLimits
     compaction_bytes: int
     metadata_max_age_ms: int = 30_000
+    unreadable: Callable[[str, Exception], None] = lambda group_id, error: None
     backlog: Backlog = field(default_factory=Backlog)
     connections: GroupsOfConnections = field(default_factory=GroupsOfConnections)
+    quotas: Quotas = field(default_factory=Quotas)

@@ -32,6 +32,7 @@ from coordinator_api.group.outcome import (
     MemberNews,
     ProcessHeartbeatAnswered,
     RebalanceReported,
+    Rejected,
     Response,
     RunRebalance,
 )
@@ -50,6 +51,7 @@ from coordinator_api.groups.held_requests import HeldRequests
 from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.telemetry import GroupTelemetry
 
@@ -57,6 +59,9 @@ RETRY_AFTER_STORE_ERROR_MS = 1_000
 
 LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
 """How long a heartbeat waits for the commit of what it started itself."""
+
+LONGEST_WAIT_FOR_STORE_S = 0.5
+"""How long a heartbeat waits for its group to be read again, after a write whose end is not known."""
 
 _NO_GENERATION = -1
 """A heartbeat of this generation is a sign of life and acknowledges nothing."""
@@ -79,6 +84,7 @@ class GroupRuntime:
         self._connections = environment.connections
         self._closed = False
         self._ticking: asyncio.Task[None] | None = None
+        self._reading_again: asyncio.Future[Response] | None = None
         self._ticks_again = False
         self._tasks = BackgroundTasks()
         self._durable = DurableGroup(stored, environment, telemetry)
@@ -90,6 +96,7 @@ class GroupRuntime:
             self._reloaded,
             self._committed,
             lambda: self._timer.set(clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS),
+            lambda error: environment.unreadable(self.group_id, error),
         )
         self._held_heartbeats = HeldHeartbeats()
         self._held = HeldRequests(self._hear_now, self._tasks, self._bytes_to_send)
@@ -123,14 +130,20 @@ class GroupRuntime:
         return self._durable.image
 
     @property
+    def stored_bytes(self) -> int:
+        """Of its log and its recorded rebalances, as committed."""
+        return self._durable.stored_bytes
+
+    @property
     def is_declared(self) -> bool:
         """Whether the group exists, as far as is known: it has a definition and was not deleted."""
         return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
-    async def handle(self, event: Event, recording: Recording | None = None) -> Response:
+    async def handle(self, event: Event, recording: Recording | None = None, tenant: str = "") -> Response:
         """Raises StoreError when the records could not be committed: the caller must not take the event as done.
 
         It happens even if its caller is cancelled. `recording`: of a `ReportRebalance`, stored with it when it is new.
+        `tenant`: whose quotas it has to keep (`quotas`).
         """
         if isinstance(event, HeardEvent):
             return await self.hear(event)
@@ -138,19 +151,20 @@ class GroupRuntime:
             # its session must not expire while it waits for a commit; nothing else about it is decided yet
             alive = events.Heartbeat(event.member_id, _NO_GENERATION, group_instance_id=event.group_instance_id)
             self.group.hear(alive, self._clock.now_ms(), self.image)
-        return await self._queue.put(event, None if recording is None else _if_new(recording))
+        return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
     async def hear(self, event: HeardEvent) -> Response:
-        """Answers at once, also while a commit or a rebalance is under way. Only an uncertain group makes it wait.
+        """Answers at once, also while a commit or a rebalance is under way. Only an uncertain group makes it wait, and
+        for LONGEST_WAIT_FOR_STORE_S at most.
 
-        Raises StoreError when the group is uncertain and cannot be read again.
+        Raises StoreError when the group is uncertain, cannot be read again, and has bad news for the member.
         """
         if isinstance(event, events.ProcessHeartbeat) and event.connection_id is not None:
             self._connections.bind(event.connection_id, self.group_id, event.members, self._connection_lost)
         if self._durable.is_uncertain:
-            response = await self._queue.put(event)
-            self._telemetry.answered((response,))
-            return response
+            await self._read_again()
+            if self._durable.is_uncertain:
+                return self._hear_uncertain(event)
         ticking = self._ticking
         response = self._hear_now(event)
         if isinstance(event, events.Heartbeat) and self._ticking is not ticking:
@@ -238,6 +252,13 @@ class GroupRuntime:
         """Whether the watch or a rebalance will notice when a cluster that is out of reach answers again."""
         return self._watch.is_looking or self._rebalances.is_running
 
+    async def renew(self) -> None:
+        """Write the log anew from what is known of the group, because the one in the store is damaged.
+
+        Raises StoreError. A write that fails makes the group read the store again.
+        """
+        await self._queue.renew()
+
     def release(self) -> None:
         """Hold no requests any longer: those that wait are answered as the group stands now."""
         self._held.release()
@@ -256,6 +277,27 @@ class GroupRuntime:
         if heard.wants_tick:
             self._tick_now()
         return heard.response
+
+    async def _read_again(self) -> None:
+        """Any event has the group read again before it. All who wait for that share one."""
+        if self._reading_again is None or self._reading_again.done():
+            self._reading_again = self._queue.put(events.Tick())
+        await asyncio.wait((self._reading_again,), timeout=LONGEST_WAIT_FOR_STORE_S)
+
+    def _hear_uncertain(self, event: HeardEvent) -> Response:
+        """From what was committed for certain: members go on while the store fails. A write whose end is not known was
+        answered to nobody, so it may as well come after this. But it may be what would spare a member its refusal.
+        """
+        response = self.group.hear(event, self._clock.now_ms(), self.image).response
+        refused = response.members.values() if isinstance(response, ProcessHeartbeatAnswered) else (response,)
+        if any(isinstance(each, Rejected) for each in refused):
+            reading = self._reading_again
+            error = reading.exception() if reading is not None and reading.done() else None
+            if isinstance(error, StoreError):
+                raise type(error)(str(error))
+            raise StoreError(f"group {self.group_id} could not be read again in time after a write that failed")
+        self._telemetry.answered((response,))
+        return response
 
     def _bytes_to_send(self, response: Response) -> int:
         """All members of a rebalance have assignments of about one size, because most of it is what they share."""

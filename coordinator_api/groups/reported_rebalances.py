@@ -30,6 +30,7 @@ from coordinator_api.group.reporting import reported_end
 from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.groups.allowed_assignors import AllowedAssignors, allowed_here
 from coordinator_api.groups.definitions import DocumentBounds, check_size, check_subtopologies
+from coordinator_api.groups.document_names import check_names
 from coordinator_api.recorded_documents import pack_whole_document
 from coordinator_api.store.repository import Recording
 
@@ -50,6 +51,7 @@ def read_report(document: dict[str, object], group_id: str, bounds: DocumentBoun
     """
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded_rebalance(document)
+    check_names(recorded.snapshot, "input")
     check_size(recorded.snapshot, bounds.max_partitions)
     _check(recorded, group_id)
     assert recorded.output is not None, "checked"

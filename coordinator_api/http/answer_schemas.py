@@ -5,6 +5,8 @@ The answers are made elsewhere, as dictionaries, because large ones are encoded 
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, Field, JsonValue
 
 _MS = "Milliseconds since the epoch."
@@ -35,9 +37,25 @@ class UnreadableGroupLine(BaseModel):
     reason: str
 
 
+class QuotaAnswer(BaseModel):
+    used: int
+    allowed: int | None = Field(description="Null when there is no limit.")
+
+
+class QuotasAnswer(BaseModel):
+    """What one tenant has and may have. A tenant is a prefix of group ids."""
+
+    group_prefix: str
+    groups: QuotaAnswer
+    members: QuotaAnswer
+    bytes: QuotaAnswer
+    computations: QuotaAnswer
+
+
 class GroupList(BaseModel):
     groups: list[GroupLine]
     unreadable: list[UnreadableGroupLine] = []
+    quotas: QuotasAnswer | None = Field(None, description="Of the caller's prefix; null for one that sees all groups.")
 
 
 class GroupsCluster(BaseModel):
@@ -114,6 +132,64 @@ class GroupAnswer(BaseModel):
     tasks: list[TaskCopyAnswer]
     cluster: GroupsCluster | None
     advice: str | None
+    stored_bytes: int = Field(0, description="What its log and its recorded rebalances take in the store.")
+
+
+class StoredRecordAnswer(BaseModel):
+    """One record of a stored log. `problem`: what is wrong with it, null when it is as it was written."""
+
+    sequence: int
+    body: str | None = Field(description="A record as JSON; null when it is no text, or cannot be read.")
+    body_base64: str | None = Field(description="The bytes that are stored in place of a text.")
+    checksum: int | None = Field(description="CRC-32 of group, number and body; null: an earlier release wrote it.")
+    ends_commit: bool | None = Field(
+        description="Whether it is the last record of its transaction; null: an earlier release wrote it."
+    )
+    intact: bool
+    problem: str | None
+
+
+class StoredLogAnswer(BaseModel):
+    """The log of a group as it is stored. `problem`: why it cannot be read, null when it can."""
+
+    format: Literal["group-log/1"]
+    group_id: str
+    sequence: int = Field(description="The number that the last record has to have.")
+    problem: str | None
+    records: list[StoredRecordAnswer]
+
+
+class KeptOfLog(BaseModel):
+    """`last_record`: the number of the last record that counts. `generation_id`, `revision`: what it leads to."""
+
+    records: int
+    last_record: int
+    generation_id: int
+    revision: int
+
+
+class DroppedOfLog(BaseModel):
+    """Records by number, readable or not, the members that have to join again, and the generations that are known to
+    have begun in these records.
+    """
+
+    records: int
+    first_record: int | None
+    last_record: int | None
+    members: list[str]
+    generations: list[int]
+
+
+class RepairAnswer(BaseModel):
+    """`executed`: whether it was done, or would be. `generation_id`: the one that the group goes on from."""
+
+    group_id: str
+    executed: bool
+    problem: str
+    generation_id: int
+    kept: KeptOfLog
+    dropped: DroppedOfLog
+    advice: str
 
 
 class RebalanceLine(BaseModel):

@@ -6,16 +6,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http import openapi, problems
-from coordinator_api.http.auth import Gate, check_exposure, token_of
+from coordinator_api.http.audit_log import AuditLog
+from coordinator_api.http.auth import Access, Gate
+from coordinator_api.http.call_rights import check_is_same_call
 from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
-from coordinator_api.http.routes import about, groups, health, members, rebalances, stateless
+from coordinator_api.http.routes import about, groups, health, logs, members, rebalances, stateless, tokens
 from coordinator_api.settings import Settings
 
 
@@ -43,21 +45,31 @@ class GuardedApp(FastAPI):
         return outermost.app
 
 
-def create_app(settings: Settings, coordinator: Coordinator | None = None) -> GuardedApp:
-    """`coordinator`: one that is open already; without it the application opens its own when it starts.
+def create_app(settings: Settings, coordinator: Coordinator | None = None, access: Access | None = None) -> GuardedApp:
+    """`coordinator`: one that is open already; without it the application opens its own when it starts. Either way it
+    is closed when the application stops. `access`: with the tokens of the settings; by default it is made of them.
 
-    Either way it is closed when the application stops. Raises SettingsError for an exposed service without a token.
+    Raises InputError for tokens that cannot be used, SettingsError for an audit log that cannot be written. Without a
+    token, an exposed service does not start.
     """
-    check_exposure(settings)
+    access = access or Access(settings)
+    audit = AuditLog(settings.audit_log_file)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opened = coordinator if coordinator is not None else await Coordinator.open(settings)
         app.state.coordinator = opened
+        app.state.access = access
+        audit.on_lost = opened.metrics.lost_audit_lines.inc
         try:
-            yield
+            await access.load(opened.tokens)
+            opened.quotas.is_tenant = lambda prefix: prefix in access.credentials.group_prefixes
+            access.check_exposure(settings.host)
+            async with access.kept_up_to_date():
+                yield
         finally:
             await opened.close()
+            audit.close()
 
     app = GuardedApp(
         title="assignor",
@@ -70,10 +82,10 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None) -> Gu
         redoc_url=None,
         redirect_slashes=False,
     )
-    token = token_of(settings)
-    app.guard = RequestGuard(app.unguarded, Gate(token), settings, HotCalls(settings).find)
+    hot_calls = HotCalls(settings)
+    app.guard = RequestGuard(app.unguarded, Gate(access.credentials), settings, hot_calls.find, audit)
     problems.install(app)
-    for router in (groups.router, members.router, rebalances.router, stateless.router, health.router, about.router):
-        app.include_router(router)
-    openapi.install(app, needs_token=token is not None)
+    for noun in (groups, members, rebalances, logs, stateless, tokens, health, about):
+        app.include_router(noun.router, dependencies=[Depends(check_is_same_call)])
+    openapi.install(app, lambda: not access.credentials.is_empty)
     return app

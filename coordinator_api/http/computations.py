@@ -32,6 +32,7 @@ from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
 from coordinator_api.groups.allowed_assignors import allowed_here
 from coordinator_api.groups.definitions import DocumentBounds, check_size, check_subtopologies, partition_total
+from coordinator_api.groups.document_names import check_names
 from coordinator_api.recorded_documents import read_recorded
 
 MAX_ROUNDS = 1_000
@@ -57,6 +58,7 @@ def _assign_rebalance(document: Mapping[str, object], bounds: DocumentBounds) ->
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded_rebalance(document)
     snapshot = recorded.snapshot
+    check_names(snapshot, "input")
     allowed = allowed_here(bounds.assignor_classes)
     allowed.check(snapshot.assignor)
     check_size(snapshot, bounds.max_partitions)
@@ -125,6 +127,7 @@ def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: Fo
 def _assignor_and_size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBounds) -> tuple[str, int]:
     """Raises InputError for a group larger than the service takes."""
     if isinstance(recorded, RecordedRebalance):
+        check_names(recorded.snapshot, "input")
         check_size(recorded.snapshot, bounds.max_partitions)
         return recorded.snapshot.assignor, _size_of_group(recorded.snapshot)
     size = _size_of_problem(recorded.problem)

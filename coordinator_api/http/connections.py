@@ -3,7 +3,7 @@
 Any number of silent or slow connections leaves the others served:
 
 - A connection that has not sent its complete headers in time is cut, however steadily they trickle in. The time runs
-  from the first byte of a request, and from the start of a connection.
+  from the first byte of a request, and from the start of a connection, so that it bounds a TLS handshake, too.
 - At the limit the connection makes room that has waited longest without ever having sent a whole request; after these,
   the one that has been sending the body of a later request longest, and then the one that has been idle longest between
   two requests. When all are busy, the new one gets a 503.
@@ -78,6 +78,7 @@ class CutReason(StrEnum):
     HEADERS = "headers"
     READER = "reader"
     REFUSED = "refused"
+    HANDSHAKE = "handshake"
 
 
 class Cuttable(Protocol):

@@ -23,6 +23,7 @@ from assignor.configs import (
     RACK_AWARE_ASSIGNMENT_TAGS,
     REPLICATION_FACTOR,
 )
+from assignor.legal_names import NAME_PATTERN
 from assignor.pins import HEAVIEST_WEIGHT
 from assignor.recording.assignor_fields import KNOWN_ASSIGNORS
 from assignor.recording.fields import MAX_PARTITIONS
@@ -30,11 +31,13 @@ from assignor.recording.rebalance import SOURCES
 from assignor.topology.group_topology import ChangelogType
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from coordinator_api.clusters.providers import BOOTSTRAP_SERVERS
-from coordinator_api.groups.definitions import APPLICATION_ID_PATTERN
 from coordinator_api.http.schemas import Base64, Int32, Int64
 
 _TASK_PATTERN = r"^([\s\S]+__)?[0-9]+_[0-9]+$"
 _UUID_PATTERN = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+LegalName = Annotated[str, Field(json_schema_extra={"pattern": NAME_PATTERN})]
+_BY_TOPIC = Field(json_schema_extra={"propertyNames": {"pattern": NAME_PATTERN}})
 
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=0, le=JAVA_INT_MAX)]
@@ -113,7 +116,7 @@ class _DocumentPart(BaseModel):
 class RepartitionTopicPart(_DocumentPart):
     """`partitions`: null when the topics that feed it decide."""
 
-    name: str
+    name: LegalName
     partitions: Partitions | None = None
 
 
@@ -125,11 +128,13 @@ class ChangelogPart(_DocumentPart):
 
 
 class StorePart(_DocumentPart):
-    """With neither topic the store is not logged; both are refused."""
+    """With neither topic the store is not logged; both are refused. In a definition its name has the characters of a
+    topic's.
+    """
 
     name: str
-    changelog_topic: str | None = None
-    source_topic_as_changelog: str | None = None
+    changelog_topic: LegalName | None = None
+    source_topic_as_changelog: LegalName | None = None
     changelog: ChangelogPart | None = None
 
 
@@ -137,10 +142,10 @@ class SubtopologyPart(_DocumentPart):
     """`id`: unique in its topology. Names of topics are full ones."""
 
     id: Count
-    source_topics: list[str]
+    source_topics: list[LegalName]
     repartition_source_topics: list[RepartitionTopicPart]
-    sink_topics: list[str]
-    repartition_sink_topics: list[str]
+    sink_topics: list[LegalName]
+    repartition_sink_topics: list[LegalName]
     stores: list[StorePart]
     java_hash_code: Int32 | None = None
 
@@ -149,7 +154,7 @@ class TopologyPart(_DocumentPart):
     """`copartition_groups`: topics that need the same number of partitions."""
 
     subtopologies: list[SubtopologyPart]
-    copartition_groups: list[list[str]]
+    copartition_groups: list[list[LegalName]]
 
 
 class TopicPart(_DocumentPart):
@@ -169,7 +174,7 @@ class ClusterPart(_DocumentPart):
     """Topics that are not internal."""
 
     brokers: list[BrokerPart]
-    topics: dict[str, TopicPart]
+    topics: Annotated[dict[str, TopicPart], _BY_TOPIC]
 
 
 class NamedClusterPart(_DocumentPart):
@@ -184,15 +189,15 @@ class DefinitionBody(_DocumentPart):
 
     assignor: Assignor
     configs: Configs = Field(default_factory=dict)
-    application_id: Annotated[str, Field(pattern=APPLICATION_ID_PATTERN)] = Field(default_factory=str)
+    application_id: LegalName = Field(default_factory=str)
     topology: TopologyPart
     cluster: ClusterPart | NamedClusterPart
-    existing_internal_topics: dict[str, TopicPart] = Field(default_factory=dict)
-    changelog_end_offsets: dict[str, list[Offset]] | None = Field(default_factory=dict)
-    committed_offsets: dict[str, list[Offset | None]] = Field(default_factory=dict)
+    existing_internal_topics: Annotated[dict[str, TopicPart], _BY_TOPIC] = Field(default_factory=dict)
+    changelog_end_offsets: Annotated[dict[str, list[Offset]], _BY_TOPIC] | None = Field(default_factory=dict)
+    committed_offsets: Annotated[dict[str, list[Offset | None]], _BY_TOPIC] = Field(default_factory=dict)
     failures: list[Failure] | None = None
     future_process_id: ProcessText | None = None
-    created_internal_topics: dict[str, TopicPart] | None = None
+    created_internal_topics: Annotated[dict[str, TopicPart], _BY_TOPIC] | None = None
     members: Nothing = None
     leader_process_id: None = None
 
@@ -208,17 +213,17 @@ class RebalanceInputPart(_DocumentPart):
 
     assignor: Assignor
     configs: Configs
-    application_id: str
+    application_id: LegalName
     topology: TopologyPart
     cluster: ClusterPart
-    existing_internal_topics: dict[str, TopicPart]
-    changelog_end_offsets: dict[str, list[Offset]] | None
-    committed_offsets: dict[str, list[Offset | None]]
+    existing_internal_topics: Annotated[dict[str, TopicPart], _BY_TOPIC]
+    changelog_end_offsets: Annotated[dict[str, list[Offset]], _BY_TOPIC] | None
+    committed_offsets: Annotated[dict[str, list[Offset | None]], _BY_TOPIC]
     leader_process_id: ProcessText | None
     members: dict[str, RecordedMemberPart]
     failures: list[Failure] | None = None
     future_process_id: ProcessText | None = None
-    created_internal_topics: dict[str, TopicPart] | None = None
+    created_internal_topics: Annotated[dict[str, TopicPart], _BY_TOPIC] | None = None
 
 
 class ReportedInputPart(RebalanceInputPart):

@@ -61,9 +61,17 @@ async def group_document(runtime: GroupRuntime, clusters: Clusters) -> bytes:
         snapshot = await _seen(runtime, clusters, address, snapshot)
     cluster = None if address is None else _cluster(address, runtime.cluster)
     to_do = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
-    told = [_notice(each) for each in runtime.notices()]
+    told, stored_bytes = [_notice(each) for each in runtime.notices()], runtime.stored_bytes
     return await asyncio.to_thread(
-        lambda: encode_in_pieces({**_group(group, snapshot), "cluster": cluster, "advice": to_do, "notices": told})
+        lambda: encode_in_pieces(
+            {
+                **_group(group, snapshot),
+                "cluster": cluster,
+                "advice": to_do,
+                "stored_bytes": stored_bytes,
+                "notices": told,
+            }
+        )
     )
 
 

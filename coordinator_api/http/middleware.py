@@ -1,7 +1,8 @@
-"""What every request passes before it reaches a route: the gate, the limits on its body, the time that it takes.
+"""What every request passes before it reaches a route: the gate, the limits on its body, the time that it takes; and
+the audit log, before its answer goes out.
 
-Plain ASGI. The body is read whole here, after the bearer token has been checked and with limits on size and time. So a
-stranger cannot fill the memory, and a route never sees a half-sent body. Hot calls are answered from here, all others
+Plain ASGI. The body is read whole here, after the caller's right has been checked, and with limits on size and time. So
+a stranger cannot fill the memory, and a route never sees a half-sent body. Hot calls are answered from here, all others
 by FastAPI. An error that nothing else handles becomes a problem with status 500.
 """
 
@@ -20,7 +21,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator_api.errors import CoordinatorFault
+from coordinator_api.http.audit_log import AuditLog
+from coordinator_api.http.audited_calls import AuditedCall, begin
 from coordinator_api.http.auth import Gate
+from coordinator_api.http.call_rights import PRINCIPAL, check_right, need
 from coordinator_api.http.hang_ups import CallerGone
 from coordinator_api.http.problems import Problem, from_fault, from_store_error, problem_response, stopping, unexpected
 from coordinator_api.metrics import Metrics
@@ -60,11 +64,17 @@ class RequestGuard:
     """Wraps the application; a service has one. `find_hot_call`: the hot call of a request, None for any other."""
 
     def __init__(
-        self, app: ASGIApp, gate: Gate, settings: Settings, find_hot_call: Callable[[Scope], HotCall | None]
+        self,
+        app: ASGIApp,
+        gate: Gate,
+        settings: Settings,
+        find_hot_call: Callable[[Scope], HotCall | None],
+        audit: AuditLog,
     ) -> None:
         self._app = app
         self._gate = gate
         self._find_hot_call = find_hot_call
+        self._audit = audit
         self._document = BodyLimit(settings.request_max_bytes, "request.max.bytes")
         self._empty = BodyLimit(EMPTY_BODY_BYTES, "for a call without a document")
         self._timeout_s = settings.request_timeout_ms / 1000
@@ -77,16 +87,18 @@ class RequestGuard:
             return
         started = time.perf_counter()
         hot = self._find_hot_call(scope)
+        audited = begin(self._audit, scope)
+        send_on = send if audited is None else audited.before(send)
         status = 0
 
         async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-            await send(message)
+            await send_on(message)
 
         try:
-            await self._answer(hot, scope, receive, send_and_note)
+            await self._answer(hot, audited, scope, receive, send_and_note)
         except CallerGone:
             return
         except asyncio.CancelledError:
@@ -102,11 +114,17 @@ class RequestGuard:
         finally:
             self._measure(hot, scope, status, time.perf_counter() - started)
 
-    async def _answer(self, hot: HotCall | None, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(
+        self, hot: HotCall | None, audited: AuditedCall | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         headers = Headers(scope=scope)
         with self._held_bodies.one() as held:
             try:
-                self._gate.check(scope["path"], headers)
+                principal = self._gate.caller(scope["path"], headers)
+                scope.setdefault("state", {})[PRINCIPAL] = principal
+                if audited is not None:
+                    audited.made_by(principal)
+                check_right(principal, need(scope["method"], scope["path"]))
                 body = await self._read_body(self._limit(hot, scope["method"]), headers, receive, held)
             except Problem as problem:
                 # the rest of the body is not read: the connection ends with this answer

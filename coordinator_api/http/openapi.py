@@ -7,7 +7,7 @@ Both are made once and kept as bytes: the document has 200 KB, and anybody on th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -17,41 +17,50 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from coordinator_api.http.auth import OPEN_PATHS
+from coordinator_api.http.audited_calls import AUDITED, MAX_REASON, REASON_PATTERN
+from coordinator_api.http.call_rights import OPEN_PATHS
 from coordinator_api.http.document_schemas import DefinitionBody, PlacementDocument, RebalanceDocument, ReportBody
 from coordinator_api.http.examples import examples
 from coordinator_api.http.problems import MEDIA_TYPE
 from coordinator_api.http.reference_page import PAGE_HEADERS, reference_page
-from coordinator_api.http.schemas import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody
+from coordinator_api.http.schemas import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody, TokenBody
 
 BODIES: tuple[type[BaseModel], ...] = (
     *(SubscriptionBody, HeartbeatBody, ProcessHeartbeatBody, LeaveBody),
+    TokenBody,
     *(DefinitionBody, ReportBody, RebalanceDocument, PlacementDocument),
 )
 """Routes refer to their schemas by name."""
 
 SECURITY_SCHEME = "bearerToken"
+_REASON = {
+    "name": "reason",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string", "maxLength": MAX_REASON, "pattern": REASON_PATTERN},
+    "description": "Why, for the audit log.",
+}
 _JSON = "application/json"
 
 
-def install(app: FastAPI, *, needs_token: bool) -> None:
+def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
     """Serve both. `app` has all its routes, and no `openapi_url` of FastAPI. `needs_token`: whether calls have to carry
-    a bearer token.
+    a bearer token by now.
     """
 
     @cache
-    def document() -> bytes:
-        return json.dumps(described(app, needs_token=needs_token)).encode("ascii")
+    def document(with_token: bool) -> bytes:
+        return json.dumps(described(app, needs_token=with_token)).encode("ascii")
 
     @cache
-    def page() -> bytes:
-        return reference_page(described(app, needs_token=needs_token)).encode("utf-8")
+    def page(with_token: bool) -> bytes:
+        return reference_page(described(app, needs_token=with_token)).encode("utf-8")
 
     async def openapi(request: Request) -> Response:
-        return Response(document(), media_type=_JSON)
+        return Response(document(needs_token()), media_type=_JSON)
 
     async def docs(request: Request) -> Response:
-        return Response(page(), media_type="text/html", headers=PAGE_HEADERS)
+        return Response(page(needs_token()), media_type="text/html", headers=PAGE_HEADERS)
 
     async def redoc(request: Request) -> Response:
         return RedirectResponse("/docs")
@@ -70,6 +79,7 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     _close_maps(definitions)
     document["components"]["schemas"].update(definitions["$defs"])
     _secure(document, needs_token)
+    _take_reasons(document)
     for operation in _operations(document):
         _give_examples(operation, examples().get(operation["operationId"], {}))
         _say_problems_once(operation)
@@ -87,13 +97,21 @@ def _secure(document: dict[str, Any], needs_token: bool) -> None:
         SECURITY_SCHEME: {
             "type": "http",
             "scheme": "bearer",
-            "description": "The token of the settings auth.token or auth.token.file. A service without one listens on "
-            "loopback only, and asks for none.",
+            "description": "A token of the settings auth.*, or one that `POST /v1/tokens` created. A service without "
+            "any listens on loopback only, and asks for none.",
         }
     }
     document["security"] = [{SECURITY_SCHEME: []}] if needs_token else [{}, {SECURITY_SCHEME: []}]
     for path in OPEN_PATHS:
         document["paths"][path]["get"]["security"] = []
+
+
+def _take_reasons(document: dict[str, Any]) -> None:
+    """Each call that the audit log has takes one."""
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if (method.upper(), path) in AUDITED:
+                operation["parameters"] = [*operation.get("parameters", ()), _REASON]
 
 
 def _give_examples(operation: dict[str, Any], found: dict[str, Any]) -> None:

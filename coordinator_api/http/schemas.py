@@ -245,6 +245,52 @@ class Readiness(_Body):
     parts: dict[str, str]
 
 
+TOKEN_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"  # noqa: S105 (of names)
+GROUPS_PATTERN = r"^[A-Za-z0-9._-]{0,248}\*$"
+
+
+class TokenBody(_Body):
+    """A token to create."""
+
+    name: str = Field(pattern=TOKEN_NAME_PATTERN, description="Whose it is. Shown, logged and listed.")
+    right: Literal["reader", "member", "operator", "admin"] = Field(
+        description="What it allows; each right includes those before it."
+    )
+    groups: str = Field("*", pattern=GROUPS_PATTERN, description="A prefix of group ids and `*`; `*` for all groups.")
+    expires: str | None = Field(
+        None,
+        max_length=64,
+        description="A time such as 2027-01-31T00:00:00Z, or a duration such as P90D; null for never.",
+    )
+
+
+class CreatedTokenAnswer(_Body):
+    """`token`: told this once. `note`: what else has changed; null for nothing."""
+
+    name: str
+    right: str
+    groups: str
+    expires_ms: int | None
+    token: str
+    note: str | None
+
+
+class TokenLine(_Body):
+    """`source`: `database`, or the setting that has it; then nobody knows who created it, and when."""
+
+    name: str
+    right: str
+    groups: str
+    source: str
+    expires_ms: int | None
+    created_ms: int | None
+    created_by: str | None
+
+
+class TokenList(_Body):
+    tokens: list[TokenLine]
+
+
 class ServiceAnswer(_Body):
     """`links`: where to go, by what is there."""
 

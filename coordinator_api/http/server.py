@@ -25,18 +25,24 @@ import structlog
 import uvicorn
 import uvloop
 from prometheus_client import disable_created_metrics
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
-from assignor.errors import Unavailable
+from assignor.access.private_files import how_to_close
+from assignor.access.tls import ReloadedContext, ServerTls, server_context
+from assignor.errors import InputError, Unavailable
+from assignor.printable import lines, one_line
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import create_app
-from coordinator_api.http.auth import check_exposure, token_of
+from coordinator_api.http.audit_log import check_audit_log
+from coordinator_api.http.auth import Access
 from coordinator_api.http.connections import ServiceConnections, connection_limit
 from coordinator_api.http.garbage import Garbage, set_aside_what_is_there
 from coordinator_api.http.memory import FreedMemory, give_large_blocks_back
+from coordinator_api.http.secure_connection import secure_protocol_of
 from coordinator_api.http.service_connection import protocol_of
 from coordinator_api.http.service_manager import ServiceManager
-from coordinator_api.settings import Settings, unknown_environment
+from coordinator_api.settings import Settings, SettingsError, unknown_environment, without_secrets
+from coordinator_api.store.engine import parse_url, sqlite_file
 
 _SWITCH_INTERVAL_S = 0.001
 _LEFT_FOR_THE_STORE_S = 0.9
@@ -52,7 +58,9 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
 
     Raises SettingsError, StoreError, CannotListen.
     """
-    check_exposure(settings)
+    access, tls = Access(settings), settings.tls
+    check_audit_log(settings.audit_log_file)
+    settings = without_secrets(settings, os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
     _configure_logging(settings)
@@ -63,12 +71,34 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
-    uvloop.run(_serve(settings, say))
+    _warn_of_others(settings)
+    uvloop.run(_serve(settings, access, _context_of(tls), say))
 
 
-async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
+def _warn_of_others(settings: Settings) -> None:
+    file = sqlite_file(parse_url(settings.database_url))
+    open_to_others = None if file is None else how_to_close(file)
+    if open_to_others is not None:
+        structlog.get_logger("coordinator_api").warning("open_to_others", message=open_to_others)
+
+
+def _context_of(tls: ServerTls | None) -> ReloadedContext | None:
+    """Raises SettingsError."""
+    try:
+        return None if tls is None else server_context(tls)
+    except InputError as error:
+        raise SettingsError(str(error)) from None
+
+
+async def _serve(settings: Settings, access: Access, tls: ReloadedContext | None, say: Callable[[str], None]) -> None:
     with _listen(settings) as listening:
         coordinator = await Coordinator.open(settings)
+        try:
+            await access.load(coordinator.tokens)
+            access.check_exposure(settings.host)
+        except BaseException:
+            await coordinator.close()
+            raise
         set_aside_what_is_there()
         # at least a second: 0 would wait for ever
         graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
@@ -79,8 +109,8 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
             answer_timeout_s=settings.request_timeout_ms / 1000,
         )
         config = uvicorn.Config(
-            create_app(settings, coordinator),
-            http=protocol_of(connections),
+            create_app(settings, coordinator, access),
+            http=protocol_of(connections) if tls is None else secure_protocol_of(connections, tls),
             lifespan="on",
             log_config=None,
             access_log=False,
@@ -95,11 +125,11 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
         manager = ServiceManager(os.environ)
 
         def started() -> None:
-            greeting = _greeting(settings, listening)
+            greeting = _greeting(access, listening, "http" if tls is None else "https")
             say(_as_logged(greeting) if settings.log_format == "json" else greeting)
             manager.ready(greeting)
 
-        server = _Server(config, coordinator, connections, manager, started, longest_stop_s)
+        server = _Server(config, coordinator, connections, tls, manager, started, longest_stop_s)
         await server.serve(sockets=[listening])
 
 
@@ -115,6 +145,7 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         coordinator: Coordinator,
         connections: ServiceConnections,
+        tls: ReloadedContext | None,
         manager: ServiceManager,
         started: Callable[[], None],
         longest_stop_s: float,
@@ -123,6 +154,7 @@ class _Server(uvicorn.Server):
         self._longest_stop_s = longest_stop_s
         self._coordinator = coordinator
         self._connections = connections
+        self._tls = tls
         self._manager = manager
         self._started = started
         self._garbage = Garbage()
@@ -140,6 +172,8 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         now_s = asyncio.get_running_loop().time()
         self._connections.sweep(now_s)
+        if self._tls is not None:
+            self._tls.look()
         self._garbage.collect_if_due(now_s)
         self._freed_memory.give_back_if_due(now_s)
         self._manager.alive(now_s)
@@ -238,17 +272,25 @@ def _cannot_listen(settings: Settings, error: OSError) -> CannotListen:
     return CannotListen(f"{address}: {error.strerror or error}")
 
 
-def _greeting(settings: Settings, listening: socket.socket) -> str:
+def _greeting(access: Access, listening: socket.socket, scheme: str) -> str:
     host, port = listening.getsockname()[:2]
     address = f"[{host}]" if ":" in host else host
-    access = "open to this machine" if token_of(settings) is None else "with a bearer token"
-    return f"assignor coordinator listens on http://{address}:{port} ({access})"
+    who = "open to this machine" if access.credentials.is_empty else "with a bearer token"
+    return f"assignor coordinator listens on {scheme}://{address}:{port} ({who})"
 
 
 def _as_logged(greeting: str) -> str:
     """It is said whatever log.level is, and yet whoever reads the log finds JSON in each line."""
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return json.dumps({"event": "listening", "message": greeting, "level": "info", "timestamp": now})
+
+
+def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Names of members and callers cannot end a line, colour it, or forge one. JSON escapes all of it by itself."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = lines(value) if name in ("exception", "stack") else one_line(value)
+    return event
 
 
 def _configure_logging(settings: Settings) -> None:
@@ -263,7 +305,11 @@ def _configure_logging(settings: Settings) -> None:
     else:
         # by default it draws every local variable of every frame, which takes seconds for an error deep in a request
         last = [
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+            structlog.processors.format_exc_info,
+            _for_a_terminal,
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
         ]
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

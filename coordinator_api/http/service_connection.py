@@ -109,14 +109,17 @@ class ServiceConnection(HttpToolsProtocol):
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.flow = TurnsFlowControl(transport, self._ask_for_a_turn)
+        self._use(transport)
         try:
             self._number = self.registry.admit(self, self.client[0] if self.client else "")
         except Problem as problem:
             self._refuse(problem)
         else:
             self._start_header_clock()
+
+    def _use(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.flow = TurnsFlowControl(transport, self._ask_for_a_turn)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -346,7 +349,10 @@ class ServiceConnection(HttpToolsProtocol):
         lines = [STATUS_LINE[problem.status]]
         lines += [b"%s: %s\r\n" % header for header in response.raw_headers if header[0] != b"connection"]
         self.transport.write(b"".join([*lines, b"connection: close\r\n\r\n", bytes(response.body)]))
-        self.transport.write_eof()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()  # TLS has no half that could be closed, and reads to the end by itself
         self._closes_s = self.loop.time() + LINGER_S
 
     def _half_answered(self) -> bool:

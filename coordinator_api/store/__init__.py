@@ -3,9 +3,15 @@
     opening          the one door: lease, schema, repository; `assignor migrate`
     repository       what the coordinator asks of a store, as values
     sql_repository   the repository on an SQL database
+    token_store      the tokens that were created over HTTP
     recordings       reads the recorded rebalances beside a running coordinator
+    backup           the whole database into a file beside a running coordinator, and back into an empty one
+    backup_file      the format of that file
+    reading_beside   a connection that reads and cannot write
     stored_logs      whether a group's log is as it was written
-    database_file    whether the file is still the one that was opened
+    log_rows         reads its rows, also where the file is damaged
+    database_file    whether the file is still the one that was opened, and the one that an earlier process left
+    write_ahead_log  whether SQLite takes all of it that was answered
     write_turns      one write at a time, also while somebody else has locked the database
     engine, tables, schema, leases   connection, tables, their version, and who may write
 

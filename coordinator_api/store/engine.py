@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,17 @@ from sqlalchemy import URL, Connection, event, make_url
 from sqlalchemy.exc import ArgumentError, SAWarning
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from assignor.reading.sources import shown
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import DatabaseOutOfReach, UnusableDatabase
+from coordinator_api.store.errors import (
+    DamagedDatabase,
+    DatabaseOutOfReach,
+    DiskFull,
+    ReadOnlyDatabase,
+    StoreBusy,
+    StoreError,
+    UnusableDatabase,
+)
 
 _TAKES_WRITE_LOCK = "takes_write_lock"
 """An execution option, for the event that begins a transaction."""
@@ -30,6 +39,20 @@ _TIMES_OF_POSTGRESQL = {"timeout": 10, "command_timeout": 30}
 """Seconds to connect, and to answer a statement. asyncpg waits a minute for whoever listens there and is no PostgreSQL,
 and for ever for a database that says nothing any more.
 """
+
+_DAMAGE_OF_POSTGRESQL = ("XX001", "XX002")
+"""`data_corrupted`, `index_corrupted`"""
+
+_NOT_TEXT = "Could not decode to UTF-8"
+
+_KINDS: Mapping[int, type[StoreError]] = {
+    sqlite3.SQLITE_BUSY: StoreBusy,  # for longer than `sqlite.busy.timeout.ms`
+    sqlite3.SQLITE_FULL: DiskFull,
+    sqlite3.SQLITE_READONLY: ReadOnlyDatabase,
+    sqlite3.SQLITE_CORRUPT: DamagedDatabase,
+    sqlite3.SQLITE_NOTADB: DamagedDatabase,
+}
+"""By SQLite's primary result code."""
 
 Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 """Begins a transaction, and commits it when it is left without an error."""
@@ -122,14 +145,27 @@ def reason(error: Exception) -> str:
 
 def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
     """What is raised when the database at `url` cannot be opened, because of `error`."""
-    shown = url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
-    return DatabaseOutOfReach(f"database.url: {shown} cannot be opened: {reason(error)}")
+    # SQLAlchemy itself hides only the password before the host, and of that only what is before its first @
+    text = url.set(drivername=url.get_backend_name()).render_as_string(hide_password=False)
+    return DatabaseOutOfReach(f"database.url: {shown(text)} cannot be opened: {reason(error)}")
 
 
-def is_locked(error: Exception) -> bool:
-    """Whether somebody else had SQLite's write lock for longer than `sqlite.busy.timeout.ms`."""
-    code: int = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)
-    return code & 0xFF == sqlite3.SQLITE_BUSY  # the higher bits say more about it
+def kind_of(error: Exception) -> type[StoreError]:
+    """What the database's error means for whoever asked."""
+    if isinstance(error, ConnectionError):
+        return DatabaseOutOfReach
+    if _NOT_TEXT in str(error):
+        return DamagedDatabase  # Python's own error, without a code of SQLite
+    cause = getattr(error, "orig", None)
+    if getattr(cause, "sqlstate", None) in _DAMAGE_OF_POSTGRESQL:
+        return DamagedDatabase
+    code: int = getattr(cause, "sqlite_errorcode", 0)
+    return _KINDS.get(code & 0xFF, StoreError)  # the higher bits say more about it
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether what is stored cannot be read, where this was asked for; the rest of the database may be well."""
+    return kind_of(error) is DamagedDatabase
 
 
 def _set_up_sqlite(engine: AsyncEngine, settings: Settings) -> None:

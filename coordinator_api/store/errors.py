@@ -27,6 +27,8 @@ class StoreInUse(StoreError, Unavailable):
 class DatabaseOutOfReach(StoreError, Unavailable):
     """The database did not let anybody in, or did not answer."""
 
+    public = "it cannot be reached"
+
 
 class ConcurrentWriter(StoreError):
     """Another process wrote this group. Nothing was written, and the group in memory is out of date."""
@@ -42,10 +44,38 @@ class StoreBusy(StoreError):
     public = "it is locked by another program"
 
 
+class DiskFull(StoreError):
+    """There is no space left for what was to be written."""
+
+    public = "its disk is full"
+
+
+class ReadOnlyDatabase(StoreError):
+    """The database may be read only."""
+
+    public = "it is read-only"
+
+
+class DamagedDatabase(StoreError):
+    """The database itself is damaged, and not only the log of one group."""
+
+    public = "its file is damaged"
+
+
 class DatabaseReplaced(StoreError):
     """The database's file is not the one that was opened. What was written last may be lost."""
 
     public = "its file was deleted or replaced while the service was using it"
+
+
+class DatabaseCutShort(StoreError):
+    """The database's file is shorter than it was. What was stored may be lost."""
+
+    public = "its file was cut short while the service was using it"
+
+
+class NoTables(StoreError):
+    """The database is new, and was expected to be a coordinator's."""
 
 
 class DamagedLog(StoreError):

@@ -19,6 +19,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from assignor.access.private_files import open_lock
+from coordinator_api.store.database_file import lock_file_of
 from coordinator_api.store.engine import Begin, begin_writing, out_of_reach, sqlite_file
 from coordinator_api.store.errors import StoreInUse, UnusableDatabase
 
@@ -48,9 +50,9 @@ async def lease(engine: AsyncEngine) -> AsyncIterator[Begin]:
 
 @contextmanager
 def _locked_file(database: Path) -> Iterator[None]:
-    path = database.with_name(database.name + ".lock")
+    path = lock_file_of(database)
     try:
-        handle = path.open("a+", encoding="utf-8")
+        handle = os.fdopen(open_lock(path, database), "r+", encoding="utf-8")
     except OSError as error:
         raise UnusableDatabase(
             f"database.url: the lock file {path} beside the database cannot be opened: {error.strerror}: "
@@ -61,14 +63,16 @@ def _locked_file(database: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             handle.seek(0)
-            holder = handle.read().strip() or "unknown"
+            holder = handle.readline().strip() or "unknown"
             raise StoreInUse(
                 f"{database} is in use by another coordinator (process {holder}): "
                 "stop that one, or name another database"
             ) from None
         handle.seek(0)
+        _, _, notes = handle.read().partition("\n")  # which `database_file` has left there
+        handle.seek(0)
         handle.truncate()
-        handle.write(str(os.getpid()))
+        handle.write(f"{os.getpid()}\n{notes}")
         handle.flush()
         yield
 

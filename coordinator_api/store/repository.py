@@ -8,8 +8,10 @@ writer of the same group is refused, and the two never interleave.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from coordinator_api.store.stored_logs import StoredLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +28,21 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class GroupLog:
-    """`sequence`: the number of the last record, which the next write has to expect. `records`: oldest first."""
+    """`sequence`: the number of the last record, which the next write has to expect. `records`: oldest first.
+    `stored_bytes`: of these records and of the group's recorded rebalances.
+    """
 
     group_id: str
     sequence: int
     records: tuple[str, ...]
+    stored_bytes: int = field(default=0, compare=False)
+
+
+class Written(NamedTuple):
+    """What a group is at after a write: the number of its last record, and the bytes of its log and recordings."""
+
+    sequence: int
+    stored_bytes: int
 
 
 class Repository(Protocol):
@@ -46,25 +58,41 @@ class Repository(Protocol):
     async def group_ids(self) -> list[str]:
         """Of all groups, sorted."""
 
+    async def stored_bytes(self) -> Mapping[str, int]:
+        """By group, also of those whose log cannot be read: how much its log and its recorded rebalances take."""
+
     async def load_group(self, group_id: str) -> GroupLog:
         """One group; sequence 0 and no records when there is none. Raises DamagedLog."""
 
+    async def stored_log(self, group_id: str) -> StoredLog:
+        """The log as its rows are, damaged or not; sequence 0 and no records when there is no such group."""
+
     async def append(
         self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
-    ) -> int:
+    ) -> Written:
         """Write `records` after number `expected`, 0 for a new group, and `recording`, in one transaction.
 
-        Returns the new last number. Raises ConcurrentWriter.
+        Raises ConcurrentWriter.
         """
 
-    async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> int:
-        """Replace the whole log by `snapshot`, which replays to the same state.
+    async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> Written:
+        """Replace the whole log by `snapshot`, which replays to the same state; where the file is damaged, as `renew`.
 
-        Returns the new last number. Raises ConcurrentWriter.
+        Raises ConcurrentWriter.
+        """
+
+    async def renew(self, group_id: str, expected: int, snapshot: Sequence[str]) -> Written:
+        """Begin a new log, which is `snapshot`, in place of one that may be damaged, in one transaction.
+
+        Raises ConcurrentWriter. Old records that cannot be deleted because the file is
+        damaged are left, and not read any more.
         """
 
     async def delete(self, group_id: str, expected: int) -> None:
-        """Remove the group, its log and its recorded rebalances. Raises ConcurrentWriter."""
+        """Remove the group, its log and its recorded rebalances. Raises ConcurrentWriter.
+
+        Where the file is damaged, a log without records takes the place of what cannot be removed.
+        """
 
     async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
         """Summaries, newest first, at most `limit`. `before`: only generations below it."""

@@ -13,32 +13,38 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coordinator_api.store.engine import Begin, out_of_reach
-from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.errors import NoTables, UnusableDatabase
 from coordinator_api.store.tables import metadata
 
 if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
     from alembic.config import Config
 
-VERSION = "0002"
+VERSION = "0003"
 """The newest file in `migrations/versions`."""
 
 
-async def upgrade(engine: AsyncEngine, begin: Begin | None = None) -> tuple[str | None, str]:
+async def upgrade(
+    engine: AsyncEngine, begin: Begin | None = None, *, has_tables: bool = False
+) -> tuple[str | None, str]:
     """Bring the schema up to this release's version. Returns the version before and after.
 
-    `begin`: begins the transaction, as the holder of the lease has it; by default the engine does.
+    `begin`: begins the transaction, as the holder of the lease has it; by default the engine does. `has_tables`: that a
+    coordinator has had its tables there before.
 
-    Raises UnusableDatabase when the schema is of a newer release, DatabaseOutOfReach when it cannot be read.
+    Raises UnusableDatabase when the schema is of a newer release, DatabaseOutOfReach when it cannot be read, NoTables.
     """
     try:
         async with (begin or engine.begin)() as connection:
-            return await connection.run_sync(_upgrade)
+            return await connection.run_sync(upgrade_within, has_tables)
     except (SQLAlchemyError, OSError) as error:
         raise out_of_reach(engine.url, error) from None
 
 
-def _upgrade(connection: Connection) -> tuple[str | None, str]:
+def upgrade_within(connection: Connection, has_tables: bool = False) -> tuple[str | None, str]:
+    """As `upgrade`, in the transaction of the connection, which the caller ends."""
     before = version_of(connection)
+    if before is None and has_tables:
+        raise NoTables
     if before == VERSION:
         return before, VERSION
     # Alembic takes long to import, and most starts find the schema up to date

@@ -2,7 +2,8 @@
 
 A write takes one transaction, and one write is made at a time (`write_turns`). Reads go on beside it. Nothing that was
 written is answered before the file has been found where it was (`database_file`), and nothing that was read before its
-checksums were compared (`stored_logs`).
+checksums were compared (`stored_logs`). `groups.stored_bytes` changes in the transaction that changes what it counts:
+the characters of a group's records, which are ASCII, and the bytes of its recorded rebalances.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import ColumnElement, delete, event, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.store.database_file import DatabaseFile
-from coordinator_api.store.engine import Begin, is_locked, reason, sqlite_file
-from coordinator_api.store.errors import ConcurrentWriter, StoreBusy, StoreError
-from coordinator_api.store.repository import GroupLog, Recording, Repository
-from coordinator_api.store.stored_logs import StoredRecord, checked_log, checksum
+from coordinator_api.store.engine import Begin, is_damage, kind_of, reason, sqlite_file
+from coordinator_api.store.errors import ConcurrentWriter, StoreError
+from coordinator_api.store.log_rows import highest_recorded_generation, read_log
+from coordinator_api.store.repository import GroupLog, Recording, Repository, Written
+from coordinator_api.store.stored_logs import StoredLog, before_next_log, checked_log, checksum, first_number
 from coordinator_api.store.tables import group_records, groups, rebalances, store_checks
+from coordinator_api.store.token_store import SqlTokenStore
 from coordinator_api.store.write_turns import WriteTurns
 
 _CHECK = 1
@@ -40,6 +44,11 @@ class SqlRepository(Repository):
         self._turns = WriteTurns()
         file = sqlite_file(engine.url)
         self._file = None if file is None else DatabaseFile(file)
+        if self._file is not None:
+            self._file.check()
+            # a new connection would make a new database where there is none, and remove the old one's newest writes
+            event.listen(engine.sync_engine, "do_connect", lambda *_: self._check_file())
+        self.tokens = SqlTokenStore(self._reading, self._writing)
 
     async def check(self) -> None:
         async with self._writing() as connection:
@@ -58,37 +67,90 @@ class SqlRepository(Repository):
         async with self._reading() as connection:
             return list((await connection.execute(select(groups.c.group_id).order_by(groups.c.group_id))).scalars())
 
+    async def stored_bytes(self) -> Mapping[str, int]:
+        async with self._reading() as connection:
+            rows = await connection.execute(select(groups.c.group_id, groups.c.stored_bytes))
+            return {row.group_id: row.stored_bytes for row in rows}
+
     async def load_group(self, group_id: str) -> GroupLog:
         async with self._reading() as connection:
-            return await self._read_log(connection, group_id)
+            stored = await read_log(connection, group_id)
+        return GroupLog(group_id, stored.sequence, checked_log(stored), stored.stored_bytes)
 
-    async def _read_log(self, connection: AsyncConnection, group_id: str) -> GroupLog:
-        sequence = select(groups.c.sequence).where(groups.c.group_id == group_id)
-        columns = (group_records.c.sequence, group_records.c.body, group_records.c.checksum)
-        records = select(*columns).where(group_records.c.group_id == group_id).order_by(group_records.c.sequence)
-        last = (await connection.execute(sequence)).scalar() or 0
-        rows = [StoredRecord(*row) for row in await connection.execute(records)]
-        return GroupLog(group_id, last, checked_log(group_id, last, rows))
+    async def stored_log(self, group_id: str) -> StoredLog:
+        async with self._reading() as connection:
+            stored = await read_log(connection, group_id)
+            generation = await highest_recorded_generation(connection, group_id)
+        return replace(stored, recorded_generation=generation)
 
     async def append(
         self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
-    ) -> int:
+    ) -> Written:
         async with self._writing(group_id) as connection:
             return await self._write(connection, group_id, expected, records, recording)
 
-    async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> int:
+    async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> Written:
+        try:
+            async with self._writing(group_id) as connection:
+                present = group_records.c.sequence.between(first_number(expected), expected)
+                old = (group_records.c.group_id == group_id) & present
+                return await self._write_in_place_of(connection, group_id, expected, snapshot, old)
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+        return await self.renew(group_id, expected, snapshot)
+
+    async def renew(self, group_id: str, expected: int, snapshot: Sequence[str]) -> Written:
+        begins_after = before_next_log(expected)
+        try:
+            async with self._writing(group_id) as connection:
+                old = (group_records.c.group_id == group_id) & (group_records.c.sequence <= begins_after)
+                return await self._write_in_place_of(connection, group_id, expected, snapshot, old, begins_after)
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+        # the old records stay, and take their bytes
         async with self._writing(group_id) as connection:
-            last = await self._write(connection, group_id, expected, snapshot, None)
-            old = (group_records.c.group_id == group_id) & (group_records.c.sequence <= expected)
-            await connection.execute(delete(group_records).where(old))
-            return last
+            return await self._write(connection, group_id, expected, snapshot, None, begins_after=begins_after)
+
+    async def _write_in_place_of(
+        self,
+        connection: AsyncConnection,
+        group_id: str,
+        expected: int,
+        snapshot: Sequence[str],
+        old: ColumnElement[bool],
+        begins_after: int | None = None,
+    ) -> Written:
+        freed = await _total_length(connection, group_records.c.body, old)
+        written = await self._write(connection, group_id, expected, snapshot, None, freed, begins_after)
+        await connection.execute(delete(group_records).where(old))
+        return written
 
     async def delete(self, group_id: str, expected: int) -> None:
-        async with self._writing(group_id) as connection:
-            at_expected = (groups.c.group_id == group_id) & (groups.c.sequence == expected)
-            result = await connection.execute(delete(groups).where(at_expected))
-            if result.rowcount != 1:
-                raise _out_of_date(group_id, expected)
+        try:
+            async with self._writing(group_id) as connection:
+                at_expected = (groups.c.group_id == group_id) & (groups.c.sequence == expected)
+                result = await connection.execute(delete(groups).where(at_expected))
+                if result.rowcount != 1:
+                    raise _out_of_date(group_id, expected)
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+            await self._delete_what_can_be(group_id, expected)
+
+    async def _delete_what_can_be(self, group_id: str, expected: int) -> None:
+        try:
+            async with self._writing(group_id) as connection:
+                recorded = rebalances.c.group_id == group_id
+                freed = await _total_length(connection, rebalances.c.document, recorded)
+                await connection.execute(delete(rebalances).where(recorded))
+                left = update(groups).where(groups.c.group_id == group_id)
+                await connection.execute(left.values(stored_bytes=groups.c.stored_bytes - freed))
+        except StoreError as error:
+            if not _is_damage(error):
+                raise
+        await self.renew(group_id, expected, ())
 
     async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
         query = select(rebalances.c.summary).where(rebalances.c.group_id == group_id)
@@ -112,14 +174,27 @@ class SqlRepository(Repository):
         expected: int,
         records: Sequence[str],
         recording: Recording | None,
-    ) -> int:
-        last = expected + len(records)
+        freed: int = 0,
+        begins_after: int | None = None,
+    ) -> Written:
+        """`freed`: the bytes that the same transaction removes elsewhere. `begins_after`: the number after which the
+        records are written, if it is not the expected one.
+        """
+        before = expected if begins_after is None else begins_after
+        last = before + len(records)
+        added = sum(map(len, records)) - freed
+        too_old = None if recording is None else self._too_old(group_id)
+        if recording is not None and too_old is not None:
+            added += len(recording.document) - await _total_length(connection, rebalances.c.document, too_old)
         if expected == 0:
-            await connection.execute(insert(groups).values(group_id=group_id, sequence=last))
+            await connection.execute(insert(groups).values(group_id=group_id, sequence=last, stored_bytes=added))
+            stored_bytes = added
         else:
             at_expected = (groups.c.group_id == group_id) & (groups.c.sequence == expected)
-            result = await connection.execute(update(groups).where(at_expected).values(sequence=last))
-            if result.rowcount != 1:
+            changed = update(groups).where(at_expected)
+            changed = changed.values(sequence=last, stored_bytes=groups.c.stored_bytes + added)
+            stored_bytes = (await connection.execute(changed.returning(groups.c.stored_bytes))).scalar()
+            if stored_bytes is None:
                 raise _out_of_date(group_id, expected)
         rows = [
             {
@@ -127,14 +202,29 @@ class SqlRepository(Repository):
                 "sequence": sequence,
                 "body": record,
                 "checksum": checksum(group_id, sequence, record),
+                "ends_commit": sequence == last,
             }
-            for sequence, record in enumerate(records, start=expected + 1)
+            for sequence, record in enumerate(records, start=before + 1)
         ]
         if rows:
             await connection.execute(insert(group_records), rows)
-        if recording is not None:
+        if recording is not None and too_old is not None:
+            await connection.execute(delete(rebalances).where(too_old))
             await self._keep(connection, group_id, recording)
-        return last
+        return Written(last, stored_bytes)
+
+    def _too_old(self, group_id: str) -> ColumnElement[bool]:
+        """The rebalances of the group that are no longer kept beside another one, which is newer than all of them.
+
+        They are counted, not computed: a restored group has a gap in its generations.
+        """
+        of_group = rebalances.c.group_id == group_id
+        beside_it = self._retained_rebalances - 1
+        if not beside_it:
+            return of_group
+        newest_first = select(rebalances.c.generation_id).where(of_group).order_by(rebalances.c.generation_id.desc())
+        oldest_kept = newest_first.offset(beside_it - 1).limit(1).scalar_subquery()
+        return of_group & (rebalances.c.generation_id < oldest_kept)
 
     async def _keep(self, connection: AsyncConnection, group_id: str, recording: Recording) -> None:
         values = {
@@ -145,9 +235,6 @@ class SqlRepository(Repository):
             "document": recording.document,
         }
         await connection.execute(insert(rebalances).values(values))
-        oldest = recording.generation_id - self._retained_rebalances
-        too_old = (rebalances.c.group_id == group_id) & (rebalances.c.generation_id <= oldest)
-        await connection.execute(delete(rebalances).where(too_old))
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
@@ -155,7 +242,8 @@ class SqlRepository(Repository):
             async with self._engine.connect() as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            raise StoreError(f"the database (setting database.url) cannot be read: {reason(error)}") from error
+            problem = f"the database (setting database.url) cannot be read: {reason(error)}"
+            raise kind_of(error)(problem) from error
         self._check_file()
 
     @asynccontextmanager
@@ -170,13 +258,24 @@ class SqlRepository(Repository):
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:
                 raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error
-            kind = StoreBusy if is_locked(error) else StoreError
-            raise kind(f"the database (setting database.url) cannot be written: {reason(error)}") from error
+            problem = f"the database (setting database.url) cannot be written: {reason(error)}"
+            raise kind_of(error)(problem) from error
         self._check_file()
 
     def _check_file(self) -> None:
         if self._file is not None:
             self._file.check()
+
+
+async def _total_length(
+    connection: AsyncConnection, column: ColumnElement[str] | ColumnElement[bytes], chosen: ColumnElement[bool]
+) -> int:
+    total = select(func.coalesce(func.sum(func.length(column)), 0)).where(chosen)
+    return int((await connection.execute(total)).scalar_one())
+
+
+def _is_damage(error: StoreError) -> bool:
+    return isinstance(error.__cause__, SQLAlchemyError) and is_damage(error.__cause__)
 
 
 def _out_of_date(group_id: str, expected: int) -> ConcurrentWriter:

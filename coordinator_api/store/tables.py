@@ -1,4 +1,4 @@
-"""The tables: a group's log of records, its sequence number, and its recorded rebalances.
+"""The tables: a group's log of records, its sequence number, its recorded rebalances, and who may call.
 
 A group is what its records replay to, so nothing else about a group is stored. Kafka keeps the same records in
 `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
@@ -6,7 +6,7 @@ A group is what its records replay to, so nothing else about a group is stored. 
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Integer, LargeBinary, MetaData, String, Table, Text
 
 metadata = MetaData()
 
@@ -16,6 +16,8 @@ groups = Table(
     Column("group_id", String(249), primary_key=True),
     # the highest sequence number written; a writer that expects another one is refused
     Column("sequence", BigInteger, nullable=False),
+    # of its log and its recorded rebalances, as they are stored
+    Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
 )
 
 group_records = Table(
@@ -26,6 +28,8 @@ group_records = Table(
     Column("body", Text, nullable=False),
     # `stored_logs.checksum`; NULL in rows of earlier releases
     Column("checksum", BigInteger),
+    # whether the transaction that wrote it wrote no later one; NULL in rows of earlier releases
+    Column("ends_commit", Boolean),
 )
 
 store_checks = Table(
@@ -45,4 +49,18 @@ rebalances = Table(
     Column("summary", Text, nullable=False),
     # one rebalance/1 document, packed; gzip in rows of earlier releases
     Column("document", LargeBinary, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("right", String(16), nullable=False),
+    # what the ids of its groups begin with; empty for all groups
+    Column("group_prefix", String(249), nullable=False),
+    # SHA-256 of the token, in hexadecimal; the token itself is nowhere
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("created_by", String(64), nullable=False),
+    Column("expires_ms", BigInteger),
 )

@@ -46,7 +46,11 @@ def config_prefixes() -> str:
 def coordinator_settings() -> str:
     """Every setting of `assignor serve`, in its three spellings."""
     rows = (
-        (f"{code(row.name)}<br>{code(row.flag)}<br>{code(row.environment)}", code(row.default), row.description)
+        (
+            f"{code(row.name)}<br>{'no flag' if row.flag is None else code(row.flag)}<br>{code(row.environment)}",
+            code(row.default),
+            row.description,
+        )
         for row in setting_rows()
     )
     return table(("setting, flag and environment", "default", "what it is"), rows)

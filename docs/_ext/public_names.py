@@ -12,6 +12,7 @@ from typing import get_origin
 
 from sphinx.errors import ExtensionError
 
+from assignor.lazy_names import LazyNames
 from docs._ext.markdown import fenced
 
 SECTIONS: dict[str, Mapping[str, str]] = {
@@ -69,7 +70,8 @@ def public_names(package: str) -> str:
     headed = Counter(name for names in SECTIONS[package].values() for name in names.split())
     if wrong := sorted((Counter(module.__all__) - headed) + (headed - Counter(module.__all__))):
         raise ExtensionError(f"{package}: public names without a heading of their own: {', '.join(wrong)}")
-    homes: Mapping[str, str] = getattr(module, "_HOME_OF", {})
+    lazy: LazyNames | None = getattr(module, "_LAZY", None)
+    homes: Mapping[str, str] = lazy.home_of if lazy else {}
     parts = []
     for title, names in SECTIONS[package].items():
         directives = [_directive(package, name, getattr(module, name), homes.get(name)) for name in names.split()]

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assignor.errors import InputError
+from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX
 from kafka_client.settings.properties_file import read_properties_file as read_properties_file
-from kafka_client.settings.sasl import SASL_KEYS, SaslLogin, sasl_login
+from kafka_client.settings.sasl import SASL_KEYS, SaslLogin, keep_logins_out_of_the_log, sasl_login
 from kafka_client.settings.tls import TLS_KEYS, ssl_context
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
@@ -42,7 +43,8 @@ _NOT_HERE = re.compile(
     r"(ssl\.(provider|cipher\.suites|engine\.factory\.class|(key|trust)manager\.algorithm|secure\.random\..*)"
     r"|sasl\.(kerberos|oauthbearer|login)\..*|sasl\.client\.callback\.handler\.class|security\.providers)\Z"
 )
-_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^\s:,\[\]/]+):(?P<port>\d{1,5})\Z")
+_NAME = re.compile(r"[a-z]{1,20}([._-][a-zA-Z0-9]{1,20})*\Z")
+_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^\s:,\[\]/@]+):(?P<port>\d{1,5})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class ClientSettings:
     def connection_arguments(self) -> dict[str, Any]:
         """aiokafka's arguments for one connection. Raises InputError when a key or trust store is unreadable."""
         login = self._sasl_login()
+        if login is not None:
+            keep_logins_out_of_the_log()
         return {
             "client_id": self.client_id,
             "request_timeout_ms": round(self.request_timeout_s * 1000),
@@ -115,6 +119,12 @@ class ClientSettings:
 def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> ClientSettings:
     """Check all properties, including key files. Raises InputError, which names the property and shows no secret."""
     servers = ",".join(server.strip() for server in bootstrap_servers.split(","))
+    if "@" in servers:
+        raise InputError(
+            f"must be host:port, without a user or a password, which sasl.jaas.config takes, not "
+            f"{shown_address(servers)!r}",
+            BOOTSTRAP_SERVERS,
+        )
     for server in servers.split(","):
         _address(server)
     given = {key: str(value).strip() for key, value in (properties or {}).items()}
@@ -123,7 +133,8 @@ def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None
             raise InputError(_unknown(key), "client properties")
     if given.get(BOOTSTRAP_SERVERS, servers).replace(" ", "") != servers:
         raise InputError(
-            f"the properties say {given[BOOTSTRAP_SERVERS]}, but the caller says {servers}; leave one out",
+            f"the properties say {shown_address(given[BOOTSTRAP_SERVERS])}, but the caller says {servers}; "
+            "leave one out",
             BOOTSTRAP_SERVERS,
         )
     settings = ClientSettings(servers, given)
@@ -154,6 +165,9 @@ def _integer(key: str, value: str) -> int:
 
 
 def _unknown(key: str) -> str:
+    if not _NAME.match(key):
+        # such as a line of a PEM key: it is not shown
+        return "a line has no name of a property: end each line of a longer value, but its last, with a backslash"
     if _NOT_HERE.match(key):
         return f"{key!r} is a setting of the Java client that has no counterpart here; leave it out"
     nearest = difflib.get_close_matches(key, sorted(KNOWN_KEYS), 1)

@@ -6,6 +6,7 @@ The form is `org.apache.kafka.common.security.plain.PlainLoginModule required us
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,6 +17,7 @@ MECHANISM = "sasl.mechanism"
 JAAS_CONFIG = "sasl.jaas.config"
 SASL_KEYS = frozenset({MECHANISM, JAAS_CONFIG})
 
+_LOGS_REQUESTS = "aiokafka.conn"
 _SECURITY = "org.apache.kafka.common.security"
 _MODULES = {
     "PLAIN": f"{_SECURITY}.plain.PlainLoginModule",
@@ -61,6 +63,16 @@ def sasl_login(properties: Mapping[str, str]) -> SaslLogin:
         if name not in options:
             raise InputError(f"option {name!r} is missing; write: {form}", JAAS_CONFIG)
     return SaslLogin(mechanism, options["username"], options["password"])
+
+
+def keep_logins_out_of_the_log() -> None:
+    """At level DEBUG the client library logs every request, and that of a login has the password as it is."""
+    logging.getLogger(_LOGS_REQUESTS).addFilter(_is_no_login)  # the same filter again changes nothing
+
+
+def _is_no_login(record: logging.LogRecord) -> bool:
+    values = record.args if isinstance(record.args, tuple) else ()
+    return not any(type(value).__name__.startswith("SaslAuthenticate") for value in values)
 
 
 def _unquoted(word: str) -> str:

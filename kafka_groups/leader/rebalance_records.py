@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
+from assignor.access.private_files import private_opener, warn_of_others
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import AssignorFault, InputError
 from assignor.recording import line_of_document
@@ -71,8 +73,9 @@ def prepare(path: str) -> None:
     if path.endswith((".gz", ".parquet")):
         raise InputError("rebalances are appended to a plain file, which ends in .jsonl", path)
     try:
-        with open(path, "ab+") as file:
+        with open(path, "ab+", opener=private_opener) as file:
             file.seek(0, os.SEEK_END)
+        warn_of_others(Path(path))
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", path) from None
 
@@ -82,7 +85,7 @@ def append(path: str, document: Mapping[str, object]) -> None:
     if path == STDOUT:
         print(line_of_document(document), flush=True)
         return
-    with open(path, "ab+", buffering=0) as file:
+    with open(path, "ab+", buffering=0, opener=private_opener) as file:
         end = _end_of_last_line(file.fileno(), file.seek(0, os.SEEK_END))
         file.truncate(end)
         try:

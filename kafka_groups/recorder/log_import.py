@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
+from assignor.access.private_files import private_opener
 from assignor.errors import InputError
 from assignor.recording import line_of_document
 from assignor.recording.jvm_log import placements_from_log
@@ -62,7 +63,7 @@ def _written(output: Path | None) -> Iterator[TextIO]:
         return
     partial = output.with_name(f"{output.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as stream:
+        with open(partial, "w", encoding="utf-8", opener=private_opener) as stream:
             yield stream
         os.replace(partial, output)
     except OSError as error:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from assignor.access.private_files import FILE_MODE, warn_of_others
 from assignor.errors import InputError
 from assignor.recording.fields import document_of_line, line_of_document
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
@@ -69,9 +70,10 @@ class OutputFile:
         if path.suffix == ".gz":
             raise InputError("is written line by line; name it .jsonl, and gzip it afterwards", str(path))
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
+        warn_of_others(path)
         try:
             self._lock()
             self.position = self._recovered()

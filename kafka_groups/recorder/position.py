@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from assignor.access.private_files import private_opener
 from assignor.errors import InputError
 from kafka_groups.recorder.generations import LastSeen
 
@@ -61,7 +62,7 @@ def write_position(path: Path, position: Position) -> None:
     }
     partial = path.with_name(f"{path.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as stream:
+        with open(partial, "w", encoding="utf-8", opener=private_opener) as stream:
             json.dump(document, stream, indent=1)
             stream.flush()
             os.fsync(stream.fileno())

@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from assignor.names import shortened
+from assignor.printable import one_line
 from spark_jobs.batch.plain_table import GAP, plain_table, titled
 from spark_jobs.replay.counts import Counts
 from spark_jobs.replay.summary import Summary
@@ -45,9 +46,9 @@ def print_summary(summary: Summary, console: Console, *, wide: bool = False) -> 
         console.print(_beside_table(summary))
     differences = [] if summary.changes else summary.differences  # with changes, rebalances are meant to differ
     for reason, lines in summary.refusals.items():
-        console.print(Text(f"refused: {reason} ({lines:,} lines)"), soft_wrap=True)
+        console.print(Text(one_line(f"refused: {reason} ({lines:,} lines)")), soft_wrap=True)
     for text in differences:
-        console.print(Text(f"difference: {text}"), soft_wrap=True)  # a path is copied from it
+        console.print(Text(one_line(f"difference: {text}")), soft_wrap=True)  # a path is copied from it
 
 
 def _counts_table(summary: Summary, width: int, wide: bool) -> Group:

@@ -13,8 +13,9 @@ from typing import Any, Self
 
 import httpx
 
-from assignor.coordinator_calls import authorization
+from assignor.access.tls import client_context
 from spark_jobs.workers.group_view import GroupView, MemberView, group_view
+from streams_runtime.membership.bearer_auth import BearerAuth
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 ACTIVE, STANDBY, WARM_UP = "active", "standby", "warm-up"
@@ -90,12 +91,18 @@ class GroupStatus:
 
 
 class GroupWatch:
-    """Asks for one group's status, as a context manager."""
+    """Asks for one group's status, as a context manager. `https`: its instances speak TLS."""
 
-    def __init__(self, client: CoordinatorClient, group_id: str) -> None:
+    def __init__(self, client: CoordinatorClient, group_id: str, *, https: bool = False) -> None:
         self._client = client
         self._group_id = group_id
-        self._http = httpx.Client(timeout=REQUEST_TIMEOUT_S, trust_env=False, headers=authorization(client.token))
+        self._scheme = "https" if https else "http"
+        self._http = httpx.Client(
+            timeout=REQUEST_TIMEOUT_S,
+            trust_env=False,
+            auth=BearerAuth(client.token),
+            verify=client_context(f"{self._scheme}://", httpx.create_ssl_context),
+        )
         self._askers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="instance-status")
 
     def __enter__(self) -> Self:
@@ -114,7 +121,7 @@ class GroupWatch:
 
     def _ask(self, endpoint: str) -> Mapping[str, Any] | None:
         try:
-            answer = self._http.get(f"http://{endpoint}/status")
+            answer = self._http.get(f"{self._scheme}://{endpoint}/status")
             document = answer.json() if answer.is_success else None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError):
             return None

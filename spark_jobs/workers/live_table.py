@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assignor.coordinator_calls import state_in_words
+from assignor.printable import one_line
 from spark_jobs.workers.first_minute import BeginningsWatch
 from spark_jobs.workers.group_status import (
     ACTIVE,
@@ -74,9 +75,9 @@ class LiveTable:
                 self._processed[about] = max(row.processed, self._processed.get(about, 0))
             processed = f"{sum(self._processed.values()):,} records processed"
             self._shown = [
-                Text(f"{headline(status)}, {processed}"),
+                _named(f"{headline(status)}, {processed}"),
                 *([status_table(status)] if status.threads else ()),
-                *map(Text, remarks(status)),
+                *map(_named, remarks(status)),
             ]
             self._live.update(Group(*self._shown), refresh=True)
             return
@@ -98,7 +99,7 @@ class LiveTable:
         if self._live is None:
             self._tell(_PROBLEM, text, text)
         else:
-            self._live.update(Group(*self._shown, Text(text)), refresh=True)
+            self._live.update(Group(*self._shown, _named(text)), refresh=True)
 
     def _tell(self, about: str, line: str, key: object) -> None:
         if self._told.get(about) != key:
@@ -111,18 +112,26 @@ class LiveTable:
         self._print(line)
 
     def _print(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def show_until_ended(
-    workers: Workers, client: CoordinatorClient, group_id: str, console: Console, interval_s: float = LOOK_INTERVAL_S
+    workers: Workers,
+    client: CoordinatorClient,
+    group_id: str,
+    console: Console,
+    interval_s: float = LOOK_INTERVAL_S,
+    *,
+    https: bool = False,
 ) -> list[InstanceEnd]:
-    """Show the group until all instances have ended; return how they ended. Raises WorkersFailed.
+    """Show the group until all instances have ended; return how they ended. `https`: its endpoints speak TLS.
+
+    Raises WorkersFailed, and InputError for files of certificates that cannot be used.
 
     KeyboardInterrupt drains the instances.
     """
     try:
-        with GroupWatch(client, group_id) as watch, LiveTable(console) as table:
+        with GroupWatch(client, group_id, https=https) as watch, LiveTable(console) as table:
             beginnings = BeginningsWatch(workers.instances)
             while (ends := workers.wait(interval_s)) is None:
                 try:
@@ -147,9 +156,15 @@ def status_table(status: GroupStatus) -> Table:
     for count in lost:
         table.add_column(count.heading, justify="right", overflow="fold")
     for row in status.threads:
-        copies = (Text(_copies_text(row, role)) for role in _ROLES)
-        table.add_row(row.instance, row.thread, row.state, *copies, *(f"{count.of(row):,}" for count in lost))
+        copies = (_named(_copies_text(row, role)) for role in _ROLES)
+        names = (_named(name) for name in (row.instance, row.thread, row.state))
+        table.add_row(*names, *copies, *(f"{count.of(row):,}" for count in lost))
     return table
+
+
+def _named(text: str) -> Text:
+    """Names of members, in which rich finds no markup and the terminal no commands."""
+    return Text(one_line(text))
 
 
 class _Lost(NamedTuple):

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
+from assignor.coordinator_calls import CallerToken
 from spark_jobs.workers.executor_identity import LOOPBACK, ExecutorIdentity, executor_identity
 from spark_jobs.workers.leaving_signals import LeavingSignals
 from spark_jobs.workers.ownership_listener import OwnershipListener
@@ -62,6 +63,13 @@ class InstanceSettings:
     state_dir: str | None = None
     log_dir: str | None = None
     token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+
+    def caller_token(self) -> CallerToken | None:
+        """That of the file, if there is one on this machine, so that it can change; else the one that was sent here."""
+        if self.token is None:
+            return None
+        return CallerToken(self.token, None if self.token_file is None else Path(self.token_file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,8 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
     own_host = LOOPBACK if settings.token is None else executor.host  # without a token, only this machine may ask
     address = configs.application_server or f"{own_host}:0"
     opened = open_log(configs.bootstrap_servers, configs.log_properties)
-    with QueryServer(address, settings.token) as server, contextlib.closing(opened) as log:
+    token = settings.caller_token()
+    with QueryServer(address, token, configs.endpoint_tls) as server, contextlib.closing(opened) as log:
         instance = StreamsInstance(
             application,
             settings.coordinator_url,
@@ -123,7 +132,7 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
                 incarnation=incarnation,
                 endpoint=server.endpoint,
                 client_tags={HOST_TAG: socket.gethostname(), EXECUTOR_TAG: executor.executor_id},
-                token=settings.token,
+                token=settings.caller_token(),
                 lock_wait_ms=LOCK_WAIT_MS,
                 owns_process=True,
             ),

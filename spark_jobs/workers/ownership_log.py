@@ -8,6 +8,7 @@ machine's clock.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,6 +18,10 @@ from pathlib import Path
 from assignor.errors import InputError
 
 SUFFIX = ".jsonl"
+
+_NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
+_LONGEST_NAME = 200
+"""A thread's name begins with the client id, which may have any printable character."""
 
 
 class OwnershipEvent(StrEnum):
@@ -95,7 +100,7 @@ class OwnershipLog:
     def __init__(self, directory: Path, holder: Holder) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._holder = holder
-        self._file = directory / f"{holder.thread}-{holder.pid}{SUFFIX}"
+        self._file = directory / f"{_NO_FILE_NAME.sub('_', holder.thread)[-_LONGEST_NAME:]}-{holder.pid}{SUFFIX}"
 
     def write(self, change: OwnershipChange) -> None:
         """Append one line. Once this returns, the line survives the end of this process. Raises OSError."""

@@ -97,7 +97,7 @@ class Workers:
         end.
         """
         try:
-            with CoordinatorClient(self._settings.coordinator_url, token=self._settings.token) as client:
+            with CoordinatorClient(self._settings.coordinator_url, token=self._settings.caller_token()) as client:
                 client.drain(self._group_id)
             ends = self.wait(STOP_TIMEOUT_S)
         except (CoordinatorError, CoordinatorUnavailable):

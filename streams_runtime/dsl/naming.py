@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 
 from assignor.errors import TopologyError
+from assignor.legal_names import LONGEST_NAME, is_legal_name
 
 REPARTITION_SUFFIX = "-repartition"
 
 _STORE = "STATE-STORE-"
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+\Z", re.ASCII)
-_LONGEST_NAME = 249
 _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}\Z")
 
 
@@ -45,11 +44,11 @@ def checked_name(name: str) -> str:
         raise TopologyError("Invalid topology: Name is illegal, it can't be empty")
     if name in (".", ".."):
         raise TopologyError('Invalid topology: Name cannot be "." or ".."')
-    if len(name) > _LONGEST_NAME:
+    if len(name) > LONGEST_NAME:
         raise TopologyError(
-            f"Invalid topology: Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}"
+            f"Invalid topology: Name is illegal, it can't be longer than {LONGEST_NAME} characters, name: {name}"
         )
-    if _LEGAL_NAME.match(name) is None:
+    if not is_legal_name(name):
         raise TopologyError(
             f'Invalid topology: Name "{name}" is illegal, it contains a character other than '
             "ASCII alphanumerics, '.', '_' and '-'"

@@ -16,6 +16,7 @@ from typing import IO, Self
 
 import httpx
 
+from assignor.access.private_files import make_private_directory, private_opener
 from assignor.errors import Unavailable
 
 LOOPBACK = "127.0.0.1"
@@ -79,9 +80,9 @@ class CoordinatorProcess:
     def launch(self) -> None:
         """Start the process without waiting; call `wait_until_ready` afterwards."""
         assert self._process is None, "it runs already"
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_private_directory(self._directory)
         self._said_before = self.log_file.stat().st_size if self.log_file.exists() else 0
-        with self.log_file.open("ab") as log:
+        with open(self.log_file, "ab", opener=private_opener) as log:
             self._process = self._spawn(log)
 
     def wait_until_ready(self) -> None:

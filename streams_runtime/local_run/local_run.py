@@ -75,8 +75,10 @@ class LocalRun:
             self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
             client = opened.enter_context(closing(CoordinatorClient(self.coordinator_url)))
             client.declare(self.application.id, group_body(self.application))
-            queries = [opened.enter_context(QueryServer(f"{LOOPBACK}:0")) for _ in range(self._count)]
-            self.endpoints = tuple(f"http://{server.endpoint.host}:{server.endpoint.port}" for server in queries)
+            tls = configs.endpoint_tls
+            queries = [opened.enter_context(QueryServer(f"{LOOPBACK}:0", tls=tls)) for _ in range(self._count)]
+            scheme = "http" if tls is None else "https"
+            self.endpoints = tuple(f"{scheme}://{server.endpoint.host}:{server.endpoint.port}" for server in queries)
             started = []
             for number, server in enumerate(queries):
                 instance = StreamsInstance(

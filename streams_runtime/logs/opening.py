@@ -8,20 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from assignor.errors import InputError
+from assignor.printable import shown_address
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.embedded import LOG_FILE_NAME, EmbeddedLog
+from streams_runtime.logs.embedded import LOG_FILE_NAME, EmbeddedLog, Synchronous
 from streams_runtime.logs.in_memory import InMemoryLog
 
 _CONFIG = "bootstrap.servers"
-_SERVERS = re.compile(r"[^\s:,]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # how a list of host:port begins
+_SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # how a list of host:port begins
 _PREFIX = "kafka:"
+_SYNCHRONOUS = "synchronous"
+_OPTION = re.compile(r"(.+)\?([A-Za-z_.]+)=([^/?]*)")
+"""Behind the directory of an embedded log."""
 _IN_MEMORY: dict[str, InMemoryLog] = {}
 _LOCK = threading.Lock()
 
 
 def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None, *, create: bool = True) -> Log:
     """Opens Kafka for `host:port,...`, also with `kafka:` before it, SQLite in a directory for `embedded:<directory>`,
-    and for `memory:<name>` a log that everybody in this process shares who uses that name.
+    and for `memory:<name>` a log that everybody in this process shares who uses that name. After the directory,
+    `?synchronous=FULL` has each commit survive a power loss; without it (`NORMAL`) only the end of processes.
 
     `properties`: of Kafka's clients (`security.protocol`, ...); the other logs have none. `create`: an embedded log is
     made where there is none. Raises InputError for any other address, and for a directory without a log that must not
@@ -31,12 +36,16 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
     if servers is not None:
         return _kafka_log(servers, properties)
     if properties:
-        raise InputError(f"{min(properties)!r} is a property of Kafka's clients, not of {bootstrap_servers!r}", _CONFIG)
+        raise InputError(
+            f"{min(properties)!r} is a property of Kafka's clients, not of {shown_address(bootstrap_servers)!r}",
+            _CONFIG,
+        )
     kind, _, address = bootstrap_servers.partition(":")
     if address and kind == "embedded":
+        directory, synchronous = _embedded(address)
         if not create:
-            _check_log_is_there(Path(address))
-        return EmbeddedLog(Path(address))
+            _check_log_is_there(Path(directory))
+        return EmbeddedLog(Path(directory), synchronous=synchronous)
     if address and kind == "memory":
         with _LOCK:
             return _IN_MEMORY.setdefault(address, InMemoryLog())
@@ -74,6 +83,28 @@ def cluster_provider_name(bootstrap_servers: str) -> str:
     return kind
 
 
+def cluster_address(bootstrap_servers: str) -> str:
+    """How other processes find this log: without what is this process's own choice. Raises InputError."""
+    servers = kafka_servers(bootstrap_servers)
+    if servers is not None:
+        return servers
+    kind, _, address = bootstrap_servers.partition(":")
+    return f"{kind}:{_embedded(address)[0]}" if kind == "embedded" else bootstrap_servers
+
+
+def _embedded(address: str) -> tuple[str, Synchronous]:
+    """The directory and the option behind it."""
+    found = _OPTION.fullmatch(address)
+    if found is None:
+        return address, Synchronous.NORMAL
+    directory, name, value = found.groups()
+    if name != _SYNCHRONOUS:
+        raise InputError(f"{name!r} is no option of an embedded log: it has '{_SYNCHRONOUS}' only", _CONFIG)
+    if value not in list(Synchronous):
+        raise InputError(f"{_SYNCHRONOUS}={value!r}: must be one of {', '.join(Synchronous)}", _CONFIG)
+    return directory, Synchronous(value)
+
+
 def _check_log_is_there(directory: Path) -> None:
     if not directory.exists():
         raise InputError(f"there is no directory {directory}; `assignor topics create` makes it, and a log in it")
@@ -95,6 +126,6 @@ def _kafka_log(servers: str, properties: Mapping[str, str] | None) -> Log:
 def _unknown(bootstrap_servers: str) -> InputError:
     return InputError(
         f"must be 'host:port,...' of Kafka, or 'embedded:<directory>' (or 'memory:<name>' in tests), "
-        f"not {bootstrap_servers!r}",
+        f"not {shown_address(bootstrap_servers)!r}",
         _CONFIG,
     )

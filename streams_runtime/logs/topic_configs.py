@@ -9,16 +9,15 @@ timestamps would be deleted before anybody has read them; a topic whose configs 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
+from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
 from streams_runtime.logs.record_limits import RecordLimits
 
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _POLICIES = frozenset({"compact", "delete"})
 
 
@@ -60,7 +59,7 @@ class TopicConfigs:
 
 def checked_topic(topic: NewTopic) -> TopicConfigs:
     """The meaning of its configs. Raises InvalidTopic for a name, partition count or config that no topic can have."""
-    if _NAME.match(topic.name) is None or topic.name in (".", ".."):
+    if not is_legal_name(topic.name):
         raise InvalidTopic(
             f"{topic.name!r} is not a topic name: use 1 to 249 letters, digits, '.', '_' and '-', but not '.' or '..'"
         )

@@ -25,7 +25,9 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
-from assignor.coordinator_calls import authorization, check_url, group_path, refusal_of
+from assignor.access.tls import client_context, tls_problem
+from assignor.coordinator_calls import CallerToken, check_url, group_path, refusal_of
+from streams_runtime.membership.bearer_auth import BearerAuth
 from streams_runtime.membership.calls import (
     FetchedAssignment,
     GroupDefinition,
@@ -61,11 +63,14 @@ class CoordinatorClient:
     """One coordinator. Several threads may use it at once. Close it when done.
 
     `base_url`: where it listens, for example http://127.0.0.1:8080. `token`: the bearer token, if it asks for one;
-    instances of the group ask for the same. Raises InputError for another form of URL, which would otherwise look like
-    a coordinator that is down.
+    instances of the group ask for the same. A `CallerToken` may change meanwhile. Of https, the environment names the
+    certificates (`assignor.access.tls`).
+
+    Raises InputError for files of certificates that cannot be used, and for another form of URL, which would otherwise
+    look like a coordinator that is down.
     """
 
-    def __init__(self, base_url: str, *, token: str | None = None) -> None:
+    def __init__(self, base_url: str, *, token: str | CallerToken | None = None) -> None:
         check_url(base_url)
         self._base_url = base_url
         self.token = token
@@ -223,7 +228,7 @@ class ProcessHeartbeats:
     When it breaks, the next heartbeat opens another.
     """
 
-    def __init__(self, base_url: str, token: str | None, group_id: str) -> None:
+    def __init__(self, base_url: str, token: str | CallerToken | None, group_id: str) -> None:
         self._path = f"{group_path(group_id)}/heartbeat"
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
         self._http = _http_client(base_url, token, limits)
@@ -291,14 +296,15 @@ class ProcessHeartbeats:
                 self.break_off()
 
 
-def _http_client(base_url: str, token: str | None, limits: httpx.Limits) -> httpx.Client:
+def _http_client(base_url: str, token: str | CallerToken | None, limits: httpx.Limits) -> httpx.Client:
     return httpx.Client(
         base_url=base_url.rstrip("/"),
-        headers={**authorization(token), "User-Agent": _user_agent()},
+        headers={"User-Agent": _user_agent()},
+        auth=BearerAuth(token),
         timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
         limits=limits,
         trust_env=False,  # a proxy that the environment names must not see loopback calls
-        verify=httpx.create_ssl_context(),  # by SSL_CERT_FILE, if the environment has it
+        verify=client_context(base_url, httpx.create_ssl_context),
     )
 
 
@@ -318,7 +324,8 @@ def _send(http: httpx.Client, method: str, path: str, timeout_s: float, **more: 
     try:
         return http.request(method, path, timeout=timeout, **more)
     except httpx.TransportError as fault:
-        raise CoordinatorUnavailable(f"{method} {path}: {type(fault).__name__}: {fault}") from fault
+        said = tls_problem(fault) or f"{type(fault).__name__}: {fault}"
+        raise CoordinatorUnavailable(f"{method} {path}: {said}") from fault
 
 
 def _pause_s(repeated: tenacity.RetryCallState) -> float:

@@ -10,7 +10,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.recording import rebalance_input
 from assignor.snapshot import RebalanceSnapshot
 from streams_runtime.application import Application
-from streams_runtime.logs.opening import cluster_provider_name, kafka_servers
+from streams_runtime.logs.opening import cluster_address, cluster_provider_name
 
 ASSIGNOR = "HighAvailabilityTaskAssignor"
 _DECLARED = ("assignor", "configs", "application_id", "topology")
@@ -31,5 +31,5 @@ def group_body(app: Application) -> dict[str, object]:
     )
     return {
         **{name: document[name] for name in _DECLARED},
-        "cluster": {"provider": cluster_provider_name(servers), "bootstrap.servers": kafka_servers(servers) or servers},
+        "cluster": {"provider": cluster_provider_name(servers), "bootstrap.servers": cluster_address(servers)},
     }

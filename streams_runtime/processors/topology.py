@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assignor.errors import TopologyError
+from assignor.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
@@ -84,6 +85,7 @@ class Topology:
 
     def add_state_store(self, builder: StoreBuilder, processors: str | Iterable[str] = ()) -> Topology:
         """A store and the processors that use it. The same builder can be added again for more processors."""
+        _check_store_name(builder.name)
         self.builder.add_state_store(builder.name, processors, changelog=builder.changelog, supplier=builder)
         return self
 
@@ -173,6 +175,12 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
             changes["partitioner"] = partitioner.with_inner(given)
         return replace(supplier, **changes) if changes else supplier
     return builder_with_serdes(supplier, lambda serde, _is_key: given(serde))
+
+
+def _check_store_name(name: str) -> None:
+    """A store keeps its files in a directory of its name, and anybody may write a builder of their own."""
+    if not is_legal_name(name):
+        raise _invalid(f"{shown_name(name)} cannot be the name of a store: use {NAME_RULE}.")
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from typing import Any, Self, TypeVar
 
 import tenacity
 
+from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from streams_runtime.queries.answers import known_location
 from streams_runtime.queries.host_calls import AnotherApplication, HostCalls, QueryFailed, Tries, store_path
@@ -88,14 +89,16 @@ class StateStoreClient:
         *,
         application_id: str | None = None,
         timeout_s: float = 5.0,
-        token: str | None = None,
+        token: str | CallerToken | None = None,
+        https: bool = False,
     ) -> None:
         """`instances`: host:port of some instances, any of which may be gone; the client learns others from them.
 
         `application_id`: the application that has to answer; None: that of the first instance that answers.
-        `timeout_s`: for each query. `token`: the bearer token, if the instances ask for one.
+        `timeout_s`: for each query. `token`: the bearer token, if the instances ask for one. `https`: all instances
+        speak TLS, because an endpoint as Kafka's subscription has it, host:port, does not say so.
 
-        Raises InputError when there is no address.
+        Raises InputError when there is no address, and for files of certificates that cannot be used.
         """
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
@@ -103,7 +106,7 @@ class StateStoreClient:
         self._hosts = self._given
         self._application_id = application_id
         self._timeout_s = timeout_s
-        self._calls = HostCalls(token)
+        self._calls = HostCalls(token, https=https)
         self._closed = threading.Event()
         self._metadata: ApplicationMetadata | None = None
         self._metadata_at_s = 0.0

@@ -13,8 +13,10 @@ from urllib.parse import quote
 
 import httpx
 
-from assignor.coordinator_calls import authorization
+from assignor.access.tls import client_context, tls_problem
+from assignor.coordinator_calls import CallerToken
 from assignor.errors import AssignorFault
+from streams_runtime.membership.bearer_auth import BearerAuth
 from streams_runtime.queries.problems import FINAL, QueryCode
 
 Answer = TypeVar("Answer")
@@ -57,11 +59,18 @@ class Tries:
 
 
 class HostCalls:
-    """Calls instances over HTTP. Thread-safe."""
+    """Calls instances over HTTP. Thread-safe. `https`: by TLS, with the certificates that the environment names.
 
-    def __init__(self, token: str | None = None) -> None:
+    Raises InputError for files of certificates that cannot be used.
+    """
+
+    def __init__(self, token: str | CallerToken | None = None, *, https: bool = False) -> None:
+        self._scheme = "https" if https else "http"
         self._http = httpx.Client(
-            trust_env=False, headers=authorization(token), limits=httpx.Limits(max_connections=None)
+            trust_env=False,
+            auth=BearerAuth(token),
+            limits=httpx.Limits(max_connections=None),
+            verify=client_context(f"{self._scheme}://", httpx.create_ssl_context),
         )
 
     def get(
@@ -74,10 +83,10 @@ class HostCalls:
     ) -> Answer | None:
         """What `read` makes of the answer; None: ask again, or another instance. Raises QueryFailed."""
         try:
-            response = self._http.get(f"http://{host}{path}", params=parameters, timeout=tries.call_s())
+            response = self._http.get(f"{self._scheme}://{host}{path}", params=parameters, timeout=tries.call_s())
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             tries.unreachable.add(host)
-            tries.said[host] = f"cannot be reached: {str(error) or type(error).__name__}"
+            tries.said[host] = f"cannot be reached: {tls_problem(error) or str(error) or type(error).__name__}"
             return None
         tries.unreachable.discard(host)
         document = _document(response)

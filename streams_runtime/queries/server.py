@@ -8,6 +8,7 @@ clients: idle connections end at once, running answers get a second. Source: KIP
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from types import TracebackType
@@ -15,12 +16,14 @@ from typing import Self
 
 import uvicorn
 
+from assignor.access.tls import ReloadedContext, ServerTls, server_context
+from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from assignor.types import HostInfo
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.queries.copies import Queryable
 from streams_runtime.queries.routes import create_query_app
-from streams_runtime.queries.token_gate import TokenGate, check_exposure
+from streams_runtime.queries.token_gate import AskersTokens, TokenGate, check_exposure
 
 START_TIMEOUT_S = 10.0
 ANSWERS_MAY_TAKE_S = 1
@@ -32,14 +35,17 @@ _WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # they are refused
 class QueryServer:
     """It holds its port from the constructor on, and answers between `start` and `close`."""
 
-    def __init__(self, address: str, token: str | None = None) -> None:
-        """`address`: host:port, with port 0 for any free one. `token`: what every call has to carry.
+    def __init__(self, address: str, token: str | CallerToken | None = None, tls: ServerTls | None = None) -> None:
+        """`address`: host:port, with port 0 for any free one. `token`: what every call has to carry, unless it carries
+        one of the environment's (`token_gate`). `tls`: None for plain HTTP.
 
-        Raises InputError when it cannot be listened on, and for an address outside loopback without a token.
+        Raises InputError when it cannot be listened on, for an address outside loopback without a token, for an issuer
+        of which something is missing or wrong, and for files of certificates that cannot be used.
         """
         host, port = _host_and_port(address)
-        check_exposure(address, host, token)
-        self._token = token
+        self._tokens = AskersTokens(token, os.environ)
+        check_exposure(address, host, self._tokens)
+        self._tls = None if tls is None else server_context(tls)
         self._socket = _listening_socket(address, host, port)
         self.endpoint = HostInfo(host, self._socket.getsockname()[1])
         """The address that goes into the subscription."""
@@ -54,7 +60,7 @@ class QueryServer:
             if self._closed or self._thread is not None:
                 raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {self._what_it_did()}")
             config = uvicorn.Config(
-                TokenGate(create_query_app(instance), self._token),
+                TokenGate(create_query_app(instance), self._tokens, instance.application_id),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -62,7 +68,8 @@ class QueryServer:
                 ws="none",
                 timeout_graceful_shutdown=ANSWERS_MAY_TAKE_S,
             )
-            self._server = _TellingServer(config)
+            self._server = _TellingServer(config, self._tls, self._tokens)
+            self._tokens.start()
             self._thread = threading.Thread(
                 target=self._server.run, args=([self._socket],), name=f"queries-{self.endpoint.port}", daemon=True
             )
@@ -75,6 +82,7 @@ class QueryServer:
         """Idempotent; any thread may call. On return it does not answer any more."""
         with self._lock:
             self._closed = True
+            self._tokens.close()
             if self._server is not None and self._thread is not None:
                 self._server.should_exit = True
                 self._thread.join(STOP_TIMEOUT_S)
@@ -94,11 +102,21 @@ class QueryServer:
 
 
 class _TellingServer(uvicorn.Server):
-    """uvicorn, with a way to wait until it has started."""
+    """uvicorn, with a way to wait until it has started. It looks after the files of its certificates."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, tls: ReloadedContext | None, tokens: AskersTokens) -> None:
         super().__init__(config)
+        self._tokens = tokens
         self._ready = threading.Event()
+        self._tls = tls
+        config.load()
+        config.ssl = tls
+
+    async def on_tick(self, counter: int) -> bool:
+        self._tokens.look_if_due()
+        if self._tls is not None:
+            self._tls.look()
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

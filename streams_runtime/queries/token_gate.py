@@ -1,27 +1,112 @@
-"""The gate before an instance's endpoint: who may read the stores. `assignor.http_access` has the rule.
+"""The gate before an instance's endpoint: who may read the stores. `assignor.access` has the rule.
 
-The token is the coordinator's. Without one the endpoint stands on loopback only. `/livez` is open to everybody.
+The token is the one with which the instance calls the coordinator. Beside it count those of ASSIGNOR_AUTH_TOKENS and of
+the file ASSIGNOR_AUTH_TOKENS_FILE, each with its right and its groups: the application's id has to be one of them.
+So do those that an OIDC issuer has signed, when the environment names one by the coordinator's settings
+(`assignor.access.issuer_settings`). Without any the endpoint stands on loopback only. `/livez` is open to everybody.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastapi.responses import JSONResponse
 
+from assignor.access.credentials import Credentials, wall_clock_ms
+from assignor.access.http_rule import AccessRefusal, caller, is_loopback
+from assignor.access.issuer_settings import signed_tokens_in
+from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
+from assignor.access.tokens import parse_entries, plain_token
+from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
-from assignor.http_access import access_refusal, is_loopback
 from streams_runtime.queries.problems import STATUS, QueryCode, QueryProblem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from assignor.access.signed_tokens import SignedTokens
+
 OPEN_PATHS = frozenset({"/livez"})
+_TOKENS = "ASSIGNOR_AUTH_TOKENS"
+_TOKENS_FILE = "ASSIGNOR_AUTH_TOKENS_FILE"
+FIRST_KEYS_S = 10.0
+"""How long the start waits for the issuer's keys, at most. They may come later."""
+
+FORMER_TOKEN_MS = 10_000
+"""How long the token still counts that an instance had before. Instances, and those who ask them, look at their files
+once a second, each at a time of its own.
+"""
+
+_LOGGER = logging.getLogger("streams_runtime.queries")
 
 
-def check_exposure(address: str, host: str, token: str | None) -> None:
+class AskersTokens:
+    """All tokens with which somebody may ask an instance. Raises InputError for some that cannot be used.
+
+    `token`: the one with which the instance calls the coordinator. `environment`: that of the process.
+    """
+
+    def __init__(self, token: str | CallerToken | None, environment: Mapping[str, str]) -> None:
+        self.credentials = Credentials()
+        self._own = token if isinstance(token, CallerToken) else CallerToken(token)
+        self._own_now: str | None = None
+        self._files = TokenFiles(self.credentials, lambda setting, sentence: _LOGGER.warning("%s", sentence))
+        self._looked_at_s = time.monotonic()
+        self._take_own()
+        listed, file = environment.get(_TOKENS), environment.get(_TOKENS_FILE)
+        if listed:
+            self.credentials.replace(_TOKENS, parse_entries(listed, _TOKENS))
+        if file:
+            self._files.add(_TOKENS_FILE, Path(file), parse_entries)
+        self._closed = threading.Event()
+        self._signed = signed_tokens_in(environment, lambda sentence: _LOGGER.warning("%s", sentence))
+        if self._signed is not None:
+            self.credentials.also_find(self._signed.find)
+
+    def start(self) -> None:
+        """From now until `close` a thread fetches the issuer's keys, so that no call waits for them."""
+        if self._signed is not None:
+            asked = threading.Event()
+            given = (self._signed, asked)
+            threading.Thread(target=self._fetch_keys, args=given, name="issuer-keys", daemon=True).start()
+            asked.wait(FIRST_KEYS_S)
+
+    def close(self) -> None:
+        """Idempotent. It does not wait for an issuer."""
+        self._closed.set()
+
+    def _fetch_keys(self, signed: SignedTokens, asked: threading.Event) -> None:
+        while not self._closed.is_set():
+            signed.refresh_if_due()
+            asked.set()
+            self._closed.wait(LOOK_EVERY_S)
+
+    def look_if_due(self) -> None:
+        """Take over what has changed in files, at most once a second."""
+        if time.monotonic() - self._looked_at_s >= LOOK_EVERY_S:
+            self._looked_at_s = time.monotonic()
+            self._take_own()
+            self._files.look()
+
+    def _take_own(self) -> None:
+        now = self._own.current()
+        if now is not None and now != self._own_now:
+            self._own_now = now
+            ends_ms = wall_clock_ms() + FORMER_TOKEN_MS
+            former = (each for each in self.credentials.entries("token") if each.expires_ms is None)
+            entries = [plain_token("token", now), *(replace(each, expires_ms=ends_ms) for each in former)]
+            self.credentials.replace("token", entries)
+
+
+def check_exposure(address: str, host: str, tokens: AskersTokens) -> None:
     """Refuse to listen where others can read the stores without a token. Raises InputError."""
-    if token is None and not is_loopback(host):
+    if tokens.credentials.is_empty and not is_loopback(host):
         raise InputError(
             f"{address} can be reached from outside this machine, and there is no token: give the coordinator and this "
             "application the same one (ASSIGNOR_AUTH_TOKEN), or serve on 127.0.0.1",
@@ -32,16 +117,21 @@ def check_exposure(address: str, host: str, token: str | None) -> None:
 class TokenGate:
     """Before every call of `app`, also to paths that it does not have."""
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, tokens: AskersTokens, application_id: str) -> None:
         self._app = app
-        self._token = None if token is None else token.encode("utf-8")
+        self._credentials = tokens.credentials
+        self._application_id = application_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            refused = access_refusal(self._token, headers)
-            if refused is not None:
-                await _answer(refused.detail, refused.challenge)(scope, receive, send)
+            found = caller(None if self._credentials.is_empty else self._credentials.find, headers)
+            if isinstance(found, AccessRefusal):
+                await _answer(found.detail, found.challenge)(scope, receive, send)
+                return
+            if not found.sees(self._application_id):
+                detail = f"the token of {found.name} is for groups whose ids begin with {found.group_prefix}"
+                await _answer(detail, None)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

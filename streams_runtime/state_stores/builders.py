@@ -6,12 +6,12 @@ Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`, `Wi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from assignor.errors import InputError
+from assignor.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import Serde, serde_for_topic
@@ -40,7 +40,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 # the builders have no slots: Python 3.11 cannot make a slotted frozen dataclass as `Builder[str, int](...)`
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,5 @@ def _key_value_bytes(name: str, *, persistent: bool) -> KeyValueStore[bytes, byt
 
 
 def _check_name(name: str) -> None:
-    if not _LEGAL_NAME.match(name) or name in (".", ".."):
-        raise InputError(
-            f"{name!r} cannot be the name of a store: use 1 to 249 letters, digits, dots, underscores and hyphens"
-        )
+    if not is_legal_name(name):
+        raise InputError(f"{shown_name(name)} cannot be the name of a store: use {NAME_RULE}")

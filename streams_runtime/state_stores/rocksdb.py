@@ -15,6 +15,7 @@ from typing import Any
 
 from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
+from assignor.access.private_files import make_private_directory
 from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StoreContext
@@ -66,7 +67,7 @@ class RocksDBStore:
             return
         self._directory = context.directory / ROCKSDB_DIRECTORY / self._name
         try:
-            self._directory.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(self._directory.parent)
             options = self._options(context.rocksdb_config_setter)
             database = Rdict(str(self._directory), options)
         except ProcessorStateError:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from assignor.access.private_files import private_opener
 from assignor.errors import DecodeError
 from assignor.types import TopicPartition
 from streams_runtime.errors import ProcessorStateError
@@ -75,7 +76,7 @@ class CheckpointFile:
             return
         written = self.path.with_name(f"{CHECKPOINT_FILE_NAME}.tmp")
         try:
-            with written.open("wb") as file:
+            with open(written, "wb", opener=private_opener) as file:
                 file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())

@@ -35,7 +35,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from assignor.errors import DecodeError, InputError
+from assignor.access.private_files import make_private_directory, warn_of_others, write_private_text
+from assignor.errors import DecodeError
+from assignor.legal_names import checked_name
 from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.errors import LockError, ProcessorStateError
@@ -58,8 +60,7 @@ class StateDirectory:
     """
 
     def __init__(self, state_dir: Path, application_id: str, clock: Clock, *, lock_wait_ms: int = 0) -> None:
-        if application_id in ("", ".", "..") or "/" in application_id or "\0" in application_id:
-            raise InputError(f"{application_id!r} cannot be the name of a directory", "application.id")
+        checked_name(application_id, "an application id", "application.id")
         self.application_directory = state_dir.absolute() / application_id
         self._clock = clock
         self._pid = os.getpid()
@@ -68,6 +69,7 @@ class StateDirectory:
         self._reported: set[TaskId] = set()  # of these, the owners only report what is there
         self._locks: dict[TaskId, DirectoryLock] = {}
         _make_directory(self.application_directory)
+        warn_of_others(self.application_directory)
         what = f"the state directory of application {application_id!r}"
         self._process_lock = DirectoryLock.acquire(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
@@ -105,7 +107,7 @@ class StateDirectory:
             )
         written = file.with_name(f"{file.name}.tmp")
         try:
-            written.write_text(cluster_id, encoding="utf-8")  # only now: whoever dies before deletes again
+            write_private_text(written, cluster_id)  # only now: whoever dies before deletes again
             written.replace(file)
         except OSError as error:
             raise ProcessorStateError(f"the file {file} cannot be written: {error}") from error
@@ -306,11 +308,8 @@ class StateDirectory:
 
 
 def _make_directory(directory: Path) -> None:
-    """As `mkdir -p`, but only their owner may read new directories."""
     try:
-        for one in (*reversed(directory.parents), directory):
-            if not os.path.isdir(one):
-                one.mkdir(mode=0o700, exist_ok=True)
+        make_private_directory(directory)
     except OSError as error:
         raise ProcessorStateError(f"the directory {directory} is not there and cannot be made: {error}") from error
 
@@ -350,14 +349,14 @@ def _remove_emptied(directory: Path) -> None:
 
 def stored_process_id(application_directory: Path) -> ProcessId:
     """The process id kept in `<state.dir>/<application.id>`; a new one is kept there first. Raises OSError."""
-    application_directory.mkdir(parents=True, exist_ok=True)
+    make_private_directory(application_directory)
     file = application_directory / PROCESS_FILE_NAME
     known = _read_process_id(file)
     if known is not None:
         return known
     drawn = ProcessId.from_bytes(uuid.uuid4().bytes)
     written = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    written.write_text(json.dumps({"processId": str(drawn)}))
+    write_private_text(written, json.dumps({"processId": str(drawn)}))
     written.replace(file)
     return drawn
 

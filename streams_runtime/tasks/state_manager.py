@@ -30,6 +30,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.errors import AssignorFault
+from assignor.legal_names import is_legal_name, shown_name
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted, TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
@@ -105,6 +106,9 @@ class StateManager:
         self._source_changelogs = source_changelogs
         self._metadata = {store.name: StoreMetadata(store, changelogs.get(store.name)) for store in stores}
         self._by_changelog = {one.changelog: one for one in self._metadata.values() if one.changelog is not None}
+        for name in self._metadata:  # a store of somebody's own may say another name than its builder did
+            if not is_legal_name(name):
+                raise ProcessorStateError(f"{shown_name(name)} cannot be the name of a store", task_id)
         if len(self._metadata) != len(stores):
             raise ProcessorStateError("two stores have the same name", task_id)
         if len(self._by_changelog) != sum(one.changelog is not None for one in self._metadata.values()):

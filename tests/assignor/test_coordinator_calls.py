@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from assignor.coordinator_calls import CoordinatorAddress, Refusal, group_path, read_token, refusal_of
+from assignor.coordinator_calls import (
+    CallerToken,
+    CoordinatorAddress,
+    Refusal,
+    group_path,
+    read_token,
+    refusal_of,
+    token_file_of,
+)
 from assignor.errors import InputError
 
 
@@ -54,6 +62,13 @@ def test_should_refuse_what_is_no_url(url: str) -> None:
         CoordinatorAddress(url)
 
 
+@pytest.mark.parametrize("url", ["http://ann:secret@h", "ann:secret@h", "http://h?token=secret", "http://h#secret"])
+def test_should_refuse_a_url_with_a_secret_and_not_repeat_it(url: str) -> None:
+    with pytest.raises(InputError, match="without user, password or parameters: a token is given by") as refused:
+        CoordinatorAddress(url)
+    assert "secret" not in str(refused.value)
+
+
 def test_should_name_a_group_whatever_characters_its_id_has() -> None:
     assert group_path("a/b c?") == "/v1/groups/a%2Fb%20c%3F"
 
@@ -89,3 +104,24 @@ def test_should_read_what_a_refusal_says(status: int, body: object, refusal: Ref
 def test_should_show_the_beginning_of_an_answer_that_is_not_a_coordinators() -> None:
     assert refusal_of(502, b"<html>" + b"x" * 1_000) == Refusal(502, None, "<html>" + "x" * 294)
     assert refusal_of(502, b"\xff").code is None
+
+
+def test_should_follow_a_token_file_that_changes_and_keep_the_token_of_one_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN", raising=False)
+    monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN_FILE", str(file))
+    token = CallerToken(file=token_file_of(None))
+    assert (read_token(None), token.current()) == ("first", "first")
+
+    file.write_text("second\n")
+    assert token.looked_up() == "second"
+    file.write_text("")
+    assert token.looked_up() == "second"
+    file.unlink()
+    assert token.looked_up() == "second"
+    file.write_text("third")
+    assert token.looked_up() == "third"
+    assert "third" not in repr(token)

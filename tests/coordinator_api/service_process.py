@@ -16,7 +16,7 @@ import httpx
 from tests import warm_program
 
 START_TIMEOUT_S = 120
-_ADDRESS = re.compile(r"listens on (http://\S+)")
+_ADDRESS = re.compile(r"listens on (https?://\S+)")
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -5,6 +5,7 @@ back when the database does.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,9 @@ from coordinator_api.store.errors import ConcurrentWriter, StoreError, StoreInUs
 from coordinator_api.store.opening import migrate, open_store
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import GroupLog
+from tests import warm_program
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
-from tests.coordinator_api.service_process import ServiceProcess, run_command
+from tests.coordinator_api.service_process import ServiceProcess, clean_environment, run_command
 from tests.coordinator_api.store.postgresql import Postgresql, programs
 
 BACK_WITHIN_S = 30
@@ -116,6 +118,40 @@ async def test_should_write_nothing_once_another_process_has_the_lease(settings:
         await overtaken.repository.check()
         assert await overtaken.repository.group_ids() == []
     await others.dispose()
+
+
+def test_should_take_the_password_from_the_environment_when_the_url_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "nowhere"))  # not the one at home
+    bin = programs()
+    assert bin is not None
+    password = "s3cret of a test"
+    (tmp_path / "pgpass").write_text(f"127.0.0.1:*:*:coordinator:{password}\n")
+    (tmp_path / "pgpass").chmod(0o600)
+    good = ({"PGPASSWORD": password}, {"PGPASSFILE": str(tmp_path / "pgpass")})
+    with Postgresql(bin) as guarded:
+        guarded.set_password(password)
+        for given in ({}, {"PGPASSWORD": "another"}):
+            refused = migrate_with(tmp_path, guarded.url, given)
+            assert refused.returncode == 2, "the server asks for the password"
+            (line,) = refused.stderr.splitlines()
+            assert line.startswith(f"error: database.url: postgresql://coordinator@127.0.0.1:{guarded.port}/")
+        for given in good:
+            let_in = migrate_with(tmp_path, guarded.url, given)
+            assert let_in.returncode == 0, let_in.stderr
+            with (
+                ServiceProcess(tmp_path, "--database-url", guarded.url, environment=given) as service,
+                service.client() as client,
+            ):
+                assert client.get("/readyz").status_code == 200
+                new_group(client)
+
+
+def migrate_with(directory: Path, url: str, given: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    environment = clean_environment(given)
+    return warm_program.run(("migrate", "--database-url", url), cwd=directory, environment=environment)
 
 
 def test_should_go_on_after_a_kill_and_after_a_restart_of_the_database(database: Postgresql, tmp_path: Path) -> None:

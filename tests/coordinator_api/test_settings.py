@@ -8,7 +8,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
-from assignor.types import JAVA_INT_MAX
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from coordinator_api.settings import Settings, SettingsError, dotted, load, nearest, setting_rows, unknown_environment
 from tests.coordinator_api.service_process import run_command
 
@@ -56,7 +56,7 @@ def test_should_take_each_setting_from_the_environment_alone(name: str, monkeypa
     if choices:
         other = next(each for each in choices if each != field.default)
     elif field.annotation is int:
-        other = field.default - 1 if field.default == JAVA_INT_MAX else field.default + 1
+        other = field.default - 1 if field.default in (JAVA_INT_MAX, JAVA_LONG_MAX) else field.default + 1
     elif field.annotation == tuple[str, ...]:
         other = ("embedded:/one", "embedded:/two")
     else:
@@ -120,7 +120,9 @@ def test_should_say_that_the_file_is_not_there(tmp_path: Path) -> None:
         ({"group_max_size": "many"}, "group.max.size: Input should be a valid integer"),
         ({"log_level": "loud"}, "log.level: Input should be 'debug', 'info', 'warning' or 'error', not 'loud'"),
         ({"group_min_session_timeout_ms": 9, "group_max_session_timeout_ms": 8}, "must not be above"),
-        ({"auth_token": "a", "auth_token_file": "b"}, "not both"),
+        ({"auth_token": "s3cret"}, "auth.token is a secret, and everybody on this machine can read a command line"),
+        ({"database_url": "postgresql://me:s3cret@h/n"}, "database.url has a password, and everybody on this machine"),
+        ({"database_url": "postgresql://h/n?password=s3cret"}, "PGPASSWORD or ~/.pgpass"),
     ],
 )
 def test_should_say_which_value_is_wrong(flags: dict[str, object], message: str) -> None:
@@ -128,6 +130,7 @@ def test_should_say_which_value_is_wrong(flags: dict[str, object], message: str)
         load(flags)
 
     assert message in str(error.value)
+    assert "s3cret" not in str(error.value)
 
 
 @pytest.mark.parametrize("value", ["-1000000000000000000000", "1000000000000000000000"])
@@ -174,7 +177,15 @@ def test_should_take_every_item_of_a_list_for_one_cluster(tmp_path: Path) -> Non
 
 
 def test_should_not_show_the_token() -> None:
-    assert "s3cret" not in repr(load({"auth_token": "s3cret"}))
+    assert "s3cret" not in repr(Settings(auth_token="s3cret", auth_tokens="s3cret"))
+
+
+def test_should_not_show_the_token_in_an_error_either(tmp_path: Path) -> None:
+    for name in ("auth.token", "auth.tokens"):
+        with pytest.raises(SettingsError) as error:
+            load({}, written(tmp_path, f"{name} = 53217"))
+
+        assert str(error.value) == f"{name}: Input should be a valid string"
 
 
 def test_should_warn_of_a_misspelt_variable_and_leave_others_alone() -> None:
@@ -201,7 +212,8 @@ def test_should_describe_every_setting_and_spell_it_three_ways() -> None:
         (("--group-max-size", "0"), 2, "error: group.max.size: Input should be greater than or equal to 1, not '0'"),
         (("--config", "nowhere.toml"), 2, "error: nowhere.toml: cannot be read: No such file or directory"),
         (("--task-assignor-classes", "nowhere:Nothing"), 2, "task.assignor.classes: nowhere:Nothing cannot be loaded"),
-        (("--host", "192.0.2.1", "--auth-token", "t"), 2, "error: 192.0.2.1 is no address of this machine"),
+        (("--host", "192.0.2.1"), 2, "error: 192.0.2.1 is no address of this machine"),
+        (("--auth-token", "t"), 2, "error: auth.token is a secret, and everybody on this machine can read a command"),
     ],
 )
 def test_should_say_in_one_line_why_it_does_not_start(
@@ -212,3 +224,27 @@ def test_should_say_in_one_line_why_it_does_not_start(
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ['auth.token = ["hidden"]', 'auth.tokens = ["hidden"]', 'database.url = ["postgresql://ann:hidden@h/x"]']
+)
+def test_should_not_show_a_value_that_may_be_secret(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(line)
+
+    with pytest.raises(SettingsError) as refused:
+        load({}, file)
+
+    assert str(refused.value) == f"{line.partition(' ')[0]}: Input should be a valid string"
+
+
+@pytest.mark.parametrize("user", ["ann:hidden", "hidden", "ann:hid,den", "kafka:hidden"])
+def test_should_refuse_a_user_in_the_address_of_a_cluster_and_not_show_it(user: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load({"cluster_bootstrap_servers": f"{user}@h:9092,i:9092"})
+
+    assert str(refused.value) == (
+        "cluster.bootstrap.servers: must be host:port, without a user or a password: everybody who sees a group sees "
+        "it, not '...@h:9092,i:9092'"
+    )

@@ -12,6 +12,9 @@ from time import monotonic, sleep
 import httpx
 import pytest
 
+from benchmarks.storage_faults.faults import SQLITE_FAULTS
+from benchmarks.storage_faults.measuring import MeasuredFault
+from benchmarks.storage_faults.running import POSTGRESQL, measure_named
 from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
 from tests.coordinator_api.service_process import ServiceProcess, run_command
 
@@ -19,6 +22,10 @@ DATABASE = "assignor.sqlite3"
 SMALLEST_FILE = 4_096
 AT_ONCE_S = 2.0
 WELL_AGAIN_S = 30.0
+LONGER_THAN_A_SESSION_S = 11.0
+SHORT_S = 1.0
+LONGEST_HEARTBEAT_S = 5.0
+"""On a busy machine; what is measured on an idle one is in the documentation."""
 
 QUICK = ("--group-initial-rebalance-delay-ms", "50", "--sqlite-busy-timeout-ms", "1000")
 
@@ -134,6 +141,86 @@ def test_should_serve_the_other_groups_when_one_log_is_damaged(tmp_path: Path) -
     assert [each["group_id"] for each in listed["groups"]] == ["other"]
     assert listed["unreadable"] == [{"group_id": "damaged", "reason": why}]
     assert " ".join(shown.split()).endswith(f"damaged is not led: {why}")
-    assert (ready.status_code, ready.json()["parts"]) == (200, {"store": "ok", "groups": "1 cannot be read"})
+    assert (ready.status_code, ready.json()["parts"]) == (200, {"store": "ok", "groups": "some cannot be read"})
     assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 2
     assert why in refused[0].json()["detail"]
+
+
+def measured(name: str, directory: Path, fault_s: float) -> MeasuredFault:
+    found = measure_named(name, directory / "coordinator", fault_s, SHORT_S)
+    if isinstance(found, str):
+        pytest.skip(f"{name}: {found}")
+    return found
+
+
+def check_that_others_go_on(found: MeasuredFault) -> None:
+    """Members, and whoever reads another group; and nothing of the fault is unexpected to the service."""
+    beats = found.named("heartbeat")
+    assert beats
+    assert {call.status for call in beats} == {200}
+    assert max(call.took_s for call in beats) < LONGEST_HEARTBEAT_S
+    assert {call.status for call in found.named("read")} == {200}
+    assert found.evicted == 0
+    assert {call.status for call in found.calls} <= {200, 201, 202, 204, 409, 503}, "nothing unexpected"
+
+
+ENDING = sorted({name for name, fault in SQLITE_FAULTS.items() if fault.ends} | {POSTGRESQL})
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("postgresql")
+@pytest.mark.parametrize("name", ENDING)
+def test_should_lose_nothing_and_nobody_by_a_fault_that_ends(tmp_path: Path, name: str) -> None:
+    found = measured(name, tmp_path, LONGER_THAN_A_SESSION_S)
+
+    check_that_others_go_on(found)
+    refused = [call for call in found.during if call.what in ("declare", "change") and call.status == 503]
+    assert {call.code for call in refused} <= {"KAFKA_STORAGE_ERROR"}
+    if name != "read-only-directory":  # the coordinator has everything open that it needs
+        assert refused
+        assert 503 in {call.status for call in found.named("readyz")}
+    assert found.ready_again_s is not None, "the service goes on by itself"
+    start = found.next_start
+    assert (start.refused, start.lost, start.unreadable, start.is_behind) == ("", frozenset(), {}, False)
+    assert start.members_kept == found.members
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("emptied", "is empty, and assignor.sqlite3-wal beside it has writes that belong to it"),
+        ("corrupted-log", "is damaged, and commits come after that. Restore a backup"),
+    ],
+)
+def test_should_not_start_without_what_it_had_answered(tmp_path: Path, name: str, said: str) -> None:
+    found = measured(name, tmp_path, SHORT_S * 3)
+
+    check_that_others_go_on(found)
+    assert found.next_start.exit_code == 2
+    assert said in found.next_start.refused
+    assert len(found.next_start.refused.splitlines()) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["truncated", "emptied"])
+def test_should_take_nothing_more_once_its_file_was_cut_short(tmp_path: Path, name: str) -> None:
+    found = measured(name, tmp_path, SHORT_S * 3)
+
+    check_that_others_go_on(found)
+    changes = [call for call in found.during if call.what in ("declare", "change")]
+    assert {(call.status, call.said) for call in changes} == {
+        (503, f"{NOT_STORED}its file was cut short while the service was using it")
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["corrupted", "truncated-record"])
+def test_should_name_at_the_next_start_what_is_damaged_and_lose_nothing_else(tmp_path: Path, name: str) -> None:
+    found = measured(name, tmp_path, SHORT_S * 3)
+
+    check_that_others_go_on(found)
+    assert found.next_start.refused == ""
+    assert found.next_start.lost == frozenset()
+    assert "concerned" in found.next_start.unreadable
+    assert found.next_start.members_kept == found.members // 2, "those of the other group"

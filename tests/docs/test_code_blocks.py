@@ -25,7 +25,6 @@ RUN_ELSEWHERE = {
     "docs/how-to/add-and-remove-threads.md": "tests/streams_runtime/test_how_to_control_pages.py",
     "docs/how-to/listen-to-states.md": "tests/streams_runtime/test_how_to_control_pages.py",
     "docs/how-to/pause-and-resume.md": "tests/streams_runtime/test_how_to_control_pages.py",
-    "docs/how-to/deploy-the-coordinator.md": "tests/coordinator_api/test_backup.py",
     "docs/how-to/use-avro-or-protobuf.md": "tests/streams_runtime/serdes/test_how_to_page.py",
     "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
     "docs/kafka/topology.md": "tests/docs/test_described_topology.py",
@@ -49,6 +48,7 @@ _ON_DATA = ("put-data-in", "get-data-out", "manage-topics", "reset-an-applicatio
 SHELL_RUN_ELSEWHERE = {
     "docs/tutorial/first-hour.md": "tests/docs/test_tutorial.py",
     "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
+    "docs/how-to/back-up-the-coordinator.md": "tests/coordinator_api/test_backup.py",
     "docs/batch/history.md": "tests/coordinator_api/cli/test_how_to_pages.py",
     "docs/batch/what-if.md": "tests/coordinator_api/cli/test_how_to_pages.py",
     **{f"docs/how-to/{page}.md": "tests/coordinator_api/cli/test_how_to_pages.py" for page in _OF_GROUPS},
@@ -72,6 +72,8 @@ SHELL_NOT_RUN = {
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
     "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
+    "docs/how-to/repair-a-group.md": "a damaged database: tests/coordinator_api/test_log_repair.py",
+    "docs/how-to/use-tls.md": "an authority of the reader's own: tests/coordinator_api/test_tls.py",
     "docs/how-to/upgrade-an-application.md": "an application of the reader's own: tests/acceptance/test_upgrades.py",
     "docs/how-to/upgrade-the-coordinator.md": "a running service: tests/acceptance/test_upgrades.py",
 }

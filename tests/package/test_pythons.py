@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_api.store.schema import VERSION
 from tests.checkout import RECORDINGS
 from tests.package.distributions import build
 from tests.package.environments import TRIED, FreshEnvironment, fresh_environment, interpreter
@@ -74,7 +75,10 @@ def test_should_run_recorded_rebalances_again(environment: FreshEnvironment) -> 
 def test_should_find_the_migrations(environment: FreshEnvironment) -> None:
     ended = [environment.run("assignor", "migrate") for _ in range(2)]
 
-    assert [each.stdout for each in ended] == ["schema 0002: upgraded from nothing\n", "schema 0002: nothing to do\n"]
+    assert [each.stdout for each in ended] == [
+        f"schema {VERSION}: upgraded from nothing\n",
+        f"schema {VERSION}: nothing to do\n",
+    ]
 
 
 def test_should_count_words(environment: FreshEnvironment) -> None:

@@ -47,6 +47,22 @@ def test_should_count_from_nothing_what_is_written_after_the_log_was_made_anew(
         assert told in caplog.text
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_should_give_up_state_that_is_ahead_of_a_log_that_lost_its_last_commits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, guarantee: str
+) -> None:
+    assert _counted(tmp_path, guarantee, lines=50) == {"a": 50, "b": 50}
+    shutil.copytree(tmp_path / "log", tmp_path / "earlier")  # as a power loss leaves it, which takes the last commits
+    assert _counted(tmp_path, guarantee, lines=100) == {"a": 150, "b": 150}
+    shutil.rmtree(tmp_path / "log")
+    (tmp_path / "earlier").rename(tmp_path / "log")
+
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        assert _counted(tmp_path, guarantee, lines=10) == {"a": 60, "b": 60}
+    assert "state is ahead of its changelog, which was made again or has lost records: 1_0" in caplog.text
+
+
 def _counted(directory: Path, guarantee: str, lines: int) -> dict[str | None, int | None]:
     """The topics, made and filled, and the counts of an instance whose state is that of the one before."""
     servers = f"embedded:{directory / 'log'}"

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from assignor.access.principals import ANYBODY, Right
 from coordinator_api.group import events
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import Accepted, Declared, Rejected
@@ -14,7 +15,9 @@ from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.answer_schemas import GroupAnswer, GroupList
+from coordinator_api.http.audited_calls import note_effect
 from coordinator_api.http.bodies import documented, run_on_document
+from coordinator_api.http.call_rights import Need, check_right, principal_of
 from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.hang_ups import unless_hung_up
@@ -54,28 +57,46 @@ async def declare_group(
     `declared_by` and `declared_at_ms`.
     """
 
+    if replace:
+        check_right(principal_of(request), Need(Right.OPERATOR, group_id))
     input_json = await run_on_document(
         request, coordinator, "body", declared_definition, group_id, coordinator.document_bounds
     )
     declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=_caller(request))
-    answer = await coordinator.declare(group_id, declaration)
+    answer = await coordinator.declare(group_id, declaration, principal_of(request).group_prefix)
     if isinstance(answer, Rejected) and answer.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
         raise _refusal(group_id, answer, coordinator.group(group_id).image)
     declared = accepted(answer, Declared)
+    if declared.replaced_topology:
+        note_effect(request, replaced_topology=True)
     response.status_code = 201 if declared.created else 200
     return DeclareAnswer(group_id=group_id, revision=declared.revision)
 
 
 @router.get("", responses={200: {"model": GroupList}})
-async def list_groups(coordinator: TheCoordinator) -> Response:
-    """Every group: id, state, generation, number of members, next probing rebalance, error, who else leads it.
+async def list_groups(request: Request, coordinator: TheCoordinator) -> Response:
+    """Every group that the caller may see.
+
+    Each has id, state, generation, number of members, next probing rebalance, error, and who else leads it.
 
     `condition`: why a Stable group does no work, null when it works. `notices`: how many its processes told of late.
-    `unreadable`: groups whose log could not be read when the service started; they are not led.
+    `unreadable`: groups whose log cannot be read; they are not led.
+    `quotas`: what the groups of the caller's prefix have and may have; null for a caller that sees all groups.
     """
-    entries = [list_entry(runtime.group_id, runtime.image, runtime.notices()) for runtime in coordinator.declared()]
-    unreadable = [{"group_id": group_id, "reason": why} for group_id, why in sorted(coordinator.unreadable.items())]
-    return json_response({"groups": entries, "unreadable": unreadable})
+    principal = principal_of(request)
+    sees = principal.sees
+    entries = [
+        list_entry(runtime.group_id, runtime.image, runtime.notices())
+        for runtime in coordinator.declared()
+        if sees(runtime.group_id)
+    ]
+    unreadable = [
+        {"group_id": group_id, "reason": why}
+        for group_id, why in sorted(coordinator.unreadable.items())
+        if sees(group_id)
+    ]
+    quotas = coordinator.quotas.shown(principal.group_prefix)
+    return json_response({"groups": entries, "unreadable": unreadable, "quotas": quotas})
 
 
 @router.get("/{group}", responses={200: {"model": GroupAnswer}})
@@ -99,9 +120,16 @@ async def _description(group_id: str, coordinator: Coordinator) -> bytes:
 
 
 @router.delete("/{group}", status_code=204, responses=problems(404, 409))
-async def delete_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
+async def delete_group(
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    force: Annotated[
+        bool,
+        Query(description="Also a group whose log cannot be read, so that nobody knows whether it has members."),
+    ] = False,
+) -> None:
     """Delete a group without members, or one that is led elsewhere, and its recorded rebalances."""
-    accepted(await coordinator.delete(group_id), Accepted)
+    accepted(await coordinator.delete(group_id, force=force), Accepted)
 
 
 @router.post("/{group}/drain", status_code=204, responses=problems(404, 409))
@@ -111,11 +139,14 @@ async def drain_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
 
 
 def _caller(request: Request) -> str:
-    """Who a caller says it is, and its address."""
+    """Whose token it is, who a caller says it is, and its address."""
     said = "".join(
         letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
     )
     name = said[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
+    principal = principal_of(request)
+    if principal is not ANYBODY:
+        name = f"{principal.name}, {name}"
     return name if request.client is None else f"{name} at {request.client.host}"
 
 

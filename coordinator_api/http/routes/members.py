@@ -34,7 +34,9 @@ from coordinator_api.group.outcome import (
 from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.http.audited_calls import note_effect
 from coordinator_api.http.bodies import OFF_LOOP_BYTES, check_json, check_not_encoded
+from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.connections import CONNECTION_ID
 from coordinator_api.http.hang_ups import hung_up
 from coordinator_api.http.member_bodies import (
@@ -150,10 +152,13 @@ async def subscribe(request: Request) -> Response:
                 client_id=body.client_id,
                 join_id=body.join_id,
                 leave_on_disconnect=body.leave_on_disconnect,
-            )
+            ),
+            tenant=principal_of(request).group_prefix,
         ),
         JoinAnswered,
     )
+    if joined.replaced is not None:
+        note_effect(request, replaced_member=joined.replaced)
     return _answer(
         {
             "member_id": joined.member_id,

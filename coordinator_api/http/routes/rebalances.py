@@ -14,6 +14,7 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import read_report
 from coordinator_api.http.answer_schemas import RebalanceExplanation, RebalanceList
 from coordinator_api.http.bodies import documented, run_in_worker, run_on_document
+from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import explain
 from coordinator_api.http.document_schemas import RebalanceDocument, ReportBody
 from coordinator_api.http.problems import Problem, from_input_error
@@ -63,7 +64,7 @@ async def report_rebalance(
     """
 
     read = await run_on_document(request, coordinator, "body", read_report, group_id, coordinator.document_bounds)
-    reported = accepted(await coordinator.report(group_id, read), RebalanceReported)
+    reported = accepted(await coordinator.report(group_id, read, principal_of(request).group_prefix), RebalanceReported)
     response.status_code = 201 if reported.created else 200
     return ReportAnswer(generation_id=reported.generation_id)
 
@@ -88,7 +89,7 @@ async def explain_rebalance(
     chosen = None if task is None else _parse_task(task)
     stored = await _recorded(coordinator, group_id, generation)
     try:
-        with coordinator.computations.one():
+        with coordinator.computation(principal_of(request).group_prefix):
             classes = coordinator.allowed_assignors.class_paths
             explained = await run_in_worker(request, coordinator, explain, stored, chosen, classes)
     except InputError as error:

@@ -14,6 +14,7 @@ from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.bodies import documented, run_on_document
+from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
 from coordinator_api.http.document_schemas import PlacementDocument, RebalanceDocument
 from coordinator_api.http.routes.surface import TheCoordinator, problems
@@ -83,7 +84,7 @@ async def _computed(
 ) -> Response:
     """What `compute` makes of the document. Raises Problem for a body, or bytes in it, that cannot be used."""
     coordinator.overload.admit("computation")
-    with coordinator.computations.one():
+    with coordinator.computation(principal_of(request).group_prefix):
         answer = await run_on_document(
             request, coordinator, "input.members", compute, coordinator.document_bounds, *asked
         )

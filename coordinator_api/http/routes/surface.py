@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Request
 from starlette.responses import Response
 
+from assignor.legal_names import LONGEST_NAME, NAME_PATTERN, NAME_RULE, is_legal_name
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, stopping
-from coordinator_api.http.schemas import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, ProblemDocument
+from coordinator_api.http.schemas import MAX_TEXT_LENGTH, ProblemDocument
 
 Answer = TypeVar("Answer")
 
-_GROUP_ID = re.compile(r"[A-Za-z0-9._-]+\Z", re.ASCII)
 GROUP_ID_SCHEMA: dict[str, Any] = {
-    "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9._-]+$",
+    "pattern": NAME_PATTERN,
     "minLength": 1,
-    "maxLength": MAX_NAME_LENGTH,
+    "maxLength": LONGEST_NAME,
 }
 GROUP_IS = "The group: the application.id of its members."
 MEMBER_ID_SCHEMA: dict[str, Any] = {"pattern": r"^[^/]+$", "minLength": 1, "maxLength": MAX_TEXT_LENGTH}
@@ -40,10 +39,8 @@ def group_id_in(group: str) -> str:
     """Kafka Streams' application id is the group's name, and part of topic names: it takes their characters. Raises
     Problem for anything else.
     """
-    if len(group) > MAX_NAME_LENGTH or group in (".", "..") or _GROUP_ID.match(group) is None:
-        raise Problem(
-            "INVALID_GROUP_ID", f"a group id has up to {MAX_NAME_LENGTH} letters, digits, dots, underscores and hyphens"
-        )
+    if not is_legal_name(group):
+        raise Problem("INVALID_GROUP_ID", f"a group id has {NAME_RULE}")
     return group
 
 

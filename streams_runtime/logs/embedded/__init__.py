@@ -5,6 +5,7 @@ across a fork; `write_lock` lets one writer in at a time; `writes` and `reads` a
 `catalog` knows the topics; `cleaning` and `expiry` do compaction and retention, and `deletion` takes topics away.
 """
 
+from streams_runtime.logs.embedded.connections import Synchronous
 from streams_runtime.logs.embedded.log import LOG_FILE_NAME, EmbeddedLog
 
-__all__ = ["LOG_FILE_NAME", "EmbeddedLog"]
+__all__ = ["LOG_FILE_NAME", "EmbeddedLog", "Synchronous"]

@@ -1,7 +1,9 @@
 """Connections to the file: opened at first use, never used across a fork, with their errors turned into a log's.
 
-Rule: `synchronous=NORMAL` in WAL mode. When a commit returns, the operating system has it, so it survives the SIGKILL
-of any process. When the machine itself fails, the last commits may be lost, but never a part of one.
+Rule: WAL mode, and `synchronous=NORMAL` unless the address says FULL. When a commit returns, the operating system has
+it, so it survives the SIGKILL of any process. With NORMAL, a power loss may take the last commits, those since SQLite
+last moved its write-ahead log into the file, but never a part of one, and none from between others. With FULL, the disk
+has each commit when it returns.
 """
 
 from __future__ import annotations
@@ -11,10 +13,19 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.forks import reset_in_children
+
+
+class Synchronous(StrEnum):
+    """What a commit that has returned survives: the end of any process, or a power loss, too."""
+
+    NORMAL = "NORMAL"
+    FULL = "FULL"
+
 
 _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CACHE_KIB = 4_096
@@ -33,7 +44,7 @@ def as_log_errors(file: Path) -> Iterator[None]:
         raise LogError(f"log {file} cannot be used: {error}") from error
 
 
-def connect(file: Path, timeout_ms: int) -> sqlite3.Connection:
+def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Connection:
     """Open an existing file in autocommit mode. `timeout_ms`: how long to wait for SQLite's own short locks."""
     connection = sqlite3.connect(
         f"{file.absolute().as_uri()}?mode=rw",
@@ -42,7 +53,7 @@ def connect(file: Path, timeout_ms: int) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,  # one thread at a time uses it, but another one may close it
     )
-    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
     connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     return connection
@@ -51,9 +62,10 @@ def connect(file: Path, timeout_ms: int) -> sqlite3.Connection:
 class LazyConnection:
     """The connection of one user. Not thread-safe, but another thread may `close` it when no call runs."""
 
-    def __init__(self, file: Path, timeout_ms: int) -> None:
+    def __init__(self, file: Path, timeout_ms: int, synchronous: Synchronous) -> None:
         self.file = file
         self._timeout_ms = timeout_ms
+        self._synchronous = synchronous
         self._connection: sqlite3.Connection | None = None
         self._closed = False
         reset_in_children(self)
@@ -63,7 +75,7 @@ class LazyConnection:
         if self._connection is None:
             if self._closed:
                 raise LogError(f"log {self.file} is closed")
-            self._connection = connect(self.file, self._timeout_ms)
+            self._connection = connect(self.file, self._timeout_ms, self._synchronous)
         return self._connection
 
     def close(self) -> None:
@@ -82,8 +94,8 @@ class LazyConnection:
 class SharedConnection:
     """A connection for short reads. Any thread may use it; they take turns."""
 
-    def __init__(self, file: Path, timeout_ms: int) -> None:
-        self._connection = LazyConnection(file, timeout_ms)
+    def __init__(self, file: Path, timeout_ms: int, synchronous: Synchronous) -> None:
+        self._connection = LazyConnection(file, timeout_ms, synchronous)
         self._lock = threading.Lock()
         reset_in_children(self)
 

@@ -1,19 +1,21 @@
 """The embedded log. Source: `Admin` and the client constructors of kafka-clients.
 
 Rules: one directory is one cluster. Any number of processes and threads of the machine open it at the same time. A
-commit that has returned survives the SIGKILL of every process (for power failures see `connections`). The directory
+commit that has returned survives the SIGKILL of every process (for a power loss see `connections`). The directory
 must be on a local disk, because SQLite's write-ahead log needs memory that its users share.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from assignor.access.private_files import make_private_directory, open_lock, warn_of_others
 from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
@@ -29,7 +31,7 @@ from streams_runtime.logs.buffering_producer import BufferingProducer
 from streams_runtime.logs.commit_checks import ProducerIdentity
 from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
 from streams_runtime.logs.embedded.cleaning import PartitionCleaner
-from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection
+from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection, Synchronous
 from streams_runtime.logs.embedded.deletion import delete_rows_of_deleted, delete_topics
 from streams_runtime.logs.embedded.expiry import delete_hidden_rows, expire, move_begin
 from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first_offset_since
@@ -53,8 +55,8 @@ class EmbeddedLog:
     """A `Log` in a directory, which is created when it is missing.
 
     `timeout_ms`: how long a call waits for other writers. `minimum_dirty_bytes`: `maintain` compacts a partition only
-    with at least so many bytes to look at. `maintenance_ms`: about how long one `maintain` works. Raises LogError,
-    LogTimeout.
+    with at least so many bytes to look at. `maintenance_ms`: about how long one `maintain` works. `synchronous`: what
+    a commit of this object survives. Raises LogError, LogTimeout.
     """
 
     def __init__(
@@ -65,21 +67,25 @@ class EmbeddedLog:
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         minimum_dirty_bytes: int = MINIMUM_DIRTY_BYTES,
         maintenance_ms: int = MAINTENANCE_MS,
+        synchronous: Synchronous = Synchronous.NORMAL,
     ) -> None:
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_private_directory(directory)
+            os.close(open_lock(directory / LOCK_FILE_NAME, directory / LOG_FILE_NAME))
         except OSError as error:
             raise LogError(f"log {directory} cannot be used: {error}") from error
         self._file = directory / LOG_FILE_NAME
         self._clock = clock or SystemClock()
         self._timeout_ms = timeout_ms
+        self._synchronous = synchronous
         self._minimum_dirty_bytes = minimum_dirty_bytes
         self._maintenance_ms = maintenance_ms
         lock = WriteLock(directory / LOCK_FILE_NAME, timeout_ms)
         self._cluster_id = prepare(self._file, lock, timeout_ms)
-        self._writer = EmbeddedWriter(self._file, lock, timeout_ms)
-        self._reads = SharedConnection(self._file, timeout_ms)
-        self._cleaning_reads = SharedConnection(self._file, timeout_ms)
+        warn_of_others(self._file)
+        self._writer = EmbeddedWriter(self._file, lock, timeout_ms, synchronous)
+        self._reads = SharedConnection(self._file, timeout_ms, synchronous)
+        self._cleaning_reads = SharedConnection(self._file, timeout_ms, synchronous)
         self._catalog = Catalog(self._reads)
         self._signals = AppendSignals()
         self._destination = EmbeddedDestination(self._writer, self._catalog, self._signals)
@@ -193,7 +199,7 @@ class EmbeddedLog:
         """Nothing to do: no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
-        source = EmbeddedSource(LazyConnection(self._file, self._timeout_ms), self._catalog)
+        source = EmbeddedSource(LazyConnection(self._file, self._timeout_ms, self._synchronous), self._catalog)
         consumer = PollingConsumer(source, self._signals.new_event())
         self._consumers.add(consumer)
         return consumer

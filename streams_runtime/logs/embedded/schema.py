@@ -12,6 +12,7 @@ import sqlite3
 import uuid
 from pathlib import Path
 
+from assignor.access.private_files import create_private_file
 from streams_runtime.logs.embedded.connections import as_log_errors
 from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.errors import LogError
@@ -48,6 +49,7 @@ _TABLES = (
 def prepare(file: Path, lock: WriteLock, timeout_ms: int) -> str:
     """Create the file, or check the existing one. Returns the log's id. Raises LogError, LogTimeout."""
     with lock.held(), as_log_errors(file):
+        create_private_file(file)
         connection = sqlite3.connect(file, timeout=timeout_ms / 1_000, isolation_level=None)
         try:
             if _is_empty(connection):

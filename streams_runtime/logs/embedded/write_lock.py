@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from assignor.access.private_files import FILE_MODE
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.forks import reset_in_children
 
@@ -53,7 +54,7 @@ class WriteLock:
 
     def _locked_file(self, deadline: float) -> int:
         try:
-            file = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666)
+            file = os.open(self._file, os.O_RDWR | os.O_CREAT, FILE_MODE)
         except OSError as error:
             raise LogError(f"log {self._file.parent} cannot be used: {error}") from error
         self._open_files.add(file)

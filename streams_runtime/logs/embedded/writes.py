@@ -19,7 +19,7 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.commit_checks import ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.embedded.catalog import Catalog
-from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
+from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, as_log_errors
 from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, stored_at
@@ -34,10 +34,10 @@ _CHECKPOINT_WAIT_MS = 100
 class EmbeddedWriter:
     """The one connection by which a process writes. Only one can write at a time anyway."""
 
-    def __init__(self, file: Path, lock: WriteLock, timeout_ms: int) -> None:
+    def __init__(self, file: Path, lock: WriteLock, timeout_ms: int, synchronous: Synchronous) -> None:
         self._lock = lock
         self._timeout_ms = timeout_ms
-        self._connection = LazyConnection(file, timeout_ms)
+        self._connection = LazyConnection(file, timeout_ms, synchronous)
         self._write_ahead_log = file.with_name(f"{file.name}-wal")
         self._empty_at_bytes = _LARGEST_WAL_BYTES
 

@@ -80,10 +80,11 @@ def _text(key: str, value: object, where: str) -> str:
 def _url(key: str, value: object, where: str) -> str:
     urls = _text(URL, value, where)
     for url in urls.split(","):
+        if "@" in url:  # not quoted, whatever else is wrong with it
+            raise InputError(f"{URL} must not hold a password: give it as basic.auth.user.info", where)
+    for url in urls.split(","):
         if not url.strip().startswith(("http://", "https://")):
             raise InputError(f"{URL} must be http://host:port or https://host:port, not {value!r}", where)
-        if "@" in url:
-            raise InputError(f"{URL} must not hold a password: give it as basic.auth.user.info", where)
     return urls
 
 

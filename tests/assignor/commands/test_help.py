@@ -118,7 +118,7 @@ def test_should_complete_commands_options_and_choices(
 
 
 MISSING = {
-    "fastapi": ("coordinator", "serve", "migrate", "groups", "rebalances"),
+    "fastapi": ("coordinator", "serve", "migrate", "backup", "restore", "groups", "rebalances", "tokens"),
     "aiokafka": ("kafka,streams", "lead", "record"),
     "pyarrow": ("batch", "replay", "sweep"),
     "pyspark": ("spark", "demo", "workers"),

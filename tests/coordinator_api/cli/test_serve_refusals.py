@@ -7,9 +7,10 @@ import socket
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.engine import create_engine
+from coordinator_api.store.engine import create_engine, out_of_reach
 from coordinator_api.store.errors import UnusableDatabase
 from tests.coordinator_api.service_process import run_command
 
@@ -71,9 +72,22 @@ def test_should_name_the_port_that_is_in_use(tmp_path: Path) -> None:
 
 
 def test_should_name_an_address_that_is_not_of_this_machine(tmp_path: Path) -> None:
-    done = run_command(tmp_path, "serve", "--host", "192.0.2.1", "--auth-token", "t")
+    done = run_command(tmp_path, "serve", "--host", "192.0.2.1")
 
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: 192.0.2.1 is no address of this machine (")
     assert line.endswith("): choose another --host")
+
+
+@pytest.mark.parametrize(
+    "place, shown_place",
+    [
+        ("postgresql://ann:se@cret@127.0.0.1:1/groups", "postgresql://ann:***@127.0.0.1:1/groups"),
+        ("postgresql://127.0.0.1:1/groups?password=secret", "postgresql://127.0.0.1:1/groups?password=***"),
+    ],
+)
+def test_should_hide_the_password_wherever_the_url_has_it(place: str, shown_place: str) -> None:
+    error = out_of_reach(make_url(place), OSError("no answer"))
+
+    assert str(error) == f"database.url: {shown_place} cannot be opened: no answer"

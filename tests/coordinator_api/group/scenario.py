@@ -81,10 +81,26 @@ def play(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def commits(text: str) -> list[list[str]]:
+    """The records that came of the scenario's commands, those of each command together, as they are stored."""
+    player = _Player()
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        if line and line[0] not in " #":
+            before = player.stored
+            player.run(line)
+            found.append(player.stored[len(before) :])
+    return [records for records in found if records]
+
+
 class _Player:
     def __init__(self) -> None:
         self._recorded = RecordedGroup()
         self._ids: dict[str, int] = {}
+
+    @property
+    def stored(self) -> Words:
+        return list(self._recorded.log)
 
     def run(self, line: str) -> Words:
         first, *rest = line.split()

@@ -28,7 +28,7 @@ from coordinator_api.groups import durable_group
 from coordinator_api.groups.cluster_watch import ClusterWatch
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording
+from coordinator_api.store.repository import Recording, Written
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.groups.test_group_runtime import FailingRepository, declare, opened
 
@@ -49,7 +49,7 @@ class SlowRepository(FailingRepository):
 
     async def append(
         self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
-    ) -> int:
+    ) -> Written:
         self.begun.set()
         await self.open.wait()
         self.commits.append(len(records))

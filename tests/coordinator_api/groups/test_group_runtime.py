@@ -32,7 +32,7 @@ from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording
+from coordinator_api.store.repository import Recording, Written
 from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
@@ -58,7 +58,7 @@ class FailingRepository(SqlRepository):
 
     async def append(
         self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
-    ) -> int:
+    ) -> Written:
         fails = self.times > 0 and any(self.fails_on in record for record in records)
         self.times -= fails
         if fails and self.failure is Failure.BEFORE:
@@ -165,8 +165,10 @@ async def test_should_be_the_same_group_when_replayed_from_a_compacted_log(tmp_p
 class LateAnswers(EventQueue):
     """A tick hears that it is over only when the timer that it has set is due: many others were answered before it."""
 
-    def put(self, event: events.Event, recording_for: RecordingFor | None = None) -> asyncio.Future[Response]:
-        return asyncio.ensure_future(self._late(event, super().put(event, recording_for)))
+    def put(
+        self, event: events.Event, recording_for: RecordingFor | None = None, tenant: str = ""
+    ) -> asyncio.Future[Response]:
+        return asyncio.ensure_future(self._late(event, super().put(event, recording_for, tenant)))
 
     async def _late(self, event: events.Event, answer: asyncio.Future[Response]) -> Response:
         response = await answer

@@ -53,6 +53,7 @@ def test_should_show_a_group_that_is_led_elsewhere_like_any_other(client: httpx.
     described = client.get(f"/v1/groups/{name}").json()
     assert described.pop("last_reported_ms") > NOW_MS
     assert described.pop("configs")["acceptable.recovery.lag"] == 100
+    assert described.pop("stored_bytes") > 0
     members = {each.pop("member_id"): each for each in described.pop("members")}
     assert described == {
         "group_id": name,
@@ -206,15 +207,21 @@ def test_should_show_a_rebalance_that_failed_where_it_was_led(client: httpx.Clie
 
 def test_should_be_there_after_a_kill_and_after_its_log_was_folded(tmp_path: Path) -> None:
     flags = ("--records-compaction-bytes", "4096")
+
+    def shown(client: httpx.Client) -> list[dict[str, Any]]:
+        both = [client.get(path).json() for path in ("/v1/groups/kept", "/v1/groups/kept/rebalances")]
+        assert both[0].pop("stored_bytes") > 0  # of which folding takes some, at any time
+        return both
+
     with ServiceProcess(tmp_path, *flags) as process:
         with process.client() as client:
             for generation in range(1, 6):
                 assert report(client, reported("kept", generation)).status_code == 201
-            before = [client.get(path).json() for path in ("/v1/groups/kept", "/v1/groups/kept/rebalances")]
+            before = shown(client)
         process.kill()
         process.start()
         with process.client() as client:
-            assert [client.get(path).json() for path in ("/v1/groups/kept", "/v1/groups/kept/rebalances")] == before
+            assert shown(client) == before
             assert report(client, reported("kept", 5)).status_code == 200
             assert report(client, reported("kept", 6)).status_code == 201
 
@@ -277,8 +284,9 @@ def test_should_name_the_bytes_that_cannot_be_read(client: httpx.Client, path: t
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    flags = ("--auth-token", "secret", "--request-max-bytes", "20000", "--group-max-count", "1")
-    with ServiceProcess(tmp_path_factory.mktemp("guarded"), *flags) as process:
+    flags = ("--request-max-bytes", "20000", "--group-max-count", "1")
+    secret = {"ASSIGNOR_AUTH_TOKEN": "secret"}
+    with ServiceProcess(tmp_path_factory.mktemp("guarded"), *flags, environment=secret) as process:
         yield process
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sqlite3
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ GROUP, ANOTHER = "words", "orders"
 PROCESS_ID = "3f0c2b1e-6c1d-4a53-9a43-2f1f5e6b7a10"
 MEMBER_ID = "words-1-8d7f3a52-5a0b-4f3a-9a86-0a5f6c1d2e3b"
 TIME_MS = 1_795_372_800_000
+TOKEN = "asg_" + "x" * 43
 FLAGS = ("--group-initial-rebalance-delay-ms", "0")
 
 _TIMES = re.compile(r'("\w*_ms": )1[789]\d{11}\b')
@@ -50,8 +52,39 @@ class Story:
         return answer.json() if is_json else None
 
 
-def told(client: httpx.Client) -> Examples:
-    """`client`: of a service with `FLAGS`, whose groups are not those of the story."""
+def told_anew(directory: Path) -> Examples:
+    """By a service of its own, with a token, as whoever creates another one has it. It is killed and started again."""
+    secret = {"ASSIGNOR_AUTH_TOKEN": "a-token-for-the-story"}
+    token = secret["ASSIGNOR_AUTH_TOKEN"]
+    with ServiceProcess(directory, *FLAGS, environment=secret) as service:
+        with service.client(token) as client:
+            examples, names = _lived(client)
+            names[_left_behind(client)] = MEMBER_ID
+        service.kill()
+        with sqlite3.connect(service.directory / "assignor.sqlite3") as database:
+            database.execute("UPDATE group_records SET body = 'x' WHERE group_id = ? AND sequence > 1", (GROUP,))
+        database.close()
+        service.start()
+        with service.client(token) as client:
+            story = Story(client)
+            story.call("export_log", "GET", f"/v1/groups/{GROUP}/log")
+            story.call("repair_log", "POST", f"/v1/groups/{GROUP}/repair")
+    return _always_the_same({**examples, **story.examples}, names)
+
+
+def _left_behind(client: httpx.Client) -> str:
+    """A member of a group whose log will be damaged."""
+    client.put(f"/v1/groups/{GROUP}", json=definition(2, application_id=GROUP))
+    raw = base64.b64encode(subscription(PROCESS_ID)).decode("ascii")
+    join = {"session_timeout_ms": 45_000, "rebalance_timeout_ms": 300_000, "subscription": raw}
+    member_id = str(client.post(f"/v1/groups/{GROUP}/subscriptions", json=join).json()["member_id"])
+    assigned = f"/v1/groups/{GROUP}/members/{member_id}/assignment"
+    assert client.get(assigned, params={"min_generation": 1, "wait_ms": 60_000}).status_code == 200
+    return member_id
+
+
+def _lived(client: httpx.Client) -> tuple[Examples, dict[str, str]]:
+    """From a group's declaration to its deletion; and what stands in the examples for its member's id and its token."""
     client.headers["User-Agent"] = "curl/8.5.0"
     story = Story(client)
     at = f"/v1/groups/{GROUP}"
@@ -92,29 +125,36 @@ def told(client: httpx.Client) -> Examples:
     story.call("drain_group", "POST", f"{at}/drain")
     story.call("delete_group", "DELETE", at)
     story.call("delete_group", "DELETE", f"/v1/groups/{ANOTHER}")
-    return _always_the_same(story.examples, member_id)
+    token = {"name": "words-instances", "right": "member", "groups": "words*", "expires": "P90D"}
+    created = story.call("create_token", "POST", "/v1/tokens", token)
+    story.call("list_tokens", "GET", "/v1/tokens")
+    story.call("revoke_token", "DELETE", f"/v1/tokens/{token['name']}")
+    return story.examples, {member_id: MEMBER_ID, created["token"]: TOKEN}
 
 
 def _again() -> bytes:
     return subscription(PROCESS_ID, {"0_0": -2, "0_1": 880})
 
 
-def _always_the_same(examples: Examples, member_id: str) -> Examples:
-    """With one member id, one time and one digest, whenever the story was told."""
-    text = json.dumps(examples).replace(member_id, MEMBER_ID)
+def _always_the_same(examples: Examples, names: dict[str, str]) -> Examples:
+    """With one member id, token, time, size, digest and stored record, whenever the story was told."""
+    text = json.dumps(examples)
+    for name, same_name in names.items():
+        text = text.replace(name, same_name)
     same: Examples = json.loads(_TIMES.sub(rf"\g<1>{TIME_MS}", text))
+    records = same["export_log"]["200"]["records"]
+    records[0]["body"] = '{"type":"DefinitionChanged","revision":1,"input_json":"..."}'
+    for record in records:  # of the bodies that were there before
+        record["checksum"] = 3_735_928_559
     same["process_heartbeat"]["200"]["news"] = "5b0a9f4c1d2e3f60718293a4"
+    same["describe_group"]["200"]["stored_bytes"] = 4_096
     same["service"]["200"]["release"] = same["show_version"]["200"]["version"] = "1.2.3"
     return same
 
 
 def _write() -> None:
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        ServiceProcess(Path(directory), *FLAGS) as service,
-        service.client() as client,
-    ):
-        EXAMPLES_FILE.write_text(json.dumps(told(client), indent=1) + "\n", encoding="ascii")
+    with tempfile.TemporaryDirectory() as directory:
+        EXAMPLES_FILE.write_text(json.dumps(told_anew(Path(directory)), indent=1) + "\n", encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -29,11 +29,17 @@ from tests.coordinator_api.http.changed_documents import RECORDINGS
 KNOWN_VARIABLE = "KNOWN_MEMBERS"
 """JSON list of [group, member]: each has the assignment of generation 1, the first of its group, which is recorded."""
 
+TOKEN = "a-token-for-schemathesis"
+"""The service needs one: a service without any is closed by the first call that creates one."""
+
 ANSWERS_VARIABLE = "ANSWERS_FILE"
 """Gets the JSON of `Answers`."""
 
 LINKS = "links"
 """Counted as the phase of a call to which a link led."""
+
+DAMAGED = "damaged"
+"""A group whose stored log cannot be read, though the service still leads it. It stays so."""
 
 PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
 SESSION_MS = 1_800_000
@@ -66,7 +72,8 @@ def _call(case: Case[Any], method: str, path: str, document: Mapping[str, object
     """A call of our own, which has to succeed."""
     address = str(case.operation.base_url).rstrip("/") + path
     body = json.dumps(document).encode("ascii")
-    call = urllib.request.Request(address, body, {"Content-Type": "application/json"}, method=method)
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+    call = urllib.request.Request(address, body, headers, method=method)
     with urllib.request.urlopen(call, timeout=60) as answer:
         read: dict[str, Any] = json.load(answer)
     return read
@@ -112,6 +119,10 @@ def _beat_of_a_process(case: Case[Any], number: int) -> None:
         body["members"][_known(number)[1]] = {"generation_id": 1}
 
 
+def _repair(case: Case[Any], number: int) -> None:
+    case.path_parameters["group"] = DAMAGED
+
+
 def _join_a_fresh_group(case: Case[Any], number: int) -> None:
     _in_a_fresh_group(case, number)
     _give_a_real_subscription(case)
@@ -138,6 +149,16 @@ def _send_what_can_be_forecast(case: Case[Any], number: int) -> None:
     case.query.pop("max_rounds", None)  # how many there may be depends on the size of the group
 
 
+def _create_a_token(case: Case[Any], number: int) -> None:
+    case.body = {"name": f"token-{uuid.uuid4().hex[:12]}", "right": "reader", "groups": "*", "expires": "P1D"}
+
+
+def _revoke_a_fresh_token(case: Case[Any], number: int) -> None:
+    name = f"token-{uuid.uuid4().hex[:12]}"
+    _call(case, "POST", "/v1/tokens", {"name": name, "right": "reader"})
+    case.path_parameters["name"] = name
+
+
 _MAKE_RIGHT: Mapping[str, Callable[[Case[Any], int], None]] = {
     "declare_group": _declare,
     "delete_group": _in_a_fresh_group,
@@ -149,11 +170,15 @@ _MAKE_RIGHT: Mapping[str, Callable[[Case[Any], int], None]] = {
     "process_heartbeat": _beat_of_a_process,
     "leave": _of_a_fresh_member,
     "list_rebalances": _of_a_known_member,
+    "export_log": _of_a_known_member,
+    "repair_log": _repair,
     "show_rebalance": _of_a_known_member,
     "explain_rebalance": _of_a_known_member,
     "report_rebalance": _report,
     "assign_once": _send_a_recording,
     "forecast_once": _send_what_can_be_forecast,
+    "create_token": _create_a_token,
+    "revoke_token": _revoke_a_fresh_token,
 }
 
 
@@ -201,8 +226,12 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     operation = _operation(case)
     if operation in _SPOILS and case.path_parameters.get("group") in [group for group, _ in _all_known()]:
         case.path_parameters["group"] = "spared"  # schemathesis has read a known group's id in some answer
+    if operation in _SPOILS and case.path_parameters.get("group") == DAMAGED:
+        case.path_parameters["group"] = "spared"
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
+    if operation == "repair_log" and "execute" in case.query:
+        case.query["execute"] = False
     stateful = case.meta.phase.name.value == "stateful"
     if case.body is not NOT_SET:
         case.body = _whole_numbers(case.body)

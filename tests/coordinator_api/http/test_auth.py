@@ -8,10 +8,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from coordinator_api.http.auth import Gate, check_exposure, token_of
+from assignor.access.principals import Right
+from assignor.access.tokens import digest_of
+from assignor.errors import InputError
+from coordinator_api.http.auth import Access, Gate
+from coordinator_api.http.call_rights import RIGHTS
 from coordinator_api.http.problems import Problem
-from coordinator_api.settings import Settings, SettingsError
+from coordinator_api.settings import Settings, SettingsError, load
 from tests.coordinator_api.group_members import definition, problem
+from tests.coordinator_api.http.tenants import tenants
 from tests.coordinator_api.service_process import ServiceProcess, run_command
 
 TOKEN = "a-token-for-tests"
@@ -55,6 +60,24 @@ def test_should_answer_health_checks_without_a_token(guarded: ServiceProcess) ->
         assert [client.get(path).status_code for path in ("/livez", "/readyz")] == [200, 200]
 
 
+async def test_should_answer_no_address_that_the_rights_do_not_have(tmp_path: Path) -> None:
+    principals = {"eve": (Right.READER, "")}
+    body = {"name": "mallory", "right": "admin"}
+    async with tenants(tmp_path, principals) as service:
+        eve = await service.client("eve")
+        answers = {
+            (method, route, end): await eve.request(
+                method, route.format(group="g", member="m", name="eve", generation=1) + end, json=body
+            )
+            for method, route in sorted(RIGHTS)
+            for end in ("%0A", "%0D", "%00", "%20", "/", "%2F", "%3F", ";", "%0A%0A")
+            if route.startswith(("/v1", "/metrics")) and not route.endswith("}")  # there it belongs to the name
+        }
+
+    answered = {call: answer.status_code for call, answer in answers.items() if answer.status_code not in (404, 405)}
+    assert answered == {}
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Host": "attacker.example"}, {"Origin": "http://attacker.example"}, {"Origin": "null"}, {"Host": "[::1"}],
@@ -72,28 +95,40 @@ def test_should_answer_callers_of_this_machine(client: httpx.Client, headers: di
 def test_should_not_start_where_others_reach_it_without_a_token(tmp_path: Path, host: str) -> None:
     if host == "0.0.0.0":
         done = run_command(tmp_path, "serve", "--host", host)
-        assert (done.returncode, done.stderr) == (
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (
             2,
-            f"error: host {host} can be reached from outside this machine, and no token is set: "
-            "set auth.token or auth.token.file, or listen on 127.0.0.1\n",
+            f"error: host {host} can be reached from outside this machine, and there is no token: set auth.token.file "
+            "or auth.tokens.file, or listen on 127.0.0.1 (`assignor tokens create` creates tokens there)",
         )
-    with pytest.raises(SettingsError, match="no token is set"):
-        check_exposure(Settings(host=host))
-    check_exposure(Settings(host=host, auth_token=TOKEN))
+    with pytest.raises(SettingsError, match="there is no token"):
+        Access(Settings()).check_exposure(host)
+    Access(Settings(auth_token=TOKEN)).check_exposure(host)
 
 
 def test_should_refuse_an_empty_or_missing_token_file(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("\n")
-    with pytest.raises(SettingsError, match="is empty"):
-        token_of(Settings(auth_token_file=empty))
-    with pytest.raises(SettingsError, match="cannot be read"):
-        token_of(Settings(auth_token_file=tmp_path / "missing"))
+    for setting in ("auth.token.file", "auth.tokens.file"):
+        for file, problem_of_it in ((empty, "has no token"), (tmp_path / "missing", "cannot be read: No such file")):
+            with pytest.raises(InputError, match=f"{setting}: .*{problem_of_it}"):
+                Access(load({setting.replace(".", "_"): str(file)}))
+
+
+def test_should_not_say_which_token_a_file_has(tmp_path: Path) -> None:
+    digest = digest_of(b"secret")
+    wrong = tmp_path / "wrong"
+    wrong.write_text(f"ops admin * {digest}x\n")
+
+    with pytest.raises(InputError) as refused:
+        Access(Settings(auth_tokens_file=wrong))
+
+    assert f"auth.tokens.file: {wrong}, line 1" in str(refused.value)
+    assert digest not in str(refused.value)
 
 
 def test_should_compare_tokens_that_are_not_ascii() -> None:
-    gate = Gate("schlüssel")
+    gate = Gate(Access(Settings(auth_token="schlüssel")).credentials)
 
-    gate.check("/v1/groups", {"authorization": "Bearer " + "schlüssel".encode().decode("latin-1")})
+    gate.check("GET", "/v1/groups", {"authorization": "Bearer " + "schlüssel".encode().decode("latin-1")})
     with pytest.raises(Problem):
-        gate.check("/v1/groups", {"authorization": "Bearer schl\xfcssel"})
+        gate.check("GET", "/v1/groups", {"authorization": "Bearer schl\xfcssel"})

@@ -45,10 +45,9 @@ def operations(document: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield method, path, operation
 
 
-def test_should_answer_each_example_as_the_document_says(service: ServiceProcess) -> None:
+def test_should_answer_each_example_as_the_document_says(tmp_path: Path) -> None:
     """The bodies are sent to a real service, and the answers are those of the document."""
-    with service.client() as client:
-        told = example_story.told(client)
+    told = example_story.told_anew(tmp_path)
 
     assert told == examples(), "an answer has changed: run python -m tests.coordinator_api.http.example_story"
 
@@ -103,7 +102,10 @@ def test_should_describe_every_error_as_a_problem_with_a_schema(document: Any) -
 
 
 def test_should_say_whether_calls_carry_a_token(document: Any, tmp_path: Path) -> None:
-    with ServiceProcess(tmp_path, "--auth-token", TOKEN) as guarded, guarded.client(TOKEN) as client:
+    with (
+        ServiceProcess(tmp_path, environment={"ASSIGNOR_AUTH_TOKEN": TOKEN}) as guarded,
+        guarded.client(TOKEN) as client,
+    ):
         with_token = client.get("/openapi.json").json()
         page = client.get("/docs")
         with guarded.client() as stranger:

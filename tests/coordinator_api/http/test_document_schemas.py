@@ -18,6 +18,7 @@ from assignor.errors import DecodeError, InputError
 from assignor.recording import parse_recorded_placement, parse_recorded_rebalance
 from coordinator_api.errors import CoordinatorFault
 from coordinator_api.groups.definitions import DocumentBounds, declared_definition
+from coordinator_api.groups.document_names import check_names
 from coordinator_api.groups.reported_rebalances import read_report
 from coordinator_api.http.app import create_app
 from coordinator_api.http.json_objects import parse_object
@@ -38,6 +39,11 @@ def reported(document: dict[str, Any]) -> object:
     return read_report(document, str(document.get("group_id")), BOUNDS)
 
 
+def computed(document: dict[str, Any]) -> None:
+    """As `/v1/assign` and `/v1/simulate` read it."""
+    check_names(parse_recorded_rebalance(document).snapshot, "input")
+
+
 def as_reported(recording: dict[str, Any]) -> dict[str, Any]:
     return {**recording, "source": "kafka", "generation_id": max(1, recording["generation_id"])}
 
@@ -45,7 +51,7 @@ def as_reported(recording: dict[str, Any]) -> dict[str, Any]:
 KINDS: dict[str, tuple[Callable[[dict[str, Any]], object], list[dict[str, Any]]]] = {
     "DefinitionBody": (lambda document: declared_definition(document, "g", BOUNDS), [definition()]),
     "ReportBody": (reported, [as_reported(each) for each in REBALANCES]),
-    "RebalanceDocument": (parse_recorded_rebalance, REBALANCES),
+    "RebalanceDocument": (computed, REBALANCES),
     "PlacementDocument": (parse_recorded_placement, PLACEMENTS),
 }
 SCHEMAS = {
@@ -59,6 +65,7 @@ NO_SCHEMA_SAYS_IT = re.compile(
     "|have the same id|is given twice"
     "|is not in tasks|is not a member of input.members"
     "|not both"
+    "|is not the name of a store"  # in a definition alone
     "|all tasks have to be of one topology"
     "|has a number above"  # text
     "|not float"  # to JSON Schema 1.0 is an integer

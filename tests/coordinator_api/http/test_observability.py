@@ -17,8 +17,12 @@ CALLS = {
     "/": {"get"},
     "/version": {"get"},
     "/v1/groups": {"get"},
+    "/v1/tokens": {"get", "post"},
+    "/v1/tokens/{name}": {"delete"},
     "/v1/groups/{group}": {"put", "get", "delete"},
     "/v1/groups/{group}/drain": {"post"},
+    "/v1/groups/{group}/log": {"get"},
+    "/v1/groups/{group}/repair": {"post"},
     "/v1/groups/{group}/subscriptions": {"post"},
     "/v1/groups/{group}/heartbeat": {"post"},
     "/v1/groups/{group}/members/{member}/assignment": {"get"},
@@ -114,14 +118,17 @@ def test_should_log_changes_as_json_with_group_generation_and_member(service: Se
     said = [json.loads(line) for line in service.log if line.startswith("{")]
     group_id = member.path.rpartition("/")[2]
     of_group = [line for line in said if line.get("group") == group_id]
-    assert [line["event"] for line in of_group] == [
+    audited = [line["call"] for line in of_group if line["event"] == "audit"]
+    assert audited == ["PUT /v1/groups/{group}", "POST /v1/groups/{group}/subscriptions"]
+    changes = [line for line in of_group if line["event"] != "audit"]
+    assert [line["event"] for line in changes] == [
         "definition_changed",
         "member_subscribed",
         "rebalance_preparing",
         "rebalance_completed",
     ]
-    assert of_group[1]["member"] == member.member_id
-    assert (of_group[3]["generation"], of_group[3]["outcome"]) == (1, "stable")
+    assert changes[1]["member"] == member.member_id
+    assert (changes[3]["generation"], changes[3]["outcome"]) == (1, "stable")
 
 
 def test_should_tell_what_a_document_does_not_mention() -> None:

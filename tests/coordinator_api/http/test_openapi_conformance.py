@@ -9,6 +9,7 @@ refuses, and nothing refused that it takes (`schemathesis.toml` names the except
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -20,7 +21,7 @@ import httpx
 import pytest
 
 from tests.checkout import ROOT
-from tests.coordinator_api.group_members import HttpMember, new_group, settle
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle
 from tests.coordinator_api.http import schemathesis_hooks
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 
@@ -56,7 +57,12 @@ class Answers(NamedTuple):
 @pytest.fixture(scope="module")
 def populated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Populated]:
     flags = ("--group-initial-rebalance-delay-ms", "0", "--longpoll-max-wait-ms", "5000", "--group-max-count", "100000")
-    with ServiceProcess(tmp_path_factory.mktemp("populated"), *flags) as service, service.client() as client:
+    secret = {"ASSIGNOR_AUTH_TOKEN": schemathesis_hooks.TOKEN}
+    directory = tmp_path_factory.mktemp("populated")
+    with (
+        ServiceProcess(directory, *flags, environment=secret) as service,
+        service.client(schemathesis_hooks.TOKEN) as client,
+    ):
         known = []
         for _ in range(3):
             group_id = new_group(client)
@@ -65,6 +71,10 @@ def populated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Populated]:
             settle(member)
             assert member.generation_id == 1
             known.append((group_id, str(member.member_id)))
+        client.put(f"/v1/groups/{schemathesis_hooks.DAMAGED}", json=definition())
+        with sqlite3.connect(service.directory / "assignor.sqlite3") as database:
+            database.execute("UPDATE group_records SET checksum = 1 WHERE group_id = ?", (schemathesis_hooks.DAMAGED,))
+        database.close()
         yield Populated(service, known)
 
 
@@ -72,8 +82,13 @@ def conforms(populated: Populated, directory: Path, *options: str) -> Answers:
     service, known = populated
     answers = directory / "answers.json"
     command = Path(sys.executable).with_name("schemathesis")
+    with_token = ("--header", f"Authorization: Bearer {schemathesis_hooks.TOKEN}")
     done = subprocess.run(
-        [*(str(command), "--config-file", str(CONFIGURATION), "run", f"{service.url}/openapi.json"), *options],
+        [
+            *(str(command), "--config-file", str(CONFIGURATION), "run", f"{service.url}/openapi.json"),
+            *with_token,
+            *options,
+        ],
         cwd=directory,
         env=clean_environment(
             {
@@ -109,7 +124,7 @@ def test_should_answer_members_as_the_document_says(populated: Populated, tmp_pa
     answers = conforms(populated, tmp_path, "--include-tag", "members", "--phases", "examples,coverage")
 
     assert answers.refused == []
-    with populated.service.client() as client:
+    with populated.service.client(schemathesis_hooks.TOKEN) as client:
         of_members = {name for name, tags in operations(client).items() if "members" in tags}
     assert of_members == {name for name, _ in +answers.successes}
 
@@ -119,7 +134,7 @@ def test_should_answer_every_call_as_the_document_says(populated: Populated, tmp
     answers = conforms(populated, tmp_path)
 
     assert answers.refused == []
-    with populated.service.client() as client:
+    with populated.service.client(schemathesis_hooks.TOKEN) as client:
         assert {name for name, _ in +answers.successes} == set(operations(client))
     by_links = linked(answers)
     for _ in range(MORE_WALKS):

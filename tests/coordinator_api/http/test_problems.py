@@ -57,6 +57,7 @@ def test_should_have_a_title_and_the_same_status_for_every_refusal_of_a_group() 
         RejectionCode.NOT_COORDINATOR: 409,
         RejectionCode.INCONSISTENT_GROUP_PROTOCOL: 409,
         RejectionCode.GROUP_MAX_SIZE_REACHED: 429,
+        RejectionCode.POLICY_VIOLATION: 429,
         RejectionCode.INVALID_SESSION_TIMEOUT: 422,
         RejectionCode.INVALID_REQUEST: 422,
     }

@@ -156,5 +156,5 @@ def test_should_keep_as_many_rebalances_as_the_setting_says(tmp_path: Path) -> N
 
         kept = client.get(f"{member.path}/rebalances").json()["rebalances"]
 
-    assert [entry["generation_id"] for entry in kept] == [7]
+    assert [entry["generation_id"] for entry in kept] == [7, 5]
     assert all(entry["members"] == 1 for entry in kept)

@@ -32,3 +32,12 @@ async def open_repository(directory: Path, retained_rebalances: int = 10) -> Asy
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
         yield SqlRepository(engine, retained_rebalances, begin_writing(engine))
+
+
+def lose_the_page_of(file: Path, marker: bytes) -> None:
+    """As a bad sector does: the page that has these bytes is all zeros. Nobody may have the file open, nor its log."""
+    raw = bytearray(file.read_bytes())
+    size = int.from_bytes(raw[16:18], "big")
+    start = raw.index(marker) // size * size
+    raw[start : start + size] = bytes(size)
+    file.write_bytes(raw)

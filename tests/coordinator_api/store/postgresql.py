@@ -53,6 +53,13 @@ class Postgresql:
             "pg_ctl", "start", "--wait", f"--pgdata={self._place}/data", f"--log={self._place}/log", "-o", options
         )
 
+    def set_password(self, password: str) -> None:
+        """From now on its server asks everybody for it who connects over TCP, and nobody on its Unix socket."""
+        database = f"host={self._place} port={self.port} user=coordinator dbname=postgres"
+        self._run("psql", database, "-c", f"ALTER ROLE coordinator PASSWORD '{password}'")
+        (self._place / "data" / "pg_hba.conf").write_text("local all all trust\nhost all all all scram-sha-256\n")
+        self._run("pg_ctl", "reload", f"--pgdata={self._place}/data")
+
     def stop(self) -> None:
         """Breaks every connection."""
         self._run("pg_ctl", "stop", "--wait", "--mode=fast", f"--pgdata={self._place}/data")

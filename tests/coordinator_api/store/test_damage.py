@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.store.errors import DamagedLog, DatabaseReplaced, StoreBusy, StoreError
+from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, DatabaseReplaced, StoreBusy, StoreError
 from coordinator_api.store.repository import GroupLog
 from coordinator_api.store.sql_repository import SqlRepository
-from tests.coordinator_api.store.databases import open_repository
+from tests.coordinator_api.store.databases import lose_the_page_of, open_repository
 
 FILE = "store.sqlite3"
 
@@ -44,6 +44,14 @@ def change(directory: Path, statement: str) -> None:
             "UPDATE group_records SET body = '' WHERE sequence = 3",
             "record 3 has been changed",
         ),
+        (
+            "UPDATE group_records SET body = CAST(x'7bff7d' AS TEXT) WHERE sequence = 2",
+            "record 2 has been changed: it is no text in UTF-8",
+        ),
+        (
+            "UPDATE group_records SET checksum = CAST(x'ff' AS TEXT) WHERE sequence = 2",
+            "record 2 cannot be read: Could not decode to UTF-8 column",
+        ),
         ("DELETE FROM group_records WHERE sequence = 2", "record 2 is missing"),
         ("DELETE FROM group_records WHERE sequence = 3", "its last record is 2, and 3 is expected"),
         ("DELETE FROM group_records WHERE group_id = 'damaged'", "its last record is 0, and 3 is expected"),
@@ -71,6 +79,91 @@ async def test_should_take_records_that_an_earlier_release_wrote_without_checksu
     change(tmp_path, "UPDATE group_records SET checksum = NULL")
 
     assert await repository.load_group("damaged") == GroupLog("damaged", 3, ("1", "2", "3"))
+
+
+async def test_should_note_which_record_ends_each_commit(repository: SqlRepository) -> None:
+    await repository.append("damaged", 3, ["4", "5"])
+
+    stored = await repository.stored_log("damaged")
+
+    assert [(each.body, each.ends_commit) for each in stored.records] == [
+        *(("1", False), ("2", False), ("3", True)),
+        *(("4", False), ("5", True)),
+    ]
+    await repository.replace("damaged", 5, ["a", "b"])
+    assert [each.ends_commit for each in (await repository.stored_log("damaged")).records] == [False, True]
+
+
+async def written_before_the_damage(directory: Path) -> None:
+    """The page of record 3 of one group is lost. Both groups have later records on other pages."""
+    long = "x" * 3_000
+    async with open_repository(directory) as repository:
+        for number in range(5):
+            await repository.append("damaged", number, [f"{number + 1}{long}"])
+        await repository.append("other", 0, [long, long, "last"])
+    lose_the_page_of(directory / FILE, b"3xxxxxxxx")
+
+
+async def test_should_read_all_other_rows_when_a_page_of_the_file_is_damaged(tmp_path: Path) -> None:
+    await written_before_the_damage(tmp_path)
+    async with open_repository(tmp_path) as repository:
+        with pytest.raises(DamagedLog, match=r"record 3 cannot be read: database disk image is malformed$"):
+            await repository.load_group("damaged")
+        stored = await repository.stored_log("damaged")
+
+        assert [(each.sequence, each.body is None) for each in stored.records] == [
+            *((1, False), (2, False), (3, True)),
+            *((4, False), (5, False)),
+        ]
+        assert (await repository.load_group("other")).records[-1] == "last"
+
+
+async def test_should_begin_a_new_log_although_old_records_cannot_be_deleted(tmp_path: Path) -> None:
+    await written_before_the_damage(tmp_path)
+    async with open_repository(tmp_path) as repository:
+        last, _ = await repository.renew("damaged", 5, ["new", "log"])
+        last, _ = await repository.append("damaged", last, ["next"])
+        assert await repository.load_group("damaged") == GroupLog("damaged", last, ("new", "log", "next"))
+
+    async with open_repository(tmp_path) as repository:
+        assert (await repository.replace("damaged", last, ["short"])).sequence == last + 1
+        assert (await repository.load_group("damaged")).records == ("short",)
+        with pytest.raises(ConcurrentWriter):
+            await repository.renew("damaged", 5, ["intruder"])
+
+
+async def test_should_shorten_a_log_although_old_records_cannot_be_deleted(tmp_path: Path) -> None:
+    await written_before_the_damage(tmp_path)
+    async with open_repository(tmp_path) as repository:
+        last, _ = await repository.replace("damaged", 5, ["snapshot"])
+        assert await repository.load_group("damaged") == GroupLog("damaged", last, ("snapshot",))
+
+
+async def test_should_delete_a_group_although_old_records_cannot_be_deleted(tmp_path: Path) -> None:
+    await written_before_the_damage(tmp_path)
+    async with open_repository(tmp_path) as repository:
+        await repository.delete("damaged", 5)
+        left = await repository.stored_log("damaged")
+        assert left.is_empty
+        assert await repository.load_group("damaged") == GroupLog("damaged", left.sequence, ())
+        assert (await repository.append("damaged", left.sequence, ["anew"])).sequence == left.sequence + 1
+
+    async with open_repository(tmp_path) as repository:
+        assert (await repository.load_group("damaged")).records == ("anew",)
+
+
+async def test_should_leave_nothing_of_an_old_log_that_can_be_deleted(
+    repository: SqlRepository, tmp_path: Path
+) -> None:
+    change(tmp_path, "UPDATE group_records SET body = '9' WHERE sequence = 2")
+    await repository.renew("damaged", 3, ["new"])
+
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        count = connection.execute("SELECT count(*) FROM group_records WHERE group_id = 'damaged'").fetchone()
+    connection.close()
+    assert count == (1,)
+    await repository.delete("damaged", (await repository.load_group("damaged")).sequence)
+    assert await repository.group_ids() == ["other"]
 
 
 def delete(file: Path) -> None:
@@ -116,7 +209,7 @@ async def test_should_hold_up_one_write_only_while_the_database_is_locked(
     assert not waits.done()
     assert await repository.load_group("other") == GroupLog("other", 1, ("1",)), "reads go on"
     other_program.execute("ROLLBACK")
-    assert await waits == 1
+    assert (await waits).sequence == 1
     other_program.close()
 
 

@@ -37,7 +37,7 @@ async def write(directory: Path, groups: dict[str, list[Recording]], retained: i
         for group_id, kept in groups.items():
             sequence = 0
             for each in kept:
-                sequence = await repository.append(group_id, sequence, [f"record {each.generation_id}"], each)
+                sequence, _ = await repository.append(group_id, sequence, [f"record {each.generation_id}"], each)
 
 
 def fill(directory: Path, groups: dict[str, list[Recording]], retained: int = 100) -> None:

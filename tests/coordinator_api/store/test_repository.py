@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.store.errors import ConcurrentWriter, StoreError
-from coordinator_api.store.repository import GroupLog, Recording
+from coordinator_api.store.repository import GroupLog, Recording, Written
 from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.store.databases import open_repository
 
@@ -31,7 +31,7 @@ def recording(generation_id: int) -> Recording:
 
 
 async def test_should_give_back_what_was_appended_in_order(repository: SqlRepository, tmp_path: Path) -> None:
-    sequence = await repository.append("b", 0, ['{"type":"first"}', '{"type":"second"}'])
+    sequence, _ = await repository.append("b", 0, ['{"type":"first"}', '{"type":"second"}'])
     await repository.append("b", sequence, ['{"type":"third"}'])
     await repository.append("a", 0, ["{}"])
 
@@ -65,13 +65,13 @@ async def test_should_let_one_of_two_concurrent_writers_through(repository: SqlR
         repository.append("g", 1, ["left"]), repository.append("g", 1, ["right"]), return_exceptions=True
     )
 
-    assert sorted((type(result) for result in both), key=str) == [ConcurrentWriter, int]
+    assert sorted((type(result) for result in both), key=str) == [ConcurrentWriter, Written]
     assert await repository.load_group("g") in (GroupLog("g", 2, ("1", "left")), GroupLog("g", 2, ("1", "right")))
 
 
 async def test_should_replace_a_log_by_its_snapshot_and_go_on_counting(repository: SqlRepository) -> None:
-    sequence = await repository.append("g", 0, ["1", "2", "3"])
-    sequence = await repository.replace("g", sequence, ["snapshot"])
+    sequence, _ = await repository.append("g", 0, ["1", "2", "3"])
+    sequence, _ = await repository.replace("g", sequence, ["snapshot"])
     await repository.append("g", sequence, ["4"])
 
     assert await repository.load_group("g") == GroupLog("g", 5, ("snapshot", "4"))
@@ -93,7 +93,7 @@ async def test_should_keep_only_the_newest_rebalances(tmp_path: Path) -> None:
     sequence = 0
     async with open_repository(tmp_path, retained_rebalances=2) as repository:
         for generation_id in range(1, 6):
-            sequence = await repository.append("g", sequence, ["r"], recording(generation_id))
+            sequence, _ = await repository.append("g", sequence, ["r"], recording(generation_id))
 
         assert await repository.list_rebalances("g", None, 10) == [{"generation_id": 5}, {"generation_id": 4}]
         assert (await repository.rebalance("g", 5), await repository.rebalance("g", 3)) == (recording(5).document, None)

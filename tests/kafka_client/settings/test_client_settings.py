@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import InputError
+from kafka_client.admin.cluster_admin import ClusterAdmin
+from kafka_client.errors import KafkaRefused
 from kafka_client.settings.client_settings import client_settings, read_properties_file
+from tests.kafka_client.refusing_broker import RefusingBroker
 
 SERVERS = "127.0.0.1:9092"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -66,6 +70,13 @@ def test_should_wait_for_one_request_no_longer_than_for_the_whole_call() -> None
 def test_should_refuse_an_address_that_is_not_host_and_port(servers: str) -> None:
     with pytest.raises(InputError, match=r"^bootstrap\.servers: must be host:port"):
         client_settings(servers)
+
+
+@pytest.mark.parametrize("user", ["ann:hidden", "hidden", "ann:hid,den"])
+def test_should_not_show_a_password_that_stands_in_an_address(user: str) -> None:
+    with pytest.raises(InputError, match=r"sasl\.jaas\.config takes, not '\.\.\.@h:9092'") as refused:
+        client_settings(f"{user}@h:9092")
+    assert "hid" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -177,3 +188,32 @@ def test_should_name_file_and_line_when_a_properties_file_cannot_be_read(tmp_pat
         read_properties_file(file)
     with pytest.raises(InputError, match=r"cannot be read: No such file or directory$"):
         read_properties_file(tmp_path / "none")
+
+
+def test_should_not_show_the_line_of_a_key_that_was_not_continued(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("ssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg\n")
+
+    with pytest.raises(InputError, match="a line has no name of a property: end each line of a longer value"):
+        client_settings(SERVERS, read_properties_file(file))
+
+
+async def test_should_not_log_the_password_of_a_login(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with RefusingBroker() as broker:
+        settings = client_settings(
+            broker.bootstrap_servers,
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": f'{PLAIN} required username="alice" password="alice-secret";',
+            },
+        )
+        admin = ClusterAdmin(settings)
+        with pytest.raises(KafkaRefused, match="does not accept these credentials"):
+            await admin.topics(["orders"])
+        await admin.close()
+
+    assert b"alice-secret" in broker.logins[0]
+    assert "ApiVersion" in caplog.text, "requests are logged"
+    assert "alice-secret" not in caplog.text

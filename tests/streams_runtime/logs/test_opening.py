@@ -11,7 +11,7 @@ from assignor.errors import InputError
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.kafka.log import KafkaLog
-from streams_runtime.logs.opening import cluster_provider_name, open_log
+from streams_runtime.logs.opening import cluster_address, cluster_provider_name, open_log
 
 
 def test_should_open_a_directory(tmp_path: Path) -> None:
@@ -80,3 +80,24 @@ def test_should_say_what_a_relative_directory_would_be(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=f"is relative.*'embedded:{tmp_path}/my/log'"):
         cluster_provider_name("embedded:my/log")
+
+
+def test_should_refuse_an_option_of_an_embedded_log_that_it_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"synchronous='OFF': must be one of NORMAL, FULL"):
+        open_log(f"embedded:{tmp_path}/log?synchronous=OFF")
+    with pytest.raises(InputError, match="'synchronus' is no option of an embedded log: it has 'synchronous' only"):
+        open_log(f"embedded:{tmp_path}/log?synchronus=FULL")
+    assert list(tmp_path.iterdir()) == [], "no directory of that name is made"
+
+
+@pytest.mark.parametrize(
+    ("address", "found_by"),
+    [
+        ("embedded:/log?synchronous=FULL", "embedded:/log"),
+        ("embedded:/log/", "embedded:/log/"),
+        ("kafka:one:1,two:2", "one:1,two:2"),
+        ("memory:a?synchronous=FULL", "memory:a?synchronous=FULL"),
+    ],
+)
+def test_should_tell_others_where_the_log_is_and_not_how_this_process_writes_it(address: str, found_by: str) -> None:
+    assert cluster_address(address) == found_by

@@ -263,6 +263,7 @@ def test_should_not_write_without_a_topic_or_a_schema(registry: FakeSchemaRegist
         ),
         (ORDER, {"schema.registry.url": "registry:8081"}, "must be http://host:port or https://host:port"),
         (ORDER, {"schema.registry.url": "http://ann:secret@r"}, "must not hold a password"),
+        (ORDER, {"schema.registry.url": "ann:secret@r"}, "must not hold a password"),
         (ORDER, {"schema.registry.url": "http://r", "basic.auth.user.info": "ann"}, "must be user:password"),
         (ORDER, {"schema.registry.url": "http://r", "max.retries": "-1"}, "max.retries must be a number"),
         (

@@ -72,6 +72,7 @@ def test_should_fence_each_dead_owner_once_for_all_of_its_partitions(
     for number, producer in enumerate(dead):
         producer.begin_transaction()
         producer.send(theirs[number][0], b"k", b"v", 0)
+        producer.flush()  # else it sends its record while the heir claims
     heir = log.producer(f"{group}-heir")
     requests.clear()
 

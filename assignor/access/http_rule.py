@@ -1,17 +1,21 @@
-"""Who may call one of our HTTP services: whoever has its bearer token, or, without a token, only this machine.
+"""Who may call one of our HTTP services: whoever has one of its tokens, or, without tokens, only this machine.
 
-A service without a token listens on loopback only. It then answers only calls that name a loopback host and come from
-no foreign web page, so that a browser on the same machine is no way in. With a token every call has to carry it. Kafka
-has SASL for this; one shared secret is what a fleet of Spark executors can carry.
+A service without tokens listens on loopback only. It then answers only calls that name a loopback host and come from
+no foreign web page, so that a browser on the same machine is no way in. With tokens every call has to carry one. Kafka
+has SASL for this; a bearer token is what a fleet of Spark executors can carry.
 """
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from assignor.access.principals import ANYBODY, Principal
+
+FindPrincipal = Callable[[bytes], Principal | None]
+"""Whose token it is; None when it is nobody's, or has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +26,18 @@ class AccessRefusal:
     challenge: str | None = None
 
 
-def access_refusal(token: bytes | None, headers: Mapping[str, str]) -> AccessRefusal | None:
-    """None lets the call pass. `token`: None for a service on loopback. `headers` have lower-case names."""
-    if token is None:
-        return _foreign_page(headers)
+def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal | AccessRefusal:
+    """Who calls. `find`: None for a service without tokens, on loopback. `headers` have lower-case names."""
+    if find is None:
+        return _foreign_page(headers) or ANYBODY
     scheme, _, given = headers.get("authorization", "").partition(" ")
-    # latin-1 is how headers were decoded: it gives back the bytes that were sent
-    if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token):
-        return None
+    if scheme.lower() == "bearer":
+        # latin-1 is how headers were decoded: it gives back the bytes that were sent
+        principal = find(given.strip().encode("latin-1"))
+        if principal is not None:
+            return principal
     challenge = 'Bearer realm="assignor"' + (', error="invalid_token"' if given else "")
-    detail = "the bearer token is not this service's" if given else "send Authorization: Bearer <token>"
+    detail = "the bearer token is none of this service's" if given else "send Authorization: Bearer <token>"
     return AccessRefusal(detail, challenge)
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.http_access import access_refusal, is_loopback
+from assignor.access.http_rule import AccessRefusal, caller, is_loopback
+from assignor.access.principals import ANYBODY, Principal, Right
 
-TOKEN = b"a-token"
+OWNER = Principal("owner", Right.READER)
+
+
+def owner_of(token: bytes) -> Principal | None:
+    return OWNER if token == b"a-token" else None
 
 
 @pytest.mark.parametrize(
@@ -37,10 +42,12 @@ def test_should_know_loopback(host: str, loopback: bool) -> None:
     ],
 )
 def test_should_let_pass_who_has_the_token(authorization: str, passes: bool) -> None:
-    refused = access_refusal(TOKEN, {"authorization": authorization, "host": "example.org"})
+    found = caller(owner_of, {"authorization": authorization, "host": "example.org"})
 
-    assert (refused is None) is passes
-    assert refused is None or (refused.challenge or "").startswith('Bearer realm="assignor"')
+    assert (found == OWNER) is passes
+    assert passes or (
+        isinstance(found, AccessRefusal) and (found.challenge or "").startswith('Bearer realm="assignor"')
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_should_let_pass_who_has_the_token(authorization: str, passes: bool) -> 
     ],
 )
 def test_should_let_pass_programs_of_this_machine_when_there_is_no_token(headers: dict[str, str], passes: bool) -> None:
-    refused = access_refusal(None, headers)
+    found = caller(None, headers)
 
-    assert (refused is None) is passes
-    assert refused is None or refused.challenge is None
+    assert (found == ANYBODY) is passes
+    assert passes or (isinstance(found, AccessRefusal) and found.challenge is None)

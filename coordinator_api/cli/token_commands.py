@@ -1,0 +1,216 @@
+"""`assignor tokens`: create, list and revoke tokens, at a running coordinator or in a file of tokens.
+
+Rules: a new token goes to stdout, alone in its line, so that it can be sent into a file; all else that is said goes to
+stderr. A file (`auth.tokens.file`) has hashes only, is readable by its owner alone, and is replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from assignor.access.credentials import wall_clock_ms
+from assignor.access.principals import Principal, Right
+from assignor.access.token_files import text_of
+from assignor.access.tokens import (
+    TokenEntry,
+    check_name,
+    digest_of,
+    end_ms,
+    format_entry,
+    group_pattern,
+    group_prefix,
+    new_token,
+    parse_entries,
+)
+from assignor.commands.console import say
+from assignor.commands.help_texts import example
+from assignor.commands.option_groups import options_of
+from assignor.commands.output import Format, FormatOption, show
+from assignor.commands.tables import Column, View, age_text, table_text
+from assignor.errors import InputError
+from coordinator_api.cli.call_options import CoordinatorCalls
+
+tokens = typer.Typer(help="Who may call the coordinator.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is.")]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--file", metavar="FILE", help="A file of tokens (auth.tokens.file), instead of a running coordinator."
+    ),
+]
+_COLUMNS = (
+    Column("NAME", shorten=True),
+    Column("RIGHT"),
+    Column("GROUPS"),
+    Column("SOURCE", optional=True),
+    Column("EXPIRES", optional=True),
+    Column("CREATED BY", optional=True, wide=True),
+    Column("AGE", right=True, optional=True),
+)
+
+
+@tokens.command(
+    "create",
+    epilog=example(
+        "tokens create payments --right member --groups 'payments-*'",
+        "tokens create ops --right admin --file tokens",
+    ),
+)
+@options_of(calls=CoordinatorCalls)
+def create_token(
+    name: NameArgument,
+    calls: CoordinatorCalls,
+    right: Annotated[Right, typer.Option("--right", help="What it allows; each right includes those before it.")],
+    groups: Annotated[
+        str, typer.Option("--groups", metavar="PREFIX*", help="Only for groups whose ids begin so.")
+    ] = "*",
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="WHEN", help="2027-01-31T00:00:00Z or P90D. Default: never."),
+    ] = None,
+    file: FileOption = None,
+) -> None:
+    """Create a token and print it.
+
+    This is the only time that anybody sees it. Services keep its hash.
+    """
+    principal = Principal(check_name(name, "NAME"), right, group_prefix(groups, "--groups"))
+    expires_ms = None if expires is None else end_ms(expires, wall_clock_ms(), "--expires")
+    if file is None:
+        body = {
+            "name": name,
+            "right": right.value,
+            "groups": group_pattern(principal.group_prefix),
+            "expires": None if expires_ms is None else _instant(expires_ms),
+        }
+        answer = calls.call("POST", "/v1/tokens", body=body)
+        token, note = str(answer["token"]), answer["note"]
+    else:
+        token, note = _create_in_file(file, principal, expires_ms), None
+    print(token, flush=True)
+    until = "" if expires_ms is None else f", until {_instant(expires_ms)}"
+    say(f"{name}: right {right}, groups {group_pattern(principal.group_prefix)}{until}; nobody can show it again")
+    if note:
+        say(note)
+
+
+@tokens.command("list", epilog=example("tokens list", "tokens list --file tokens"))
+@options_of(calls=CoordinatorCalls)
+def list_tokens(calls: CoordinatorCalls, file: FileOption = None, format: FormatOption = Format.TEXT) -> None:
+    """List who has a token, with which right, and until when."""
+    document = calls.get("/v1/tokens") if file is None else {"tokens": [_line(each) for each in _entries_in(file)]}
+    show(document, lambda view: _token_table(document, view), format)
+
+
+@tokens.command("revoke", epilog=example("tokens revoke payments", "tokens revoke payments --file tokens"))
+@options_of(calls=CoordinatorCalls)
+def revoke_token(
+    name: NameArgument, calls: CoordinatorCalls, file: FileOption = None, format: FormatOption = Format.TEXT
+) -> None:
+    """Revoke a token: calls that carry it are refused from then on.
+
+    A coordinator notices a changed file within two seconds.
+    """
+    if file is None:
+        calls.call("DELETE", f"/v1/tokens/{quote(name, safe='')}")
+    else:
+        _revoke_in_file(file, name)
+    show({"name": name, "revoked": True}, f"{name}: revoked", format)
+
+
+def _token_table(document: Any, view: View) -> str:
+    rows = (
+        (
+            each["name"],
+            each["right"],
+            each["groups"],
+            each.get("source"),
+            None if each["expires_ms"] is None else _expiry(each["expires_ms"], view),
+            each.get("created_by"),
+            None if each.get("created_ms") is None else age_text(each["created_ms"], view.now_ms),
+        )
+        for each in document["tokens"]
+    )
+    return table_text("No tokens.", _COLUMNS, rows, view)
+
+
+def _expiry(at_ms: int, view: View) -> str:
+    return f"{_instant(at_ms)}{' (expired)' if at_ms <= view.now_ms else ''}"
+
+
+def _instant(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _line(entry: TokenEntry) -> dict[str, object]:
+    principal = entry.principal
+    return {
+        "name": principal.name,
+        "right": principal.right.value,
+        "groups": group_pattern(principal.group_prefix),
+        "expires_ms": entry.expires_ms,
+    }
+
+
+def _create_in_file(file: Path, principal: Principal, expires_ms: int | None) -> str:
+    """Raises InputError."""
+    lines = _lines_in(file) if file.exists() else []
+    entries = parse_entries("\n".join([*lines, ""]), str(file))
+    if any(entry.principal.name == principal.name for entry in entries):
+        raise InputError(
+            f"has a token of the name {principal.name} already: choose another name, or revoke that one", str(file)
+        )
+    token = new_token()
+    _replace(file, [*lines, format_entry(TokenEntry(principal, digest_of(token.encode("ascii")), expires_ms))])
+    return token
+
+
+def _revoke_in_file(file: Path, name: str) -> None:
+    """Raises InputError."""
+    entries, lines = _entries_in(file), _lines_in(file)
+    if all(entry.principal.name != name for entry in entries):
+        raise InputError(f"has no token of the name {name}", str(file))
+    if len(entries) == 1:
+        raise InputError(
+            f"{name} is its last token, and a service keeps the tokens of a file that has none: "
+            "create another one first, or take the file out of the settings",
+            str(file),
+        )
+    _replace(file, [line for line in lines if line.partition("#")[0].split()[:1] != [name]])
+
+
+def _entries_in(file: Path) -> tuple[TokenEntry, ...]:
+    return parse_entries("\n".join([*_lines_in(file), ""]), str(file))
+
+
+def _lines_in(file: Path) -> list[str]:
+    return text_of(file, "--file").splitlines()
+
+
+def _replace(file: Path, lines: Sequence[str]) -> None:
+    """As a whole: whoever reads it sees the old one or the new one. Raises InputError."""
+    try:
+        # only its owner may read it: mkstemp's mode
+        handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as written:
+                written.writelines(f"{line}\n" for line in lines)
+                written.flush()
+                os.fsync(written.fileno())
+            os.replace(name, file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise InputError(f"{file} cannot be written: {error.strerror or error}", "--file") from None

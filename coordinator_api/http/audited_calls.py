@@ -1,0 +1,152 @@
+"""Which calls the audit log has, and what it says of each: who did what, when, from where, why, and how it ended.
+
+A line is written when the answer is known and before it goes out. What was answered was committed before, so each
+change that somebody heard of has its line, also when the process is killed. A call has one line, whether it was carried
+out or refused. Not in it are reads, and what members do all the time and what changes no membership: heartbeats, and
+rejoins (status 200). `docs/formats.md` describes the fields.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.types import Message, Scope, Send
+
+from assignor.access.principals import Principal
+from coordinator_api.http.audit_log import AuditLog
+from coordinator_api.http.call_rights import RIGHTS, Call, call_of
+from coordinator_api.http.problems import Problem
+
+_JOIN = ("POST", "/v1/groups/{group}/subscriptions")
+_CHANGES_NOTHING = frozenset(
+    {
+        ("POST", "/v1/groups/{group}/heartbeat"),
+        ("POST", "/v1/groups/{group}/members/{member}/heartbeat"),
+        ("POST", "/v1/assign"),
+        ("POST", "/v1/simulate"),
+    }
+)
+AUDITED = frozenset(call for call in RIGHTS if call[0] != "GET") - _CHANGES_NOTHING
+"""Method and address, as FastAPI has it."""
+
+MAX_REASON = 200
+REASON_PATTERN = "^[ -~]*$"
+_AUDITED_CALL = "audited_call"
+_EFFECTS = ("revision", "generation_id", "right", "groups")
+"""Fields of answers that say what came of a call. No other one is copied: the answer may have a token."""
+_MOST_OF_A_NAME = 256
+_LONGEST_ANSWER = 65_536
+
+
+def begin(log: AuditLog, scope: Scope) -> AuditedCall | None:
+    """None for a call that the audit log has not."""
+    method, path = scope["method"], scope["path"]
+    # before the look at the table, because there are thousands a second; a group or a token may have this name, too
+    if method == "GET" or (method == "POST" and path.endswith("/heartbeat")):
+        return None
+    call = call_of(method, path)
+    if call is None or (method, call.route) not in AUDITED:
+        return None
+    audited = AuditedCall(log, scope, call)
+    scope.setdefault("state", {})[_AUDITED_CALL] = audited
+    return audited
+
+
+def note_effect(request: Request, **effect: object) -> None:
+    """What came of the call, where its answer does not say so."""
+    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+    if audited is not None:
+        audited.effect.update(effect)
+
+
+class AuditedCall:
+    """One call. Who makes it is not known at first."""
+
+    def __init__(self, log: AuditLog, scope: Scope, call: Call) -> None:
+        self._log = log
+        self._method = scope["method"]
+        self._call = call
+        self._query: bytes = scope.get("query_string", b"")
+        self._client = scope["client"][0] if scope.get("client") else None
+        self._principal: Principal | None = None
+        self._reason: str | None = None
+        self.effect: dict[str, object] = {}
+        self._stranger = "no token"
+        if any(name == b"authorization" for name, _ in scope["headers"]):
+            self._stranger = "unknown token"
+
+    def made_by(self, principal: Principal) -> None:
+        """Raises Problem for a reason that is none."""
+        self._principal = principal
+        self._reason = _reason(self._query)
+
+    def before(self, send: Send) -> Send:
+        """Sends as `send` does, once the line is written. The answer's head waits for its body, which says more."""
+        head: Message | None = None
+
+        async def send_after_line(message: Message) -> None:
+            nonlocal head
+            if message["type"] == "http.response.start":
+                head = message
+                return
+            if head is not None:
+                self._write(head["status"], message.get("body", b""))
+                beginning, head = head, None
+                await send(beginning)
+            await send(message)
+
+        return send_after_line
+
+    def _write(self, status: int, body: bytes) -> None:
+        if status == 200 and (self._method, self._call.route) == _JOIN:
+            return
+        answer, asked = _answered(body), self._call.parameters
+        effect = {name: answer[name] for name in _EFFECTS if name in answer and status < 400}
+        if status == 201:
+            effect["created"] = True
+        self._log.write(
+            {
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                "principal": self._stranger if self._principal is None else self._principal.name,
+                "right": None if self._principal is None else str(self._principal.right),
+                "client": self._client,
+                "call": f"{self._method} {self._call.route}",
+                "group": _name(asked.get("group")),
+                "member": _name(asked.get("member") or answer.get("member_id")),
+                "token": _name(asked.get("name") or (answer.get("name") if self._call.route == "/v1/tokens" else None)),
+                "status": status,
+                "code": "NONE" if status < 400 else answer.get("code"),
+                "effect": {**effect, **self.effect},
+                "reason": self._reason,
+            }
+        )
+
+
+def _answered(body: bytes) -> Mapping[str, Any]:
+    """The JSON object of an answer; empty for what is none."""
+    if not body.startswith(b"{") or len(body) > _LONGEST_ANSWER:
+        return {}
+    try:
+        answer: dict[str, Any] = json.loads(body)
+    except ValueError:
+        return {}
+    return answer
+
+
+def _name(value: object) -> str | None:
+    return value[:_MOST_OF_A_NAME] if isinstance(value, str) else None
+
+
+def _reason(query: bytes) -> str | None:
+    """`?reason=` of a call. Raises Problem."""
+    if b"reason" not in query:
+        return None
+    given = parse_qs(query.decode("latin-1"), errors="replace").get("reason", [""])[0]
+    if len(given) > MAX_REASON or not (given.isascii() and given.isprintable()):
+        raise Problem("INVALID_REQUEST", f"query.reason: must have up to {MAX_REASON} printable ASCII characters")
+    return given or None

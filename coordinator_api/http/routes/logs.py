@@ -1,0 +1,106 @@
+"""`/v1/groups/{group}/log` and `/repair`: the log of a group as it is stored, and what to do when it cannot be read."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from coordinator_api.groups.repairs import GroupRepair
+from coordinator_api.http.answer_schemas import RepairAnswer, StoredLogAnswer
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, json_response, problems
+from coordinator_api.store.stored_logs import StoredLog, StoredRecord, damage_of
+
+router = APIRouter(prefix="/v1/groups/{group}", tags=["logs"], responses=problems(404))
+
+FORMAT = "group-log/1"
+PIECE_RECORDS = 64
+"""A record has some hundred bytes, those of a large rebalance some hundred kilobytes."""
+
+
+@router.get("/log", responses={200: {"model": StoredLogAnswer}})
+async def export_log(group_id: GroupId, coordinator: TheCoordinator) -> Response:
+    """The log of a group as it is stored, whether it can be read or not.
+
+    `problem`: why it cannot be read, null when it can. Save this before you repair the log.
+    """
+    stored, problem = await coordinator.stored_log(group_id)
+    return StreamingResponse(_pieces(stored, problem), media_type="application/json")
+
+
+@router.post("/repair", responses={200: {"model": RepairAnswer}, **problems(404, 409)})
+async def repair_log(
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    execute: Annotated[bool, Query(description="Do it. Without this, nothing is changed.")] = False,
+) -> Response:
+    """What a repair of a log that cannot be read keeps and what it drops; with `execute=true`, do it.
+
+    Whole commits before the damage are kept. The group then has no members and a generation above each that may have
+    been given out, and is led again at once: its members hear `UNKNOWN_MEMBER_ID` and join again by themselves.
+    Nothing is lost of a group that is still led, because its log is written anew from memory.
+    409 `INCONSISTENT_GROUP_PROTOCOL`: the log can be read. 409 `CORRUPT_MESSAGE`: nothing of it can be kept.
+    """
+    return json_response(_answer(await coordinator.repair(group_id, execute=execute)))
+
+
+def _pieces(stored: StoredLog, problem: str | None) -> Iterator[bytes]:
+    head = {"format": FORMAT, "group_id": stored.group_id, "sequence": stored.sequence, "problem": problem}
+    yield json.dumps(head)[:-1].encode("ascii") + b', "records": ['
+    for start in range(0, len(stored.records), PIECE_RECORDS):
+        piece = [_record(stored.group_id, record) for record in stored.records[start : start + PIECE_RECORDS]]
+        yield (b", " if start else b"") + json.dumps(piece)[1:-1].encode("ascii")
+    yield b"]}"
+
+
+def _record(group_id: str, record: StoredRecord) -> dict[str, object]:
+    damage = damage_of(group_id, record)
+    return {
+        "sequence": record.sequence,
+        "body": record.body,
+        "body_base64": None if record.raw is None else base64.b64encode(record.raw).decode("ascii"),
+        "checksum": record.checksum,
+        "ends_commit": record.ends_commit,
+        "intact": damage is None,
+        "problem": damage,
+    }
+
+
+def _answer(repair: GroupRepair) -> dict[str, object]:
+    plan = repair.plan
+    return {
+        "group_id": repair.group_id,
+        "executed": repair.executed,
+        "problem": repair.problem,
+        "generation_id": plan.generation_id,
+        "kept": {
+            "records": plan.kept_records,
+            "last_record": plan.last_kept,
+            "generation_id": plan.kept_generation,
+            "revision": plan.revision,
+        },
+        "dropped": {
+            "records": plan.dropped_records,
+            "first_record": plan.last_kept + 1 if plan.dropped_records else None,
+            "last_record": plan.last_kept + plan.dropped_records if plan.dropped_records else None,
+            "members": list(plan.dropped_members),
+            "generations": list(plan.dropped_generations),
+        },
+        "advice": _advice(repair),
+    }
+
+
+def _advice(repair: GroupRepair) -> str:
+    if repair.executed:
+        return (
+            "The group is led again. Its members join again by themselves. The old log is no longer in the store: keep "
+            "the copy that you saved."
+            if repair.plan.dropped_records or repair.plan.dropped_members
+            else "The group is led, and nothing was lost."
+        )
+    save = f"Save the log first: GET /v1/groups/{repair.group_id}/log, or `assignor groups export {repair.group_id}`."
+    return f"Nothing has been changed. {save} Then repair it with execute=true, or `assignor groups repair --execute`."

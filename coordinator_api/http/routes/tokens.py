@@ -1,0 +1,116 @@
+"""`/v1/tokens`: create, list and revoke tokens. The token itself is told once, in the answer that creates it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import ValidationError
+
+from assignor.access.credentials import wall_clock_ms
+from assignor.access.principals import Principal, Right
+from assignor.access.tokens import check_name, end_ms, group_pattern, group_prefix
+from coordinator_api.http.bodies import check_json, check_not_encoded
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.created_tokens import CreatedTokens, ListedToken
+from coordinator_api.http.json_objects import parse_object
+from coordinator_api.http.problems import from_validation, input_as_problems
+from coordinator_api.http.routes.surface import json_response, problems, the_coordinator
+from coordinator_api.http.schemas import (
+    TOKEN_NAME_PATTERN,
+    CreatedTokenAnswer,
+    TokenBody,
+    TokenList,
+)
+
+router = APIRouter(prefix="/v1/tokens", tags=["tokens"], responses=problems())
+
+_CLOSED = "from now on every call of this service needs a token"
+
+
+# asynchronous, or FastAPI would hand each call of it to a thread
+async def _created_tokens(request: Request) -> CreatedTokens:
+    the_coordinator(request)
+    created: CreatedTokens = request.app.state.access.created
+    return created
+
+
+TheTokens = Annotated[CreatedTokens, Depends(_created_tokens)]
+
+
+@router.get("", responses={200: {"model": TokenList}})
+async def list_tokens(request: Request, tokens: TheTokens) -> Response:
+    """Every token that the caller may see, without the tokens themselves: nobody has them.
+
+    `source`: `database` for those that were created over HTTP, which may be revoked; else the setting that has it.
+    """
+    found = await tokens.visible_to(principal_of(request))
+    return json_response({"tokens": [_listed(each) for each in found]})
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses={201: {"model": CreatedTokenAnswer}, **problems(409, 415)},
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/TokenBody"}}},
+        }
+    },
+)
+async def create_token(request: Request, tokens: TheTokens) -> Response:
+    """Create a token (201). The answer has it, and nobody can ask for it again.
+
+    The first token of a service has to be an admin's for all groups. From then on every call needs a token; `note` says
+    so.
+    """
+    check_json(request)
+    check_not_encoded(request)
+    try:
+        body = TokenBody.model_validate(parse_object(await request.body()))
+    except ValidationError as error:
+        raise from_validation(error.errors()) from None
+    with input_as_problems("body"):
+        principal = Principal(check_name(body.name, "name"), Right(body.right), group_prefix(body.groups, "groups"))
+        expires_ms = None if body.expires is None else end_ms(body.expires, wall_clock_ms(), "expires")
+    created = await tokens.create(principal_of(request), principal, expires_ms)
+    answer = json_response(
+        {
+            "name": principal.name,
+            "right": principal.right.value,
+            "groups": group_pattern(principal.group_prefix),
+            "expires_ms": expires_ms,
+            "token": created.token,
+            "note": _CLOSED if created.closes else None,
+        }
+    )
+    answer.status_code = 201
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@router.delete("/{name}", status_code=204, responses=problems(404, 409))
+async def revoke_token(
+    request: Request,
+    name: Annotated[str, Path(json_schema_extra={"pattern": TOKEN_NAME_PATTERN})],
+    tokens: TheTokens,
+) -> None:
+    """Revoke a token: the next call that carries it is refused. A call that is held at this time still gets its answer.
+
+    The last token of an admin for all groups stays.
+    """
+    await tokens.revoke(principal_of(request), name)
+
+
+def _listed(token: ListedToken) -> dict[str, object]:
+    principal, stored = token.entry.principal, token.stored
+    return {
+        "name": principal.name,
+        "right": principal.right.value,
+        "groups": group_pattern(principal.group_prefix),
+        "source": token.source,
+        "expires_ms": token.entry.expires_ms,
+        "created_ms": None if stored is None else stored.created_ms,
+        "created_by": None if stored is None else stored.created_by,
+    }

@@ -1,0 +1,420 @@
+"""Back up the store of a coordinator while it runs, and restore it into an empty database, of the same kind or another.
+
+A backup is one read transaction, so it has the database as it was at one moment. It takes no lock that a writer waits
+for. A restore is one write transaction under the lease: killed at any time, it leaves the database empty. Rows of an
+older schema lack columns, which become NULL or their default.
+
+A log that is damaged is backed up and restored as it is, and named: the coordinator does not lead that group, and the
+others are not lost with it. A record that the database cannot read as a text stands there with what can be read of it,
+and a checksum that does not fit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    LargeBinary,
+    RowMapping,
+    Select,
+    Table,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    tuple_,
+    update,
+)
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from assignor.errors import InputError
+from assignor.reading.sources import shown
+from coordinator_api.group.recovered import LogDoesNotReplay, log_after_a_loss
+from coordinator_api.settings import Settings
+from coordinator_api.store import schema
+from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header
+from coordinator_api.store.database_file import note_set_up
+from coordinator_api.store.engine import is_damage, parse_url, reason, sqlite_file
+from coordinator_api.store.errors import DamagedLog, StoreError
+from coordinator_api.store.log_rows import read_log
+from coordinator_api.store.opening import create_for_owner_alone, leased_engine
+from coordinator_api.store.reading_beside import read_only_engine
+from coordinator_api.store.stored_logs import (
+    NUMBERS_OF_A_LOG,
+    StoredLog,
+    StoredRecord,
+    checked_log,
+    checksum,
+    first_number,
+)
+from coordinator_api.store.tables import group_records, groups, rebalances, tokens
+
+TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
+"""In the order of a backup. `store_checks` is no state of anybody."""
+
+_BINARY = {
+    name: frozenset(column.name for column in table.c if isinstance(column.type, LargeBinary))
+    for name, table in TABLES.items()
+}
+_PAGE = 32
+"""Rows in memory at a time; a large document has some megabytes. Of the logs, that of one group is in memory."""
+
+_COUNT_BYTES = text(
+    "UPDATE groups SET stored_bytes = "
+    "(SELECT COALESCE(SUM(LENGTH(body)), 0) FROM group_records WHERE group_records.group_id = groups.group_id) + "
+    "(SELECT COALESCE(SUM(LENGTH(document)), 0) FROM rebalances WHERE rebalances.group_id = groups.group_id)"
+)
+
+Progress = Callable[[int, int], None]
+"""Is told how many rows are done, and of how many."""
+
+RowOfTable = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class BackupDone:
+    """`damaged`: group id to what is wrong with its log. `sha256`: of the lines of the file."""
+
+    header: Header
+    sha256: str
+    damaged: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreDone:
+    """`damaged`: group id to what is wrong with its log, which is restored as it is."""
+
+    header: Header
+    damaged: Mapping[str, str]
+
+
+# --- back up
+
+
+async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Progress) -> BackupDone:
+    """Write the database into `file`. `replace`: whether a file of this name may be replaced.
+
+    Raises InputError, which says what is wrong with the database or the file.
+    """
+    _check_place(settings, file, replace)
+    called = shown(settings.database_url)
+    engine = read_only_engine(settings.database_url)
+    try:
+        async with _one_moment(engine, called) as connection:
+            columns = await connection.run_sync(_stored_columns, called)
+            header = await _header(connection, columns)
+            done = _Counted(progress, header.counts)
+            with BackupWriter(file, header) as writer:
+                damaged = await _write_tables(connection, columns, writer, done)
+                return BackupDone(header, writer.finish(), damaged)
+    except (SQLAlchemyError, OSError) as error:
+        raise InputError(f"cannot be read: {reason(error)}", called) from None
+    finally:
+        await engine.dispose()
+
+
+def _check_place(settings: Settings, file: Path, replace: bool) -> None:
+    if file.is_dir():
+        raise InputError("is a directory: name a file in it", str(file))
+    if file.resolve() == sqlite_file(parse_url(settings.database_url)):
+        raise InputError("is the database itself: name another file", str(file))
+    if file.exists() and not replace:
+        raise InputError("is there already: name another file, or replace it by --force", str(file))
+
+
+@asynccontextmanager
+async def _one_moment(engine: AsyncEngine, called: str) -> AsyncIterator[AsyncConnection]:
+    """A transaction that reads everything as it is when it reads first. Raises InputError."""
+    try:
+        connection = await engine.connect()
+    except Exception as error:  # the driver's own, which nobody wraps while there is no connection
+        raise InputError(f"cannot be opened: {reason(error)}", called) from None
+    try:
+        if engine.dialect.name == "sqlite":
+            await connection.exec_driver_sql("BEGIN")  # its driver begins none for a SELECT
+        else:
+            await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        yield connection
+    finally:
+        await connection.close()
+
+
+def _stored_columns(connection: Connection, called: str) -> Mapping[str, list[Column[Any]]]:
+    """The columns of each table that the database has; an older schema lacks some. Raises InputError."""
+    found = schema.version_of(connection)
+    if found is None:
+        raise InputError("is not a coordinator's database: it has no schema version", called)
+    _refuse_newer(found, called)
+    inspector = inspect(connection)
+    stored = set(inspector.get_table_names())
+    columns = {}
+    for name, table in TABLES.items():
+        there = {column["name"] for column in inspector.get_columns(name)} if name in stored else set()
+        columns[name] = [column for column in table.c if column.name in there]
+    return columns
+
+
+def _refuse_newer(found: str, where: str) -> None:
+    if found > schema.VERSION:
+        raise InputError(
+            f"has schema version {found}, which this release does not know (its own is {schema.VERSION}): "
+            "use the release that wrote it, or a newer one",
+            where,
+        )
+
+
+async def _header(connection: AsyncConnection, columns: Mapping[str, Sequence[Column[Any]]]) -> Header:
+    found = await connection.run_sync(schema.version_of)
+    assert found is not None, "its columns have been read"
+    counts = {
+        name: (await connection.execute(_count_of(TABLES[name]))).scalar_one() if of_it else 0
+        for name, of_it in columns.items()
+    }
+    return Header(version("assignor"), found, int(time.time() * 1000), connection.dialect.name, counts)
+
+
+def _count_of(table: Table) -> Select[int]:
+    counted = select(func.count()).select_from(table)
+    if table is not group_records:
+        return counted
+    # what is left of an earlier log, because it could not be deleted, is no part of the group
+    before_present = groups.c.sequence // NUMBERS_OF_A_LOG * NUMBERS_OF_A_LOG
+    of_group = (groups.c.group_id == group_records.c.group_id) & (group_records.c.sequence > before_present)
+    return counted.join(groups, of_group)
+
+
+async def _write_tables(
+    connection: AsyncConnection, columns: Mapping[str, Sequence[Column[Any]]], writer: BackupWriter, done: _Counted
+) -> Mapping[str, str]:
+    """What is wrong with which log."""
+    sequences: dict[str, int] = {}
+    async for row in _rows(connection, groups, columns["groups"]):
+        sequences[row["group_id"]] = row["sequence"]
+        writer.add("groups", row)
+        done.one_more()
+    damaged = {}
+    for group_id, sequence in sequences.items():
+        log = await _log_of(connection, columns["group_records"], group_id, sequence)
+        problem = _damage(group_id, sequence, log)
+        if problem is not None:
+            damaged[group_id] = problem
+        for record in log:
+            writer.add("group_records", record)
+            done.one_more()
+    for table in (rebalances, tokens):
+        async for row in _rows(connection, table, columns[table.name]):
+            writer.add(table.name, row)
+            done.one_more()
+    return damaged
+
+
+async def _log_of(
+    connection: AsyncConnection, columns: Sequence[Column[Any]], group_id: str, sequence: int
+) -> list[dict[str, Any]]:
+    """Its rows; of what the database cannot read, as much as can be."""
+    present = (group_records.c.group_id == group_id) & (group_records.c.sequence >= first_number(sequence))
+    try:
+        async with connection.begin_nested():
+            found = await connection.execute(select(*columns).where(present).order_by(group_records.c.sequence))
+            return [dict(row) for row in found.mappings()]
+    except SQLAlchemyError as error:
+        if not is_damage(error) or len(columns) < len(group_records.c):
+            raise
+    stored = await read_log(connection, group_id)
+    return [_row_of(group_id, record) for record in stored.records]
+
+
+def _row_of(group_id: str, record: StoredRecord) -> dict[str, Any]:
+    body, fits = record.body, record.checksum
+    if body is None:
+        body = (record.raw or b"").decode("utf-8", "replace")
+        fits = checksum(group_id, record.sequence, body) ^ 1  # it must not be taken for what was written
+    row = (group_id, record.sequence, body, fits, record.ends_commit)
+    return dict(zip(("group_id", "sequence", "body", "checksum", "ends_commit"), row, strict=True))
+
+
+async def _rows(
+    connection: AsyncConnection, table: Table, columns: Sequence[Column[Any]]
+) -> AsyncIterator[dict[str, Any]]:
+    """In the order of the primary key, page by page."""
+    if not columns:
+        return
+    place = tuple(table.primary_key.columns)
+    page: Sequence[RowMapping] = ()
+    while True:
+        query = select(*columns).order_by(*place).limit(_PAGE)
+        if page:
+            query = query.where(tuple_(*place) > tuple(page[-1][column.name] for column in place))
+        page = (await connection.execute(query)).mappings().all()
+        for row in page:
+            yield dict(row)
+        if len(page) < _PAGE:
+            return
+
+
+# --- restore
+
+
+async def restore(settings: Settings, file: Path, *, keep_members: bool, progress: Progress) -> RestoreDone:
+    """Read `file` as a whole, and then restore it into the database, which has to be empty.
+
+    `keep_members`: nothing happened after the backup. Otherwise each group begins without members, in a generation
+    above any that it may have had since (`group/recovered.py`).
+
+    Raises InputError, StoreError; StoreInUse while a coordinator uses the database.
+    """
+    header = _verified(file)
+    async with leased_engine(settings) as (engine, begin):
+        create_for_owner_alone(engine)
+        try:
+            async with begin() as connection:
+                await connection.run_sync(schema.upgrade_within)
+                await _refuse_unless_empty(connection, settings)
+                with BackupReader(file) as reader:
+                    rows = reader.rows(_BINARY, reader.header().counts)
+                    writing = _Restoring(connection, keep_members, _Counted(progress, header.counts))
+                    await writing.take(rows)
+                    await connection.execute(_COUNT_BYTES)
+            target = sqlite_file(engine.url)
+            if target is not None:
+                note_set_up(target)
+        except (SQLAlchemyError, OSError) as error:
+            raise StoreError(f"the database (setting database.url) cannot be written: {reason(error)}") from None
+    return RestoreDone(header, writing.damaged)
+
+
+def _verified(file: Path) -> Header:
+    """Raises InputError for a file of which anything cannot be restored."""
+    with BackupReader(file) as reader:
+        header = reader.header()
+        _refuse_newer(header.schema, str(file))
+        for number, (name, row) in enumerate(reader.rows(_BINARY, header.counts), start=2):
+            columns = TABLES[name].c
+            needed = {column.name for column in columns if not column.nullable and column.server_default is None}
+            if not needed <= row.keys() <= set(columns.keys()):
+                raise InputError(
+                    f"is damaged: line {number} has not the columns of the table {name}: {', '.join(row)}", str(file)
+                )
+    return header
+
+
+async def _refuse_unless_empty(connection: AsyncConnection, settings: Settings) -> None:
+    for table in (groups, tokens):
+        if (await connection.execute(select(func.count()).select_from(table))).scalar_one():
+            raise InputError(
+                f"is not empty, it has {table.name}. A backup is restored into an empty database: name another one by "
+                "--database-url, or put this one away first",
+                shown(settings.database_url),
+            )
+
+
+@dataclass(slots=True)
+class _Restoring:
+    """Writes the rows of a backup, in their order."""
+
+    connection: AsyncConnection
+    keep_members: bool
+    done: _Counted
+    damaged: dict[str, str] = field(default_factory=dict)
+    _sequences: dict[str, int] = field(default_factory=dict)
+
+    async def take(self, rows: Iterable[RowOfTable]) -> None:
+        for (name, group_id), found in groupby(rows, _belongs_to):
+            if name == "group_records":
+                await self._take_log(str(group_id), [row for _, row in found])
+            else:
+                for page in _pages(row for _, row in found):
+                    await self._take_page(TABLES[name], page)
+        for group_id, sequence in self._sequences.items():
+            self._note_damage(group_id, _damage(group_id, sequence, []))
+
+    async def _take_page(self, table: Table, page: Sequence[dict[str, Any]]) -> None:
+        if table is groups:
+            self._sequences.update((row["group_id"], row["sequence"]) for row in page)
+        await self.connection.execute(insert(table), page)
+        self.done.more(len(page))
+
+    async def _take_log(self, group_id: str, log: list[dict[str, Any]]) -> None:
+        sequence = self._sequences.pop(group_id, 0)
+        problem = _damage(group_id, sequence, log)
+        written = log
+        if problem is None and not self.keep_members:
+            try:
+                written = _rows_of_log(group_id, sequence, log)
+            except LogDoesNotReplay as fault:
+                problem = f"the log of group {group_id} does not replay: {fault}"
+        self._note_damage(group_id, problem)
+        for page in _pages(written):
+            await self.connection.execute(insert(group_records), page)
+        if written is not log:
+            moved = update(groups).where(groups.c.group_id == group_id)
+            await self.connection.execute(moved.values(sequence=written[-1]["sequence"]))
+        self.done.more(len(log))
+
+    def _note_damage(self, group_id: str, problem: str | None) -> None:
+        if problem is not None:
+            self.damaged[group_id] = problem
+
+
+def _rows_of_log(group_id: str, sequence: int, log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The log that the group gets after a loss. Its numbers go on, as after a compaction."""
+    bodies = log_after_a_loss([row["body"] for row in log])
+    return [
+        {
+            "group_id": group_id,
+            "sequence": number,
+            "body": body,
+            "checksum": checksum(group_id, number, body),
+            "ends_commit": number == sequence + len(bodies),
+        }
+        for number, body in enumerate(bodies, start=sequence + 1)
+    ]
+
+
+def _damage(group_id: str, sequence: int, log: Sequence[Mapping[str, Any]]) -> str | None:
+    """What is wrong with the rows of a log; None for nothing. `sequence`: of the group."""
+    try:
+        rows = (StoredRecord(row["sequence"], row["body"], row.get("checksum")) for row in log)
+        checked_log(StoredLog(group_id, sequence, tuple(rows)))
+    except DamagedLog as damaged:
+        return str(damaged)
+    return None
+
+
+def _belongs_to(row: RowOfTable) -> tuple[str, object]:
+    """The table, and for a record its group: the records of a group stand together."""
+    name, values = row
+    return name, values["group_id"] if name == "group_records" else None
+
+
+def _pages(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    left = iter(rows)
+    while page := list(islice(left, _PAGE)):
+        yield page
+
+
+class _Counted:
+    """Tells how far it is."""
+
+    def __init__(self, progress: Progress, counts: Mapping[str, int]) -> None:
+        self._progress = progress
+        self._total = sum(counts.values())
+        self._done = 0
+
+    def one_more(self) -> None:
+        self.more(1)
+
+    def more(self, count: int) -> None:
+        self._done += count
+        self._progress(self._done, self._total)

@@ -1,0 +1,230 @@
+"""The file of a backup, assignor-backup/1: gzip of JSON lines. docs/formats.md describes it.
+
+    {"format": "assignor-backup/1", ...}      what it is, and how many rows of each table follow
+    {"table": "groups", "group_id": ...}      a line for each row, table by table
+    {"end": true, "counts": ..., "sha256": …} the SHA-256 of all lines before
+
+Rules: a file appears under its name when it is whole and on the disk, or not at all. A reader gives rows on as it finds
+them, and raises at the end when the file is not as it was written: whoever acts on rows commits after the end.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from assignor.errors import InputError
+
+FORMAT = "assignor-backup/1"
+
+_LONGEST_LINE = 1 << 28
+"""Bytes. A definition has at most `request.max.bytes`, and a document some megabytes."""
+
+_QUICK = 6
+"""Compression level of gzip."""
+
+Row = Mapping[str, Any]
+
+
+class Header(NamedTuple):
+    """`release`: of this project, that wrote it. `schema`: version of the database that was read. `created_ms`: when
+    its read transaction began. `database`: "sqlite" or "postgresql". `counts`: rows, by table.
+    """
+
+    release: str
+    schema: str
+    created_ms: int
+    database: str
+    counts: Mapping[str, int]
+
+
+class BackupWriter:
+    """Writes a backup beside its place, and puts it there by `finish`. Left without, nothing of it stays.
+
+    Raises InputError for what cannot be written.
+    """
+
+    def __init__(self, file: Path, header: Header) -> None:
+        self._file, self._header = file, header
+        self._sha = hashlib.sha256()
+        self._counts: Counter[str] = Counter()
+        with _writing(file):
+            handle, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)  # mode 0600
+            self._part = Path(name)
+            self._raw = os.fdopen(handle, "wb")
+            self._packed = gzip.GzipFile("", "wb", _QUICK, self._raw, header.created_ms // 1000)
+            self._write({"format": FORMAT, **header._asdict()})
+
+    def add(self, table: str, row: Row) -> None:
+        """Bytes among the values are written as base64."""
+        values = {name: _as_text(value) if isinstance(value, bytes) else value for name, value in row.items()}
+        self._counts[table] += 1
+        with _writing(self._file):
+            self._write({"table": table, **values})
+
+    def finish(self) -> str:
+        """Make it durable, and give it its name. Returns the SHA-256 of its lines.
+
+        Raises InputError when it has not as many rows as its header says, so that nobody could restore it.
+        """
+        expected = {name: count for name, count in self._header.counts.items() if count}
+        if dict(self._counts) != expected:
+            raise InputError(
+                f"is not written: {_rows_of(expected)} were counted in the database, and {_rows_of(self._counts)} "
+                "could be read",
+                str(self._file),
+            )
+        digest = self._sha.hexdigest()
+        with _writing(self._file):
+            self._write({"end": True, "counts": dict(self._counts), "sha256": digest})
+            self._packed.close()
+            self._raw.flush()
+            os.fsync(self._raw.fileno())
+            self._raw.close()
+            self._part.rename(self._file)
+            directory = os.open(self._file.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        return digest
+
+    def _write(self, document: Row) -> None:
+        line = json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
+        self._sha.update(line)
+        self._packed.write(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        with suppress(OSError):  # what is buffered cannot be written either when the disk is full
+            self._raw.close()
+        self._part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(file)) from None
+
+
+class BackupReader:
+    """Reads a backup from its beginning. Raises InputError, which says what is wrong with the file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._sha = hashlib.sha256()
+        self._opened: gzip.GzipFile | None = None
+
+    def __enter__(self) -> Self:
+        with self._reading():
+            self._opened = gzip.open(self._file, "rb")
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    def header(self) -> Header:
+        """The first line, which is to be asked for before the rows."""
+        document = self._line("line 1")
+        said = document.get("format")
+        if said != FORMAT:
+            raise self._unusable(f"is not a backup that this release reads: its format is {said!r}, not {FORMAT!r}")
+        try:
+            header = Header(**{name: document[name] for name in Header._fields})
+        except KeyError as missing:
+            raise self._unusable(f"is damaged: its first line has no {missing}") from None
+        if not isinstance(header.schema, str) or not isinstance(header.counts, dict):
+            raise self._unusable("is damaged: its first line is not that of a backup")
+        return header
+
+    def rows(
+        self, binary: Mapping[str, frozenset[str]], counts: Mapping[str, int]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each row with its table, and at the end the check of all of them.
+
+        `binary`: for each table that is known, its columns of bytes. `counts`: of the header.
+        """
+        found: Counter[str] = Counter()
+        number = 1
+        while True:
+            number += 1
+            before = self._sha.hexdigest()
+            document = self._line(f"line {number}")
+            if document.get("end") is True:
+                break
+            table = document.pop("table", None)
+            if table not in binary:
+                raise self._unusable(f"is damaged: line {number} is a row of {table!r}, which is not a table")
+            found[table] += 1
+            yield table, self._with_bytes(document, binary[table], number)
+        if document.get("sha256") != before:
+            raise self._unusable("is damaged: its lines have been changed, the SHA-256 does not fit")
+        expected = {name: count for name, count in counts.items() if count}
+        if document.get("counts") != dict(found) or dict(found) != expected:
+            raise self._unusable("is damaged: it does not have as many rows as it says")
+        with self._reading():
+            assert self._opened is not None
+            if self._opened.read(1):
+                raise self._unusable("is damaged: there is more after its last line")
+
+    def _with_bytes(self, row: dict[str, Any], binary: frozenset[str], number: int) -> dict[str, Any]:
+        try:
+            return {
+                name: base64.b64decode(value, validate=True) if name in binary else value for name, value in row.items()
+            }
+        except (TypeError, ValueError, binascii.Error):
+            raise self._unusable(f"is damaged: line {number} has bytes that are not base64") from None
+
+    def _line(self, called: str) -> dict[str, Any]:
+        with self._reading():
+            assert self._opened is not None, "it is entered"
+            line = self._opened.readline(_LONGEST_LINE)
+        if not line.endswith(b"\n"):
+            raise self._unusable("is cut off: its last line is missing")
+        self._sha.update(line)
+        try:
+            document = json.loads(line)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise self._unusable(f"is no backup, or damaged: {called} is not a JSON object")
+        return document
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except EOFError:
+            raise self._unusable("is cut off: it ends in the middle") from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise self._unusable(f"is no backup, or damaged: {error}") from None
+        except OSError as error:
+            raise self._unusable(f"cannot be read: {error.strerror or error}") from None
+
+    def _unusable(self, problem: str) -> InputError:
+        return InputError(problem, str(self._file))
+
+
+def _rows_of(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} of {name}" for name, count in counts.items()) or "no rows"
+
+
+def _as_text(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")

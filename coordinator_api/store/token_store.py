@@ -1,0 +1,92 @@
+"""The tokens that were created over HTTP, in the database: each with its hash, who created it, and when.
+
+Reads and writes go the same way as those of groups (`sql_repository`): one write at a time, and nothing is answered
+before the file has been found where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assignor.access.principals import Principal, Right
+from assignor.access.tokens import TokenEntry
+from coordinator_api.store.errors import StoreError
+from coordinator_api.store.tables import tokens
+
+_LONGEST_NAME = 64
+
+Connect = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """`created_by`: the name of whoever created it."""
+
+    entry: TokenEntry
+    created_ms: int
+    created_by: str
+
+    @property
+    def name(self) -> str:
+        return self.entry.principal.name
+
+
+class TokenStore(Protocol):
+    """Every method raises StoreError when the store cannot be used."""
+
+    async def tokens(self) -> list[StoredToken]:
+        """All of them, by name."""
+
+    async def add(self, token: StoredToken) -> None:
+        """Its name and its hash have to be new."""
+
+    async def remove(self, name: str) -> None:
+        """Nothing happens when there is none of this name."""
+
+
+class SqlTokenStore(TokenStore):
+    """`reading`, `writing`: a connection for one read, and one transaction, as the repository has them."""
+
+    def __init__(self, reading: Connect, writing: Connect) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    async def tokens(self) -> list[StoredToken]:
+        async with self._reading() as connection:
+            rows = (await connection.execute(select(tokens).order_by(tokens.c.name))).mappings()
+            return [_stored_token(row) for row in rows]
+
+    async def add(self, token: StoredToken) -> None:
+        principal = token.entry.principal
+        values = {
+            "name": principal.name,
+            "right": principal.right.value,
+            "group_prefix": principal.group_prefix,
+            "digest": token.entry.digest,
+            "created_ms": token.created_ms,
+            "created_by": token.created_by[:_LONGEST_NAME],
+            "expires_ms": token.entry.expires_ms,
+        }
+        async with self._writing() as connection:
+            await connection.execute(insert(tokens).values(values))
+
+    async def remove(self, name: str) -> None:
+        async with self._writing() as connection:
+            await connection.execute(delete(tokens).where(tokens.c.name == name))
+
+
+def _stored_token(row: Mapping[Any, Any]) -> StoredToken:
+    """Raises StoreError for a right that this release does not know."""
+    if row["right"] not in list(Right):
+        raise StoreError(
+            f"the token {row['name']} in the database (setting database.url) has the right {row['right']!r}, which "
+            "this release does not know: run the release that wrote it"
+        )
+    principal = Principal(row["name"], Right(row["right"]), row["group_prefix"])
+    return StoredToken(TokenEntry(principal, row["digest"], row["expires_ms"]), row["created_ms"], row["created_by"])

@@ -1,0 +1,281 @@
+"""Who may call what: each call with each right, at a real service with real groups and members."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from assignor.access.principals import Principal, Right
+from assignor.access.tokens import TokenEntry, digest_of, format_entry
+from coordinator_api.http.app import create_app
+from coordinator_api.http.call_rights import OPEN_PATHS, RIGHTS
+from coordinator_api.settings import Settings
+from tests.checkout import ROOT
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, subscription
+from tests.coordinator_api.reported_rebalances import new_name, reported
+from tests.coordinator_api.service_process import ServiceProcess
+
+PAGE = ROOT / "docs/how-to/protect-the-coordinator.md"
+PRINCIPALS = {
+    "reader": Principal("reader", Right.READER),
+    "member": Principal("member", Right.MEMBER),
+    "operator": Principal("operator", Right.OPERATOR),
+    "admin": Principal("admin", Right.ADMIN),
+    "own-prefix": Principal("own-prefix", Right.ADMIN, "group-"),
+    "other-prefix": Principal("other-prefix", Right.ADMIN, "other-"),
+}
+"""The token of each is its name. Every group of this file begins with `group-`."""
+
+STRANGER = "a caller without a token"
+OF_ALL_GROUPS = {("GET", "/metrics")}
+_MS = 30_000
+
+
+class Place(NamedTuple):
+    """A group with a member that has its assignment. `token`: the name of one that may be revoked."""
+
+    group: str
+    member: str
+    token: str
+
+
+class Sent(NamedTuple):
+    path: str
+    json: object = None
+    parameters: Mapping[str, int] | None = None
+
+
+def _at(place: Place, rest: str = "") -> str:
+    return f"/v1/groups/{place.group}{rest}"
+
+
+def _join(place: Place) -> Sent:
+    raw = base64.b64encode(subscription("3f0c2b1e-6c1d-4a53-9a43-2f1f5e6b7a10")).decode("ascii")
+    body = {"session_timeout_ms": _MS, "rebalance_timeout_ms": _MS, "subscription": raw}
+    return Sent(_at(place, "/subscriptions"), body)
+
+
+def _report(place: Place) -> Sent:
+    name = f"group-{new_name()}"
+    return Sent(f"/v1/groups/{name}/rebalances", reported(name, 1))
+
+
+def _token(place: Place) -> Sent:
+    # a name and a prefix that whoever is bound to a prefix may take
+    return Sent("/v1/tokens", {"name": f"{place.token}-more", "right": "reader", "groups": f"{place.group}-*"})
+
+
+BEAT = {"generation_id": 1}
+CALLS: dict[tuple[str, str], Callable[[Place], Sent]] = {
+    **{("GET", path): lambda place, path=path: Sent(path) for path in ("/", "/version", "/docs", "/redoc")},  # type: ignore[misc]
+    **{("GET", path): lambda place, path=path: Sent(path) for path in ("/openapi.json", "/metrics")},  # type: ignore[misc]
+    ("POST", "/v1/assign"): lambda place: Sent("/v1/assign", reported("g", 1)),
+    ("POST", "/v1/simulate"): lambda place: Sent("/v1/simulate", reported("g", 1)),
+    ("GET", "/v1/groups"): lambda place: Sent("/v1/groups"),
+    ("GET", "/v1/groups/{group}"): lambda place: Sent(_at(place)),
+    ("GET", "/v1/groups/{group}/rebalances"): lambda place: Sent(_at(place, "/rebalances")),
+    ("GET", "/v1/groups/{group}/rebalances/{generation}"): lambda place: Sent(_at(place, "/rebalances/1")),
+    ("GET", "/v1/groups/{group}/rebalances/{generation}/explain"): lambda place: Sent(
+        _at(place, "/rebalances/1/explain")
+    ),
+    ("PUT", "/v1/groups/{group}"): lambda place: Sent(_at(place), definition()),
+    ("POST", "/v1/groups/{group}/rebalances"): _report,
+    ("POST", "/v1/groups/{group}/subscriptions"): _join,
+    ("POST", "/v1/groups/{group}/heartbeat"): lambda place: Sent(
+        _at(place, "/heartbeat"), {"members": {place.member: BEAT}}
+    ),
+    ("POST", "/v1/groups/{group}/members/{member}/heartbeat"): lambda place: Sent(
+        _at(place, f"/members/{place.member}/heartbeat"), BEAT
+    ),
+    ("GET", "/v1/groups/{group}/members/{member}/assignment"): lambda place: Sent(
+        _at(place, f"/members/{place.member}/assignment"), None, {"min_generation": 1, "wait_ms": _MS}
+    ),
+    ("DELETE", "/v1/groups/{group}/members/{member}"): lambda place: Sent(_at(place, f"/members/{place.member}")),
+    ("POST", "/v1/groups/{group}/drain"): lambda place: Sent(_at(place, "/drain")),
+    ("DELETE", "/v1/groups/{group}"): lambda place: Sent(_at(place)),
+    ("GET", "/v1/groups/{group}/log"): lambda place: Sent(_at(place, "/log")),
+    ("POST", "/v1/groups/{group}/repair"): lambda place: Sent(_at(place, "/repair")),
+    ("GET", "/v1/tokens"): lambda place: Sent("/v1/tokens"),
+    ("POST", "/v1/tokens"): _token,
+    ("DELETE", "/v1/tokens/{name}"): lambda place: Sent(f"/v1/tokens/{place.token}"),
+}
+REFUSED_BY_THE_GROUP = {("DELETE", "/v1/groups/{group}"): 409, ("POST", "/v1/groups/{group}/repair"): 409}
+"""The group of the cell has a member, and its log is whole: whoever may call is told so."""
+
+
+CHANGES_THE_PLACE = {
+    ("POST", "/v1/groups/{group}/subscriptions"),
+    ("POST", "/v1/groups/{group}/drain"),
+    ("DELETE", "/v1/groups/{group}/members/{member}"),
+    ("DELETE", "/v1/tokens/{name}"),
+}
+"""One place serves all calls but these."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    entries = [format_entry(TokenEntry(each, digest_of(name.encode()))) for name, each in PRINCIPALS.items()]
+    flags = ("--group-initial-rebalance-delay-ms", "0")
+    environment = {"ASSIGNOR_AUTH_TOKENS": ";".join(entries)}
+    with ServiceProcess(tmp_path_factory.mktemp("rights"), *flags, environment=environment) as process:
+        yield process
+
+
+@pytest.fixture
+def admin(service: ServiceProcess) -> Iterator[httpx.Client]:
+    with service.client("admin") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def built() -> set[tuple[str, str]]:
+    return set(_routes())
+
+
+def _routes() -> Iterator[tuple[str, str]]:
+    """Every method and address of the application, but the open ones."""
+    routes: list[Any] = []
+    for each in create_app(Settings()).routes:
+        included = getattr(each, "original_router", None)
+        routes += [each] if included is None else included.routes
+    for route in routes:
+        for method in route.methods - {"HEAD"}:
+            if route.path not in OPEN_PATHS:
+                yield method, route.path
+
+
+def _new_place(admin: httpx.Client) -> Place:
+    group = new_group(admin)
+    member = HttpMember(admin, group)
+    assert member.subscribe().is_success
+    settle(member)
+    token = f"{group}-token"
+    assert admin.post("/v1/tokens", json={"name": token, "right": "reader", "groups": f"{group}*"}).is_success
+    return Place(group, str(member.member_id), token)
+
+
+def _send(client: httpx.Client, method: str, sent: Sent) -> httpx.Response:
+    return client.request(method, sent.path, json=sent.json, params=sent.parameters)
+
+
+def _expected(call: tuple[str, str], caller: str) -> int:
+    """200 stands for any success."""
+    if caller == STRANGER:
+        return 401
+    principal = PRINCIPALS[caller]
+    may = (
+        principal.right.includes(RIGHTS[call])
+        and ("{group}" not in call[1] or principal.sees("group-"))
+        and (call not in OF_ALL_GROUPS or principal.sees_all)
+    )
+    # the token of the cell is of its group: for whom it is not, it does not exist
+    if may and call == ("DELETE", "/v1/tokens/{name}") and not principal.sees("group-"):
+        return 404
+    return REFUSED_BY_THE_GROUP.get(call, 200) if may else 403
+
+
+@pytest.mark.parametrize("caller", [STRANGER, *PRINCIPALS])
+def test_should_let_everybody_make_the_calls_of_their_right_and_no_others(
+    service: ServiceProcess, admin: httpx.Client, built: set[tuple[str, str]], caller: str
+) -> None:
+    shared = _new_place(admin)
+    before = admin.get(f"/v1/groups/{shared.group}/rebalances").json()
+    wrong = []
+    with service.client(None if caller == STRANGER else caller) as client:
+        for call in sorted(CALLS.keys() & built):
+            expected = _expected(call, caller)
+            # what is refused changes nothing
+            place = _new_place(admin) if call in CHANGES_THE_PLACE and expected not in (401, 403) else shared
+            sent = CALLS[call](place)
+            if call == ("POST", "/v1/tokens") and caller == "other-prefix":
+                sent = Sent("/v1/tokens", {"name": "other-one", "right": "reader", "groups": "other-*"})
+            answer = _send(client, call[0], sent)
+            found = 200 if answer.is_success or answer.is_redirect else answer.status_code
+            if found != expected:
+                wrong.append((call, expected, answer.status_code, answer.text))
+
+    assert wrong == []
+    assert admin.get(f"/v1/groups/{shared.group}/rebalances").json() == before
+    listed = {each["name"] for each in admin.get("/v1/tokens").json()["tokens"]}
+    assert shared.token in listed
+
+
+def test_should_have_a_right_for_every_address_and_nothing_else(built: set[tuple[str, str]]) -> None:
+    assert built - RIGHTS.keys() == set(), "a new call needs its right in call_rights.RIGHTS"
+    assert RIGHTS.keys() - built <= {("GET", "/v1/groups/{group}/log"), ("POST", "/v1/groups/{group}/repair")}
+    assert CALLS.keys() == RIGHTS.keys(), "a new call needs a line in CALLS"
+
+
+def test_should_say_on_the_page_which_right_each_call_needs() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| ([^|]*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    said = {}
+    for right, calls in rows:
+        for method, path in re.findall(r"`([A-Z]+) (/[^` ]*)`", calls):
+            said[method, path] = Right(right)
+    assert said == dict(RIGHTS)
+
+
+def test_should_let_an_operator_alone_replace_a_topology_under_members(
+    service: ServiceProcess, admin: httpx.Client
+) -> None:
+    place = _new_place(admin)
+    other = definition(topology={**definition()["topology"], "copartition_groups": [["events"]]})
+    found = {}
+    for name in ("reader", "member", "operator", "admin"):
+        with service.client(name) as client:
+            answer = client.put(f"/v1/groups/{place.group}", json=other, params={"replace": "true"})
+            found[name] = answer.status_code
+
+    assert found == {"reader": 403, "member": 403, "operator": 200, "admin": 200}
+
+
+def test_should_tell_a_token_of_another_prefix_nothing_of_a_group(service: ServiceProcess, admin: httpx.Client) -> None:
+    """Neither that it exists, nor how many there are: the answers are those for a group that nobody has declared."""
+    place = _new_place(admin)
+    nobodys = place._replace(group=f"{place.group[:-1]}_", member=f"{place.member[:-1]}_", token=f"{place.token}_")
+    with service.client("other-prefix") as other:
+        assert other.put("/v1/groups/other-mine", json=definition()).status_code == 201
+        differing = []
+        for call in sorted(CALLS):
+            real, none = (_send(other, call[0], CALLS[call](each)) for each in (place, nobodys))
+            if "{" in call[1] and (real.status_code, real.content) != (none.status_code, none.content):
+                differing.append((call, real.text, none.text))
+        assert differing == []
+        groups, tokens = other.get("/v1/groups"), other.get("/v1/tokens")
+        assert [each["group_id"] for each in groups.json()["groups"]] == ["other-mine"]
+        assert groups.json()["unreadable"] == []
+        assert {each["name"] for each in tokens.json()["tokens"]} <= {"other-prefix", "other-one"}
+        assert problem(other.get("/metrics")) == (403, "CLUSTER_AUTHORIZATION_FAILED")
+        for address in ("", "/nonsense", "/members", f"/members/{place.member}/nonsense"):
+            assert other.get(f"/v1/groups/{place.group}{address}").status_code == 403
+        shown = "".join(other.get(path).text for path in ("/", "/version", "/v1/groups", "/v1/tokens", "/openapi.json"))
+        assert place.group not in shown
+
+
+def test_should_not_tell_how_many_groups_others_have_when_there_are_enough(tmp_path_factory: Any) -> None:
+    entries = [format_entry(TokenEntry(each, digest_of(name.encode()))) for name, each in PRINCIPALS.items()]
+    environment = {"ASSIGNOR_AUTH_TOKENS": ";".join(entries), "ASSIGNOR_GROUP_MAX_COUNT": "3"}
+    with ServiceProcess(tmp_path_factory.mktemp("full"), environment=environment) as service:
+        with service.client("admin") as admin:
+            for number in range(3):
+                assert admin.put(f"/v1/groups/theirs-{number}", json=definition()).status_code == 201
+        with service.client("other-prefix") as other:
+            refused = other.put("/v1/groups/other-mine", json=definition())
+        with service.client() as stranger:
+            ready = stranger.get("/readyz").text
+
+    assert problem(refused) == (429, "POLICY_VIOLATION")
+    assert not re.search(r"\d", refused.json()["detail"])
+    assert not re.search(r"\d", ready)
+
+
+def test_should_say_whose_token_declared_a_group(service: ServiceProcess, admin: httpx.Client) -> None:
+    place = _new_place(admin)
+
+    assert admin.get(f"/v1/groups/{place.group}").json()["declared_by"].startswith("admin, python-httpx/")

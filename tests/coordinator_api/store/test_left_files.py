@@ -1,0 +1,86 @@
+"""A database that had groups in it is never taken for a new one, whatever became of its files."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.opening import migrate, open_store
+from tests.coordinator_api.store.databases import settings_for
+
+FILE = "store.sqlite3"
+
+
+async def store_a_group(directory: Path) -> None:
+    async with open_store(settings_for(directory)) as opened:
+        await opened.repository.append("g", 0, ["1"])
+
+
+def delete(directory: Path) -> None:
+    (directory / FILE).unlink()
+
+
+def empty(directory: Path) -> None:
+    (directory / FILE).write_bytes(b"")
+
+
+def replace_by_a_new_one(directory: Path) -> None:
+    delete(directory)
+    with sqlite3.connect(directory / FILE) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+
+
+def cut_in_half(directory: Path) -> None:
+    content = (directory / FILE).read_bytes()
+    (directory / FILE).write_bytes(content[: len(content) // 2])
+
+
+def leave_its_newest_writes_only(directory: Path) -> None:
+    empty(directory)
+    (directory / f"{FILE}-wal").write_bytes(b"writes")
+
+
+@pytest.mark.parametrize(
+    "do, said",
+    [
+        (delete, "is missing, but a coordinator has stored groups in it before. Put it back, or restore a backup"),
+        (empty, "is empty, but a coordinator has stored groups in it before"),
+        (replace_by_a_new_one, "has no tables, but a coordinator has stored groups in it before"),
+        (cut_in_half, "was cut short: it has "),
+        (leave_its_newest_writes_only, f"is empty, and {FILE}-wal beside it has writes that belong to it"),
+    ],
+)
+async def test_should_refuse_to_begin_anew_where_groups_were_stored(
+    tmp_path: Path, do: Callable[[Path], None], said: str
+) -> None:
+    await store_a_group(tmp_path)
+    do(tmp_path)
+
+    for _ in range(2):  # the first refusal leaves everything as it is
+        with pytest.raises(UnusableDatabase) as raised:
+            await migrate(settings_for(tmp_path))
+        assert str(raised.value).startswith(f"database.url: {tmp_path / FILE} {said}")
+
+
+async def test_should_begin_anew_when_the_note_beside_the_database_is_deleted_too(tmp_path: Path) -> None:
+    await store_a_group(tmp_path)
+    delete(tmp_path)
+    (tmp_path / f"{FILE}.lock").unlink()
+
+    async with open_store(settings_for(tmp_path)) as opened:
+        assert opened.schema_before is None
+
+
+async def test_should_take_an_empty_file_that_was_never_used(tmp_path: Path) -> None:
+    empty(tmp_path)
+    (tmp_path / f"{FILE}.lock").write_text("4711")  # the process that wanted to use it has died
+
+    await store_a_group(tmp_path)
+
+    async with open_store(settings_for(tmp_path)) as opened:
+        assert await opened.repository.group_ids() == ["g"]
