@@ -15,6 +15,7 @@ TOPIC_AUTHORIZATION_FAILED = 29
 GROUP_AUTHORIZATION_FAILED = 30
 CLUSTER_AUTHORIZATION_FAILED = 31
 TOPIC_ALREADY_EXISTS = 36
+CONCURRENT_TRANSACTIONS = 51
 GROUP_ID_NOT_FOUND = 69
 UNSTABLE_OFFSET_COMMIT = 88
 
@@ -33,7 +34,7 @@ _RETRIABLE = {
     19: "NOT_ENOUGH_REPLICAS",
     20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
     41: "NOT_CONTROLLER",
-    51: "CONCURRENT_TRANSACTIONS",
+    CONCURRENT_TRANSACTIONS: "CONCURRENT_TRANSACTIONS",
     56: "KAFKA_STORAGE_ERROR",
     72: "LISTENER_NOT_FOUND",
     74: "FENCED_LEADER_EPOCH",
@@ -67,7 +68,7 @@ def check(code: int, what: str, message: str | None = None) -> None:
     if code == NONE:
         return
     if code in _RETRIABLE:
-        raise NotNow(f"{what}: {_RETRIABLE[code]}")
+        raise NotNow(f"{what}: {_RETRIABLE[code]}", code)
     if code in _RIGHTS:
         raise KafkaRefused(f"{what}: {_RIGHTS[code]}; give the user of these credentials an ACL for it", code)
     raise KafkaRefused(f"{what}: {message or _WORDS.get(code) or error_name(code)}", code)

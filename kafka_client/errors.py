@@ -38,9 +38,14 @@ class NotNow(KafkaClientError):
     """One try failed for a reason that may pass, such as a partition without a leader. The message gives the reason.
 
     `calls.call` catches it, refreshes the metadata and tries again, so callers of `ClusterAdmin` never see it.
+    `code`: Kafka's error code, None when no broker answered.
     """
 
     retriable: ClassVar[bool] = True
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class KafkaRefused(KafkaClientError):

@@ -432,7 +432,7 @@ class TestRunningApplication:
             "If this is another application, give it another application.id. If it is the next version, drain the "
             r"group first, or replace the topology under living members \(PUT with \?replace=true, `assignor workers "
             r"run --replace`\), which ends those that cannot run it. What the group runs was declared at \d{4}-\S+ "
-            rf"\S+Z by assignor/\S+ \(.*, process {shops.driver.process.pid}\) at 127.0.0.1",
+            rf"\S+Z by auth\.token, assignor/\S+ \(.*, process {shops.driver.process.pid}\) at 127.0.0.1",
             shops.refused["detail"],
         )
 
@@ -440,7 +440,7 @@ class TestRunningApplication:
         assert shops.exit_code == 1
         (end,) = [line for line in shops.lines if line.startswith("instance 0: error; ")]
         assert "revision 2, declared at 20" in end
-        assert "by python-httpx/" in end
+        assert "by auth.token, python-httpx/" in end
         assert "Traceback" not in shops.driver.said
 
 

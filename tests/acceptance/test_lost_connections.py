@@ -79,6 +79,7 @@ async def test_should_give_away_the_tasks_of_a_process_as_soon_as_its_connection
         await fleet.assert_whole(service)
 
 
+@pytest.mark.long
 async def test_should_let_the_session_run_out_of_a_process_that_did_not_ask_for_more(tmp_path: Path) -> None:
     async with fleet_of(tmp_path) as (service, fleet, _):
         fleet.add(3, HELD)
@@ -95,6 +96,7 @@ async def test_should_let_the_session_run_out_of_a_process_that_did_not_ask_for_
         await fleet.assert_whole(service)
 
 
+@pytest.mark.long
 async def test_should_end_members_on_a_silent_network_by_their_session_timeout(tmp_path: Path) -> None:
     async with fleet_of(tmp_path) as (service, fleet, proxy):
         fleet.add(3, HELD)
@@ -112,6 +114,7 @@ async def test_should_end_members_on_a_silent_network_by_their_session_timeout(t
         assert service.removed() == dict.fromkeys(beyond_ids, "session-expired")
 
 
+@pytest.mark.long
 async def test_should_not_take_a_proxy_that_breaks_and_stays_away_for_the_death_of_a_fleet(tmp_path: Path) -> None:
     async with fleet_of(tmp_path) as (service, fleet, proxy):
         fleet.add(5, HELD, through=proxy.address)
@@ -142,6 +145,7 @@ async def test_should_not_take_its_own_restart_for_the_death_of_a_fleet(tmp_path
         await fleet.assert_whole(service)
 
 
+@pytest.mark.long
 async def test_should_notice_a_death_after_a_restart_as_well(tmp_path: Path) -> None:
     async with fleet_of(tmp_path) as (service, fleet, _):
         fleet.add(4, HELD)
@@ -158,6 +162,7 @@ async def test_should_notice_a_death_after_a_restart_as_well(tmp_path: Path) -> 
         assert service.removed().keys() == dead_ids
 
 
+@pytest.mark.long
 async def test_should_notice_a_death_after_the_network_was_away(tmp_path: Path) -> None:
     async with fleet_of(tmp_path) as (service, fleet, proxy):
         fleet.add(4, HELD, through=proxy.address)
@@ -175,6 +180,7 @@ async def test_should_notice_a_death_after_the_network_was_away(tmp_path: Path) 
         await fleet.assert_whole(service)
 
 
+@pytest.mark.long
 async def test_should_keep_a_process_that_went_over_to_another_connection(tmp_path: Path) -> None:
     async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
         fleet.add(4, HELD)
@@ -211,6 +217,7 @@ async def test_should_notice_the_death_of_a_process_whose_last_words_came_with_t
         await fleet.assert_whole(service)
 
 
+@pytest.mark.long
 async def test_should_keep_a_process_whose_old_heartbeat_is_read_after_the_end_of_its_connection(
     tmp_path: Path,
 ) -> None:
@@ -241,6 +248,7 @@ async def test_should_not_miss_a_process_for_the_connections_of_its_other_calls(
         assert service.removed() == {}
 
 
+@pytest.mark.long
 async def test_should_hold_no_heartbeat_until_a_session_is_over(tmp_path: Path) -> None:
     """Its caller asks to be held for as long as four sessions."""
     async with fleet_of(tmp_path) as (service, fleet, _):
@@ -254,7 +262,9 @@ async def test_should_hold_no_heartbeat_until_a_session_is_over(tmp_path: Path) 
         await fleet.assert_whole(service)
 
 
-@pytest.mark.parametrize("through", ["a hang-up", "a proxy that loses the answers"])
+@pytest.mark.parametrize(
+    "through", ["a hang-up", pytest.param("a proxy that loses the answers", marks=pytest.mark.long)]
+)
 async def test_should_make_no_second_member_of_a_join_whose_answer_was_lost(tmp_path: Path, through: str) -> None:
     async with fleet_of(tmp_path, grace_ms=LONG_MS) as (_, fleet, proxy):
         if through == "a hang-up":

@@ -274,7 +274,7 @@ OTHERS = (
 @pytest.mark.parametrize(
     "size, others",
     [
-        pytest.param(SMALL, 2, id="60"),
+        pytest.param(SMALL, 2, id="60", marks=pytest.mark.long),
         pytest.param(LARGE, len(OTHERS), id="1000", marks=[pytest.mark.long, pytest.mark.timeout(1_800)]),
     ],
 )

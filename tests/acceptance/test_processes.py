@@ -77,6 +77,7 @@ def test_should_find_its_process_id_and_its_state_again_when_an_instance_comes_b
         group.assert_no_task_lost_or_owned_twice()
 
 
+@pytest.mark.long
 def test_should_take_over_when_the_session_of_a_killed_process_has_run_out(group: GroupUnderTest) -> None:
     """Of one that did not ask to leave on disconnect: Kafka's rule."""
     with instances(group.settings(session_timeout_ms=2_000, leave_on_disconnect=False), 2) as processes:
@@ -104,7 +105,7 @@ def _gap_after_a_kill(group: GroupUnderTest, processes: list[InstanceProcess]) -
     return group.longest_gap_ms(killed_ms, deaths)
 
 
-@pytest.mark.parametrize("joined", [0, 2 * THREADS])
+@pytest.mark.parametrize("joined", [pytest.param(0, marks=pytest.mark.long), 2 * THREADS])
 def test_should_go_on_when_the_coordinator_is_killed_in_the_middle_of_a_rebalance(
     group: GroupUnderTest, joined: int
 ) -> None:

@@ -153,6 +153,7 @@ async def test_should_say_that_it_stops_to_who_still_waits_for_a_commit(tmp_path
         assert await of.stop() == 0
 
 
+@pytest.mark.long
 async def test_should_end_soon_after_sigterm_while_the_disk_stands_still(tmp_path: Path) -> None:
     async with settled_fleet(tmp_path) as (of, fleet):
         members = sorted(str(member.member_id) for member in fleet.members())

@@ -36,7 +36,13 @@ def group(
     return tested
 
 
-@pytest.mark.parametrize("end", [InstanceProcess.kill, InstanceProcess.hang_up], ids=["killed", "told to leave"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(InstanceProcess.kill, id="killed"),
+        pytest.param(InstanceProcess.hang_up, id="told to leave", marks=pytest.mark.long),
+    ],
+)
 def test_should_take_over_soon_from_a_process_that_ended(
     group: GroupUnderTest, end: Callable[[InstanceProcess], None]
 ) -> None:

@@ -30,6 +30,7 @@ NOTICED_S = 2.0
 OVERLOADED_WITHIN_S = 60.0
 
 
+@pytest.mark.long
 async def test_should_describe_a_large_group_without_much_work(tmp_path: Path) -> None:
     """And what is stored for a member does not grow with the number of members, although each is told of all others."""
     manners = replace(PLAIN, endpoint=True, heartbeat_interval_ms=20_000)
@@ -136,7 +137,7 @@ async def test_should_store_a_rebalance_of_very_many_tasks_while_others_notice_n
             assert time.monotonic() - asked_s < 10
 
 
-@pytest.mark.parametrize("stopped_s, at_least", [(0.4, 1), (2.2, 3)])
+@pytest.mark.parametrize("stopped_s, at_least", [(0.4, 1), pytest.param(2.2, 3, marks=pytest.mark.long)])
 async def test_should_refuse_computations_first_then_descriptions_then_joins_and_heartbeats_never(
     tmp_path: Path, stopped_s: float, at_least: int
 ) -> None:

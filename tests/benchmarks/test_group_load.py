@@ -177,6 +177,7 @@ def test_should_keep_what_it_measured_and_find_the_newest(tmp_path: Path) -> Non
 QUICK_ROWS = ("members-200",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", QUICK_ROWS)
 def test_should_run_a_row_alone(row: str, tmp_path: Path) -> None:
     assert_measured(row, tmp_path)

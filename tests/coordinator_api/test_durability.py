@@ -55,6 +55,7 @@ def test_should_go_on_with_the_same_generation_and_bytes_after_a_kill(tmp_path: 
         client.close()
 
 
+@pytest.mark.long
 def test_should_evict_nobody_before_its_session_has_run_out_anew(tmp_path: Path) -> None:
     service = ServiceProcess(tmp_path, *QUICK)
     with service:
@@ -238,6 +239,7 @@ def test_should_lose_nothing_that_was_answered_when_killed_at_random_moments(tmp
         ]
 
 
+@pytest.mark.long
 def test_should_not_evict_members_for_time_in_which_the_service_itself_stood_still(tmp_path: Path) -> None:
     service = ServiceProcess(tmp_path, *QUICK)
     with service:

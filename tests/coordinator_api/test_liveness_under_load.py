@@ -107,10 +107,8 @@ def expired(client: httpx.Client) -> float:
 
 
 # on a busy machine the members are starved, too, so their sessions are longer; and so are other tests
-@pytest.mark.parametrize(
-    "load, session_ms",
-    [(starved_service, SESSION_MS), pytest.param(busy_machine, 3 * SESSION_MS, marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("load, session_ms", [(starved_service, SESSION_MS), (busy_machine, 3 * SESSION_MS)])
 def test_should_evict_the_dead_and_nobody_else_when_the_service_hardly_runs(
     tmp_path: Path, load: Callable[[ServiceProcess], AbstractContextManager[None]], session_ms: int
 ) -> None:

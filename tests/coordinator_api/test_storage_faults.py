@@ -73,7 +73,7 @@ def disk_is_full(service: ServiceProcess) -> Iterator[None]:
         pytest.param(
             log_is_gone, "its file was deleted or replaced while the service was using it", marks=pytest.mark.long
         ),
-        (database_is_locked, "it is locked by another program"),
+        pytest.param(database_is_locked, "it is locked by another program", marks=pytest.mark.long),
         (disk_is_full, "it cannot be read or written"),
     ],
 )

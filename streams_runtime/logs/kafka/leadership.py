@@ -1,9 +1,10 @@
 """Which broker to ask: leaders of partitions, and coordinators of groups and transactional ids.
 
 Rules: every request is tried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before another
-try, leaders and coordinators are looked up again. A partition counts as unknown when fresh metadata has lacked it for
-half a second, because a broker may not know it right after its topic was made or while its leader moves. An error that
-no retry can help is a LogError that says what to do. Source: `Metadata`, `NetworkClient`, `TransactionManager`.
+try, leaders and coordinators are looked up again, unless the right one answered that it still writes markers. A
+partition counts as unknown when fresh metadata has lacked it for half a second, because a broker may not know it right
+after its topic was made or while its leader moves. An error that no retry can help is a LogError that says what to do.
+Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from assignor.types import TopicPartition
 from kafka_client.admin.cluster_metadata import NO_LEADER, fetch_metadata
 from kafka_client.calls import call
 from kafka_client.connections import Connections
-from kafka_client.error_codes import check
+from kafka_client.error_codes import CONCURRENT_TRANSACTIONS, check
 from kafka_client.errors import KafkaRefused, KafkaUnavailable, NotNow
 from kafka_client.settings.client_settings import ClientSettings
 from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
@@ -65,8 +66,9 @@ class Leadership:
         async def once() -> T:
             try:
                 return await attempt()
-            except NotNow:
-                self.forget()
+            except NotNow as reason:
+                if reason.code != CONCURRENT_TRANSACTIONS:  # the right broker says so: it writes markers yet
+                    self.forget()
                 raise
 
         try:

@@ -21,7 +21,7 @@ from aiokafka.protocol.transaction import (
 )
 
 from assignor.types import TopicPartition
-from kafka_client.error_codes import check, error_name
+from kafka_client.error_codes import CONCURRENT_TRANSACTIONS, check
 from kafka_client.errors import NotNow
 from kafka_client.requests.admin_requests import by_topic
 from streams_runtime.logs.base import OffsetAndMetadata
@@ -29,7 +29,6 @@ from streams_runtime.logs.errors import LogError, ProducerFenced
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 
 _UNKNOWN_SERVER_ERROR = -1
-_CONCURRENT_TRANSACTIONS = 51
 _OPERATION_NOT_ATTEMPTED = 55
 _NO_GENERATION = _NO_RETENTION = -1
 _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
@@ -139,7 +138,7 @@ class TransactionManager:
                 try:
                     return await attempt()
                 except NotNow as reason:
-                    if error_name(_CONCURRENT_TRANSACTIONS) not in str(reason):
+                    if reason.code != CONCURRENT_TRANSACTIONS:
                         raise
                     await asyncio.sleep(_QUICK_PAUSE_S)
             return await attempt()

@@ -135,7 +135,8 @@ class Fleet:
             members = self.members()
             first = members[0].generation_id
             if first <= beyond or any(
-                member.generation_id != first or member.awaited > first or member.rejoin for member in members
+                member.generation_id != first or member.awaited > first or member.rejoin or member.joining
+                for member in members
             ):
                 return False
             return sorted(partition for member in members for partition in member.active) == list(
@@ -181,7 +182,7 @@ class Fleet:
         assert self.witness.ownerless() == []
         described = await self.describe()
         assert {entry["member_id"] for entry in described["members"]} == live
-        assert described["state"] == "Stable"
+        assert described["state"] == "Stable", described["condition"]
         active = sorted(entry["task"] for entry in described["tasks"] if entry["role"] == "active")
         assert active == sorted(f"0_{partition}" for partition in range(self.partitions))
 

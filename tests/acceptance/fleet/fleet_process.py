@@ -64,7 +64,10 @@ class Manners:
 
 @dataclass(slots=True)
 class Member:
-    """One member. `awaited`: the generation whose assignment it waits for. `offered`: the one that it can fetch."""
+    """One member. `awaited`: the generation whose assignment it waits for. `offered`: the one that it can fetch.
+
+    `rejoin`: it has to join again. `joining`: it has sent that, and has no answer yet.
+    """
 
     name: str
     join_id: str
@@ -73,6 +76,7 @@ class Member:
     awaited: int = 0
     offered: int = 0
     rejoin: bool = False
+    joining: bool = False
     lost: bool = False
     joined_once: bool = False
     active: frozenset[int] = frozenset()
@@ -229,8 +233,12 @@ class FleetProcess:
         return body
 
     async def _join(self, member: Member, calls: HttpConnection) -> None:
-        body = self.join_body(member)
-        answer = await self._ask(calls, "POST", f"{self.manners.path}/subscriptions", body, "join")
+        member.joining = True
+        try:
+            body = self.join_body(member)
+            answer = await self._ask(calls, "POST", f"{self.manners.path}/subscriptions", body, "join")
+        finally:
+            member.joining = False
         document = answer.document()
         member.member_id = document["member_id"]
         member.awaited = document["generation_id"]

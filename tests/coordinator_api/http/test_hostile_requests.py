@@ -82,6 +82,7 @@ def test_should_serve_others_beside_more_callers_without_a_request_than_there_ar
         bystander.calls()
 
 
+@pytest.mark.long
 def test_should_serve_others_beside_bodies_that_never_end(bystander: Bystander) -> None:
     begun = b"PUT /v1/groups/g HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
     with Crowd(bystander.url, OPEN_FILES + 76, begun) as crowd, beside(lambda: crowd.wait_until_cut(sends=b" ")):
@@ -198,6 +199,7 @@ def test_should_answer_a_request_that_asks_for_another_protocol(bystander: Bysta
     assert answers_to(bystander, upgrade) == [b"200"]
 
 
+@pytest.mark.long
 def test_should_cut_callers_who_do_not_read_their_answers(bystander: Bystander) -> None:
     """Each asks for some 20 MB in one go, of which the service holds one answer at a time."""
     name = 'assignor_connections_cut_total{reason="reader"}'

@@ -120,6 +120,7 @@ def operations(client: httpx.Client) -> dict[str, list[str]]:
     return {call["operationId"]: call["tags"] for path in paths for call in path.values()}
 
 
+@pytest.mark.long
 def test_should_answer_members_as_the_document_says(populated: Populated, tmp_path: Path) -> None:
     answers = conforms(populated, tmp_path, "--include-tag", "members", "--phases", "examples,coverage")
 

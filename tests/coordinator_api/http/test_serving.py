@@ -34,7 +34,7 @@ main()
 CALL = b"POST /v1/groups/g/members/m/heartbeat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_should_end_in_time_although_the_event_loop_stands_still(tmp_path: Path, number: signal.Signals) -> None:
     environment = clean_environment({"PYTHONPATH": str(ROOT)})
     with subprocess.Popen(

@@ -59,6 +59,7 @@ def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_proce
     assert set(os.listdir(tmp_path)) == names
 
 
+@pytest.mark.long
 def test_should_lose_no_row_when_a_process_is_killed(one_process: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     plan = squares_plan(CHUNKS, work=Squares(str(marks.directory), held=frozenset({HELD})))
@@ -118,6 +119,7 @@ def test_should_stop_when_everything_fails(tmp_path: Path) -> None:
         run_squares(squares_plan(200, work=bad), tmp_path)
 
 
+@pytest.mark.long
 def test_should_go_on_when_the_driver_was_killed(one_process: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     program = start_program(tmp_path / "output", marks.directory, Engine.LOCAL)
@@ -130,6 +132,7 @@ def test_should_go_on_when_the_driver_was_killed(one_process: Path, tmp_path: Pa
     assert contents(tmp_path / "output") == contents(one_process)
 
 
+@pytest.mark.long
 def test_should_keep_parts_and_say_how_to_go_on_when_it_is_interrupted(one_process: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     program = start_program(tmp_path / "output", marks.directory, Engine.LOCAL)

@@ -56,6 +56,7 @@ def test_should_lose_no_row_when_executors_are_killed(plain: Path, tmp_path: Pat
     assert talk.getvalue().startswith("squares: starting Spark on local-cluster[2,1,1024]\n")
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.usefixtures("chunks_on_this_spark")
 def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(plain: Path, tmp_path: Path) -> None:

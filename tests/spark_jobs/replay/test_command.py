@@ -87,6 +87,7 @@ def test_should_give_the_same_rows_whatever_the_lines_come_from(tmp_path: Path) 
     assert [row["id"] for row in rebalances[: len(LINES)]] == ["smoke.1", "smoke.2", "smoke.3", "smoke.4"]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.usefixtures("chunks_on_this_spark")
 def test_should_count_as_assign_does_and_leave_the_same_bytes_on_spark(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_should_run_on_a_standalone_master_until_the_group_is_drained(
     assert directory.name == "standalone"
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_should_leave_in_good_order_and_come_back_with_its_tasks_when_its_executor_is_killed(
     spark: SparkSession,
@@ -130,6 +131,7 @@ def test_should_leave_in_good_order_and_come_back_with_its_tasks_when_its_execut
     assert [end.state for end in workers.stop()] == [InstanceState.NOT_RUNNING] * 2
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_end(
     coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 import httpx
+import pytest
 
 from assignor.coordinator_calls import CallerToken
 from streams_runtime.membership.calls import JoinRequest, MemberHeartbeat
@@ -64,6 +65,7 @@ def wait_for(members: list[Beating], more: int) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_should_lose_no_call_when_tokens_are_rotated_under_load(tmp_path: Path) -> None:
     with (
         ServiceProcess(tmp_path, environment={"ASSIGNOR_AUTH_TOKEN": "of-the-admin"}) as service,

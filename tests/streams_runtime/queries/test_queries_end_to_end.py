@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from assignor.types import TopicPartition
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log
@@ -116,6 +118,7 @@ class Asker:
             self.wrong.append((word, max_lag, answer))
 
 
+@pytest.mark.long
 def test_should_answer_right_or_refuse_while_instances_come_and_are_killed(
     client: CoordinatorClient, coordinator: CoordinatorProcess, tmp_path: Path
 ) -> None:

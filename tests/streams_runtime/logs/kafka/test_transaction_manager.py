@@ -17,15 +17,20 @@ from streams_runtime.logs.errors import LogTimeout, ProducerFenced
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager
 
-UNKNOWN_SERVER_ERROR, NONE, INVALID_PRODUCER_EPOCH = -1, 0, 47
+UNKNOWN_SERVER_ERROR, NONE, INVALID_PRODUCER_EPOCH, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS = -1, 0, 47, 16, 51
 
 
 class MockCoordinator(Leadership):
     """Answers with these error codes, the last one from then on."""
 
-    def __init__(self, *codes: int) -> None:
-        super().__init__(client_settings("127.0.0.1:9", {"default.api.timeout.ms": "300", "retry.backoff.ms": "1"}))
+    def __init__(self, *codes: int, timeout_ms: int = 300, backoff_ms: int = 1) -> None:
+        configs = {"default.api.timeout.ms": str(timeout_ms), "retry.backoff.ms": str(backoff_ms)}
+        super().__init__(client_settings("127.0.0.1:9", {**configs, "retry.backoff.max.ms": "3600000"}))
         self.codes = list(codes)
+        self.forgotten = 0
+
+    def forget(self) -> None:
+        self.forgotten += 1
 
     async def ask_coordinator(self, kind: CoordinatorOf, key: str, request: Any) -> Any:
         code = self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
@@ -55,3 +60,18 @@ def test_should_have_committed_when_the_broker_says_so_at_the_second_try() -> No
 def test_should_give_up_in_time_when_the_broker_never_says_more() -> None:
     with pytest.raises(LogTimeout, match=r"ending the transaction: no answer within 0\.3 s.*UNKNOWN_SERVER_ERROR"):
         asyncio.run(committed_by(MockCoordinator(UNKNOWN_SERVER_ERROR)))
+
+
+@pytest.mark.parametrize(("code", "tries", "forgotten"), [(CONCURRENT_TRANSACTIONS, 30, 0), (NOT_COORDINATOR, 3, 3)])
+def test_should_look_nobody_up_again_while_the_right_broker_writes_markers(
+    code: int, tries: int, forgotten: int
+) -> None:
+    coordinator = MockCoordinator(*[code] * tries, NONE, timeout_ms=60_000)
+    asyncio.run(committed_by(coordinator))
+    assert (coordinator.codes, coordinator.forgotten) == ([NONE], forgotten)
+
+
+def test_should_ask_again_without_a_long_pause_while_markers_are_written() -> None:
+    coordinator = MockCoordinator(*[CONCURRENT_TRANSACTIONS] * 5, NONE, backoff_ms=3_600_000)
+    asyncio.run(committed_by(coordinator))
+    assert coordinator.codes == [NONE]
