@@ -26,6 +26,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
     values   states          the words of the protocol
              image           the durable state: the group and its last rebalance
              members         the members in it, found by more than their id
+             levers          what operators have set beside Kafka's behaviour
              persistent_map  what keeps a change from copying them all
              events          what can happen to a group
              records         what a group remembers

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from coordinator_api.group.levers import NO_LEVERS, Levers
 from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason
 
@@ -103,6 +104,7 @@ class GroupImage:
     led_by: str | None = None
     reported_at_ms: int | None = None
     origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
+    levers: Levers = NO_LEVERS
 
     def has_joined(self, member: ClassicGroupMember) -> bool:
         """While a rebalance is being prepared: whether the member has sent its subscription for it."""

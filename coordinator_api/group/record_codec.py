@@ -65,6 +65,10 @@ def _end(path: str) -> dict[str, str]:
     return _same("followup_rebalance", "probing_rebalance_at_ms", "error", "error_code", within=path)
 
 
+def _said(path: str) -> dict[str, str]:
+    return _same("by", "at_ms", "reason", within=path)
+
+
 STORED_FORMS: Mapping[str, StoredForm] = {
     "DefinitionChanged": StoredForm(
         records.DefinitionChanged,
@@ -73,6 +77,16 @@ STORED_FORMS: Mapping[str, StoredForm] = {
         frozenset(_ORIGIN),
     ),
     "DrainChanged": StoredForm(records.DrainChanged, _same("draining")),
+    "HoldChanged": StoredForm(records.HoldChanged, {"time_limit_ms": "hold.time_limit_ms", **_said("hold.said")}),
+    "RejoinGraceChanged": StoredForm(
+        records.RejoinGraceChanged, {"grace_ms": "rejoin_grace.grace_ms", **_said("rejoin_grace.said")}
+    ),
+    "PromotionChanged": StoredForm(records.PromotionChanged, _said("promotion")),
+    "PauseChanged": StoredForm(records.PauseChanged, _said("pause")),
+    "InstanceDrained": StoredForm(
+        records.InstanceDrained, {**_same("process_id", "member_id", within="drained"), **_said("drained.said")}
+    ),
+    "InstanceDrainEnded": StoredForm(records.InstanceDrainEnded, _same("target")),
     "MemberSubscribed": StoredForm(
         records.MemberSubscribed,
         {**_same("member_id"), **_join("join"), **_asked("join")},

@@ -15,6 +15,7 @@ from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignme
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.image import DefinitionOrigin, LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
+from coordinator_api.group.levers import Drained, Hold, RejoinGrace, Said
 from coordinator_api.group.members import ClassicGroupMember, LastJoin
 from coordinator_api.group.packed_assignments import PackedAssignments
 from coordinator_api.group.states import GroupState, RemovalReason
@@ -34,6 +35,48 @@ class DrainChanged:
     """`draining`: whether heartbeats ask members to stop."""
 
     draining: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HoldChanged:
+    """Computed rebalances wait for approval. None: they no longer do."""
+
+    hold: Hold | None
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinGraceChanged:
+    """Tasks of members that leave wait for them. None: they no longer do."""
+
+    rejoin_grace: RejoinGrace | None
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionChanged:
+    """A rebalance follows as soon as the warm-ups have caught up. None: at the probing deadline, as in Kafka."""
+
+    promotion: Said | None
+
+
+@dataclass(frozen=True, slots=True)
+class PauseChanged:
+    """Members process no records. None: they do."""
+
+    pause: Said | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDrained:
+    """An instance, or one of its members, is to have no tasks."""
+
+    drained: Drained
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDrainEnded:
+    """The instance, or the member, may have tasks again, or is gone. `target`: as in `Drained`."""
+
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +215,12 @@ class AssignmentsPacked:
 CoordinatorRecord = (
     DefinitionChanged
     | DrainChanged
+    | HoldChanged
+    | RejoinGraceChanged
+    | PromotionChanged
+    | PauseChanged
+    | InstanceDrained
+    | InstanceDrainEnded
     | MemberSubscribed
     | MemberReplaced
     | MemberRemoved

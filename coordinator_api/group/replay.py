@@ -12,6 +12,7 @@ from dataclasses import replace
 from assignor.errors import AssignorFault
 from assignor.protocol.shared_assignments import AssignmentParts
 from coordinator_api.group.image import MAX_FENCED_MEMBER_IDS, GroupImage, LastRebalance, RebalanceCause
+from coordinator_api.group.levers import Levers
 from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
 from coordinator_api.group.records import (
     AssignmentsPacked,
@@ -22,15 +23,21 @@ from coordinator_api.group.records import (
     GroupDeleted,
     GroupEmptied,
     GroupRestored,
+    HoldChanged,
+    InstanceDrained,
+    InstanceDrainEnded,
     LastRebalanceRestored,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
     MemberRestored,
     MemberSubscribed,
+    PauseChanged,
+    PromotionChanged,
     RebalanceCompleted,
     RebalanceLedElsewhere,
     RebalanceStarted,
+    RejoinGraceChanged,
 )
 from coordinator_api.group.states import GroupState, RebalanceReason
 
@@ -53,6 +60,15 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return replace(image, revision=revision, input_json=input_json, origin=origin)
         case DrainChanged(draining):
             return replace(image, draining=draining)
+        case HoldChanged() | RejoinGraceChanged() | PromotionChanged() | PauseChanged():
+            return replace(image, levers=_with_lever(image.levers, record))
+        case InstanceDrained(drained):
+            drains = {**image.levers.drained, drained.target: drained}
+            return replace(image, levers=replace(image.levers, drained=drains))
+        case InstanceDrainEnded(target):
+            _expect(target in image.levers.drained, image, record)
+            left = {key: value for key, value in image.levers.drained.items() if key != target}
+            return replace(image, levers=replace(image.levers, drained=left))
         case MemberSubscribed(member_id, join):
             known = image.members.get(member_id)
             member = ClassicGroupMember(member_id, join) if known is None else replace(known, last_join=join)
@@ -83,6 +99,18 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return _with_member(image, member)
         case AssignmentsPacked(assignments):
             return _given(image, record, assignments.parts)
+
+
+def _with_lever(levers: Levers, record: HoldChanged | RejoinGraceChanged | PromotionChanged | PauseChanged) -> Levers:
+    match record:
+        case HoldChanged(hold):
+            return replace(levers, hold=hold)
+        case RejoinGraceChanged(rejoin_grace):
+            return replace(levers, rejoin_grace=rejoin_grace)
+        case PromotionChanged(promotion):
+            return replace(levers, promotion=promotion)
+        case PauseChanged(pause):
+            return replace(levers, pause=pause)
 
 
 def _moved(

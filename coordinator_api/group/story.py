@@ -17,15 +17,21 @@ from coordinator_api.group.records import (
     GroupDeleted,
     GroupEmptied,
     GroupRestored,
+    HoldChanged,
+    InstanceDrained,
+    InstanceDrainEnded,
     LastRebalanceRestored,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
     MemberRestored,
     MemberSubscribed,
+    PauseChanged,
+    PromotionChanged,
     RebalanceCompleted,
     RebalanceLedElsewhere,
     RebalanceStarted,
+    RejoinGraceChanged,
 )
 
 STORY_LENGTH = 64
@@ -52,6 +58,12 @@ def in_words(record: CoordinatorRecord) -> str:
             return f"definition {revision}" + (f" by {origin.declared_by}" if origin.declared_by else "")
         case DrainChanged(draining):
             return "draining" if draining else "no longer draining"
+        case HoldChanged() | RejoinGraceChanged() | PromotionChanged() | PauseChanged():
+            return _lever_in_words(record)
+        case InstanceDrained(drained):
+            return f"{drained.target} is to have no tasks"
+        case InstanceDrainEnded(target):
+            return f"{target} may have tasks"
         case MemberSubscribed(member_id, join):
             return f"{member_id} joined for generation {join.generation_id}"
         case MemberReplaced(group_instance_id, old_member_id, new_member_id):
@@ -80,3 +92,15 @@ def in_words(record: CoordinatorRecord) -> str:
             return f"{member.member_id} restored"
         case AssignmentsPacked(assignments):
             return f"assignments of {len(assignments)} members"
+
+
+def _lever_in_words(record: HoldChanged | RejoinGraceChanged | PromotionChanged | PauseChanged) -> str:
+    match record:
+        case HoldChanged(hold):
+            return "rebalances wait for no approval" if hold is None else f"rebalances wait {hold.time_limit_ms} ms"
+        case RejoinGraceChanged(grace):
+            return "no rejoin grace" if grace is None else f"rejoin grace of {grace.grace_ms} ms"
+        case PromotionChanged(promotion):
+            return "promotion at the probing deadline" if promotion is None else "promotion when caught up"
+        case PauseChanged(pause):
+            return "no longer paused" if pause is None else "paused"

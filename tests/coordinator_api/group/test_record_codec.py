@@ -14,6 +14,7 @@ from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignme
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.image import DefinitionOrigin, LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
+from coordinator_api.group.levers import Drained, Hold, RejoinGrace, Said
 from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.record_codec import STORED_FORMS, decode_record, encode_record
@@ -26,15 +27,21 @@ from coordinator_api.group.records import (
     GroupDeleted,
     GroupEmptied,
     GroupRestored,
+    HoldChanged,
+    InstanceDrained,
+    InstanceDrainEnded,
     LastRebalanceRestored,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
     MemberRestored,
     MemberSubscribed,
+    PauseChanged,
+    PromotionChanged,
     RebalanceCompleted,
     RebalanceLedElsewhere,
     RebalanceStarted,
+    RejoinGraceChanged,
 )
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 
@@ -63,11 +70,19 @@ packed = st.dictionaries(st.text(), st.builds(AssignmentParts, st.binary(), st.b
     lambda parts: packed_assignments(SharedAssignments(parts))
 )
 
+saids = st.builds(Said, optional_text, st.integers(), optional_text)
+
 records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "DefinitionChanged": st.builds(
         DefinitionChanged, st.integers(), st.text(), st.builds(DefinitionOrigin, optional_text, optional_number)
     ),
     "DrainChanged": st.builds(DrainChanged, st.booleans()),
+    "HoldChanged": st.builds(HoldChanged, st.none() | st.builds(Hold, st.integers(), saids)),
+    "RejoinGraceChanged": st.builds(RejoinGraceChanged, st.none() | st.builds(RejoinGrace, st.integers(), saids)),
+    "PromotionChanged": st.builds(PromotionChanged, st.none() | saids),
+    "PauseChanged": st.builds(PauseChanged, st.none() | saids),
+    "InstanceDrained": st.builds(InstanceDrained, st.builds(Drained, st.text(), optional_text, saids)),
+    "InstanceDrainEnded": st.builds(InstanceDrainEnded),
     "MemberSubscribed": st.builds(MemberSubscribed, st.text(), joins),
     "MemberReplaced": st.builds(MemberReplaced),
     "MemberRemoved": st.builds(MemberRemoved, st.text(), st.sampled_from(RemovalReason)),
