@@ -12,6 +12,7 @@ from assignor.commands.tables import Column, View, age_text, paragraph, table_te
 from assignor.coordinator_calls import state_in_words
 from assignor.names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
+from coordinator_api.cli.lever_lines import levers_in_words
 
 _INDENT = 14
 _PROCESS_DIGITS = 8
@@ -105,6 +106,7 @@ def _heading(document: Any, view: View) -> list[str]:
     advice: str = document["advice"] or _advice_without_members(document)
     notes = (
         ("draining", "members are told to stop", document["draining"]),
+        *levers_in_words(document.get("levers"), view),
         ("settled", "nothing can change any more, though a task waits to be revoked", document["settled"]),
         ("led by", f"{document['led_by']}, last reported {_time(document['last_reported_ms'])}", document["led_by"]),
         ("state", f"{document['state']}, but nothing is processed", document.get("condition")),

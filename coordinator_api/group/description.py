@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.types import ProcessId, Role, TaskId
 from coordinator_api.group.image import DefinitionOrigin, GroupImage, LastRebalance
+from coordinator_api.group.levers import NO_LEVERS, Levers
 from coordinator_api.group.liveness import Session
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState, RebalanceOutcome
@@ -52,6 +53,7 @@ class GroupDescription:
     `settled`: the last rebalance asked for a follow-up, but another one would change nothing. `error`: of the last
     rebalance, unless another one has been started since. `led_by`, `reported_at_ms`: who leads the group, and when it
     last reported a rebalance; None when this coordinator leads it. `origin`: of the definition.
+    `levers`: what operators have set.
     """
 
     group_id: str
@@ -68,6 +70,7 @@ class GroupDescription:
     led_by: str | None = None
     reported_at_ms: int | None = None
     origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
+    levers: Levers = NO_LEVERS
 
 
 def describe(
@@ -94,6 +97,7 @@ def describe(
         led_by=image.led_by,
         reported_at_ms=image.reported_at_ms,
         origin=image.origin,
+        levers=image.levers,
     )
 
 

@@ -234,6 +234,16 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestRebalance:
+    """An operator wants a rebalance now. `by`, `reason`: as in `levers.Said`. Refused for a group without members.
+    Answered with `Accepted`.
+    """
+
+    by: str | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """The first event after `replay`: asks again for a rebalance that was being computed. Answered with `Accepted`."""
 
@@ -255,5 +265,6 @@ Event = (
     | Tick
     | DeleteGroup
     | Drain
+    | RequestRebalance
     | Recovered
 )

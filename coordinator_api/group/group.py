@@ -29,6 +29,7 @@ from coordinator_api.group.events import (
     RecheckProcess,
     Recovered,
     ReportRebalance,
+    RequestRebalance,
     Tick,
     TopicsSeen,
 )
@@ -41,6 +42,7 @@ from coordinator_api.group.liveness import Liveness, Session
 from coordinator_api.group.membership import connection_lost, hear, leave
 from coordinator_api.group.outcome import Accepted, Heard, Outcome, Rejected, Response
 from coordinator_api.group.persistent_map import PersistentMap
+from coordinator_api.group.pulling import pull
 from coordinator_api.group.rebalancing import (
     followup_is_due,
     rebalance_to_run,
@@ -219,6 +221,8 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return declare(step, event)
         case Drain():
             return drain(step)
+        case RequestRebalance():
+            return pull(step, event)
         case DeleteGroup():
             return delete(step)
         case Tick():

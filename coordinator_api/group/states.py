@@ -35,6 +35,7 @@ class RebalanceReason(StrEnum):
     PROBING_REBALANCE = "probing-rebalance"
     TOPICS_CHANGED = "topics-changed"
     LED_ELSEWHERE = "led-elsewhere"
+    OPERATOR_REQUESTED = "operator-requested"
 
 
 class RebalanceOutcome(StrEnum):

@@ -108,6 +108,39 @@ class TaskCopyAnswer(BaseModel):
     lag: int | None
 
 
+class LeverAnswer(BaseModel):
+    """Who pulled a lever, when, and why."""
+
+    by: str | None
+    at_ms: int = Field(description=_MS)
+    reason: str | None
+
+
+class HoldLever(LeverAnswer):
+    time_limit_ms: int
+
+
+class RejoinGraceLever(LeverAnswer):
+    grace_ms: int
+
+
+class DrainedLever(LeverAnswer):
+    """`member_id`: null when the whole process is drained."""
+
+    process_id: str
+    member_id: str | None
+
+
+class LeversAnswer(BaseModel):
+    """What operators have set beside Kafka's behaviour. Null or empty: off."""
+
+    hold: HoldLever | None
+    rejoin_grace: RejoinGraceLever | None
+    promotion: LeverAnswer | None
+    pause: LeverAnswer | None
+    drained: list[DrainedLever]
+
+
 class GroupAnswer(BaseModel):
     """A group as operators see it. `advice`: what to do, in a sentence or two; null when there is nothing to do."""
 
@@ -118,6 +151,7 @@ class GroupAnswer(BaseModel):
     declared_by: str | None = Field(description="Who sent the present definition; null when that is not known.")
     declared_at_ms: int | None = Field(description=_MS)
     draining: bool
+    levers: LeversAnswer
     reason: str | None = Field(description="Why the present rebalance was started.")
     settled: bool
     probing_rebalance_at_ms: int | None = Field(description=_MS)

@@ -17,7 +17,7 @@ from coordinator_api.http.auth import Access, Gate
 from coordinator_api.http.call_rights import check_is_same_call
 from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
-from coordinator_api.http.routes import about, groups, health, logs, members, rebalances, stateless, tokens
+from coordinator_api.http.routes import about, groups, health, levers, logs, members, rebalances, stateless, tokens
 from coordinator_api.settings import Settings
 
 
@@ -85,7 +85,7 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None, acces
     hot_calls = HotCalls(settings)
     app.guard = RequestGuard(app.unguarded, Gate(access.credentials), settings, hot_calls.find, audit)
     problems.install(app)
-    for noun in (groups, members, rebalances, logs, stateless, tokens, health, about):
+    for noun in (groups, levers, members, rebalances, logs, stateless, tokens, health, about):
         app.include_router(noun.router, dependencies=[Depends(check_is_same_call)])
     openapi.install(app, lambda: not access.credentials.is_empty)
     return app

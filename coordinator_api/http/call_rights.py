@@ -45,6 +45,7 @@ RIGHTS: Mapping[tuple[str, str], Right] = {
     ("GET", "/v1/groups/{group}/members/{member}/assignment"): Right.MEMBER,
     ("DELETE", "/v1/groups/{group}/members/{member}"): Right.MEMBER,
     ("POST", "/v1/groups/{group}/drain"): Right.OPERATOR,
+    ("POST", "/v1/groups/{group}/rebalance"): Right.OPERATOR,
     ("DELETE", "/v1/groups/{group}"): Right.OPERATOR,
     ("GET", "/v1/groups/{group}/log"): Right.OPERATOR,
     ("POST", "/v1/groups/{group}/repair"): Right.OPERATOR,

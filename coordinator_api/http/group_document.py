@@ -28,6 +28,7 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.notices import ToldNotice
 from coordinator_api.http.advice import advice, condition, has_active_task
 from coordinator_api.http.json_objects import encode_in_pieces
+from coordinator_api.http.lever_document import levers_document
 
 LONGEST_LOOK_MS = 5_000
 
@@ -131,6 +132,7 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
         "declared_by": group.origin.declared_by,
         "declared_at_ms": group.origin.declared_at_ms,
         "draining": group.draining,
+        "levers": levers_document(group.levers),
         "reason": group.reason,
         "settled": group.settled,
         "probing_rebalance_at_ms": group.next_probing_rebalance_at_ms,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from assignor.access.principals import ANYBODY, Right
+from assignor.access.principals import Right
 from coordinator_api.group import events
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import Accepted, Declared, Rejected
@@ -22,12 +22,10 @@ from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.problems import Problem
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, caller, json_response, link, problems
 from coordinator_api.http.schemas import DeclareAnswer
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=problems(404))
-
-MOST_OF_A_USER_AGENT = 200
 
 _OF_THE_GROUP = {"group": "$request.path.group"}
 _THEN = {
@@ -62,7 +60,7 @@ async def declare_group(
     input_json = await run_on_document(
         request, coordinator, "body", declared_definition, group_id, coordinator.document_bounds
     )
-    declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=_caller(request))
+    declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=caller(request))
     answer = await coordinator.declare(group_id, declaration, principal_of(request).group_prefix)
     if isinstance(answer, Rejected) and answer.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
         raise _refusal(group_id, answer, coordinator.group(group_id).image)
@@ -136,18 +134,6 @@ async def delete_group(
 async def drain_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain."""
     accepted(await coordinator.group(group_id).handle(events.Drain()), Accepted)
-
-
-def _caller(request: Request) -> str:
-    """Whose token it is, who a caller says it is, and its address."""
-    said = "".join(
-        letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
-    )
-    name = said[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
-    principal = principal_of(request)
-    if principal is not ANYBODY:
-        name = f"{principal.name}, {name}"
-    return name if request.client is None else f"{name} at {request.client.host}"
 
 
 def _refusal(group_id: str, refused: Rejected, image: GroupImage) -> Problem:

@@ -9,14 +9,18 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Path, Request
 from starlette.responses import Response
 
+from assignor.access.principals import ANYBODY
 from assignor.legal_names import LONGEST_NAME, NAME_PATTERN, NAME_RULE, is_legal_name
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, stopping
 from coordinator_api.http.schemas import MAX_TEXT_LENGTH, ProblemDocument
 
 Answer = TypeVar("Answer")
+
+MOST_OF_A_USER_AGENT = 200
 
 GROUP_ID_SCHEMA: dict[str, Any] = {
     "pattern": NAME_PATTERN,
@@ -83,6 +87,18 @@ def link(operation: str, parameters: Mapping[str, str], body: Mapping[str, objec
     if body is not None:
         linked["requestBody"] = dict(body)
     return linked
+
+
+def caller(request: Request) -> str:
+    """Whose token it is, who a caller says it is, and its address."""
+    said = "".join(
+        letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
+    )
+    name = said[:MOST_OF_A_USER_AGENT] or "an unnamed caller"
+    principal = principal_of(request)
+    if principal is not ANYBODY:
+        name = f"{principal.name}, {name}"
+    return name if request.client is None else f"{name} at {request.client.host}"
 
 
 def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:

@@ -123,6 +123,15 @@ def test_should_drain_and_delete_a_group(service: ServiceProcess, member: HttpMe
     assert deleted == (0, f'{{"group_id":"{group_of(member)}","deleted":true}}\n', "")
 
 
+def test_should_start_a_rebalance_with_a_reason(service: ServiceProcess, member: HttpMember) -> None:
+    where = (group_of(member), "--coordinator", service.url)
+
+    asked = assignor("groups", "rebalance", *where, "--reason", "the disk was replaced")
+
+    assert asked == (0, f"{group_of(member)}: a rebalance starts\n", "")
+    assert member.heartbeat().json()["rejoin"] is True
+
+
 def test_should_say_the_services_refusal_in_one_line(service: ServiceProcess) -> None:
     assert assignor("groups", "describe", "nobody", "--coordinator", service.url) == (
         1,

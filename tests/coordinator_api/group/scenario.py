@@ -37,6 +37,7 @@ from coordinator_api.group.events import (
     RebalanceFailed,
     RecheckAssignment,
     ReportRebalance,
+    RequestRebalance,
     Tick,
     TopicsSeen,
 )
@@ -312,6 +313,7 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "seen": lambda words, _: TopicsSeen(_topics(words[0])),
     "report": _report,
     "tick": lambda _words, _options: Tick(),
+    "rebalance": lambda words, _options: RequestRebalance("ann", " ".join(words) or None),
     "drain": lambda _words, _options: Drain(),
     "delete": lambda _words, _options: DeleteGroup(),
 }

@@ -88,6 +88,7 @@ def test_should_show_a_group_that_is_led_elsewhere_like_any_other(client: httpx.
         "advice": None,
         "condition": None,
         "notices": [],
+        "levers": {"hold": None, "rejoin_grace": None, "promotion": None, "pause": None, "drained": []},
     }
     assert members == {
         "first-consumer": _member("first-client", "i-1", FIRST, active=["0_0", "0_1"]),
@@ -165,6 +166,7 @@ def test_should_not_serve_members_of_a_group_that_is_led_elsewhere(client: httpx
     for refused in (member.heartbeat(), member.fetch(0), member.leave(), client.put(member.path, json=definition())):
         assert problem(refused) == (409, "NOT_COORDINATOR")
     assert problem(client.post(f"{member.path}/drain")) == (409, "NOT_COORDINATOR")
+    assert problem(client.post(f"{member.path}/rebalance")) == (409, "NOT_COORDINATOR")
 
 
 def test_should_not_take_reports_of_a_group_that_it_leads_itself(client: httpx.Client) -> None:

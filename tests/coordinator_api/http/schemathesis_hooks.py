@@ -48,7 +48,9 @@ _REBALANCES = [each for each in RECORDINGS if each["format"] == "rebalance/1"]
 _FORECAST = [each for each in RECORDINGS if each.get("input", {}).get("future_process_id") is None]
 """Nobody knows what a member of an unknown version would send next."""
 
-_SPOILS = frozenset({"declare_group", "subscribe", "leave", "drain_group", "delete_group", "report_rebalance"})
+_SPOILS = frozenset(
+    {"declare_group", "subscribe", "leave", "drain_group", "request_rebalance", "delete_group", "report_rebalance"}
+)
 """They would change a group that other calls need as it is."""
 
 _numbers = itertools.count()
@@ -94,6 +96,11 @@ def _of_a_fresh_member(case: Case[Any], number: int) -> None:
     joined = _call(case, "POST", f"/v1/groups/{case.path_parameters['group']}/subscriptions", _join())
     case.path_parameters["member"] = joined["member_id"]
     case.query.pop("group_instance_id", None)
+
+
+def _in_a_fresh_group_with_a_member(case: Case[Any], number: int) -> None:
+    _in_a_fresh_group(case, number)
+    _call(case, "POST", f"/v1/groups/{case.path_parameters['group']}/subscriptions", _join())
 
 
 def _of_a_known_member(case: Case[Any], number: int) -> None:
@@ -163,6 +170,7 @@ _MAKE_RIGHT: Mapping[str, Callable[[Case[Any], int], None]] = {
     "declare_group": _declare,
     "delete_group": _in_a_fresh_group,
     "drain_group": _in_a_fresh_group,
+    "request_rebalance": _in_a_fresh_group_with_a_member,
     "describe_group": _of_a_known_member,
     "subscribe": _join_a_fresh_group,
     "fetch_assignment": _of_a_known_member,

@@ -224,6 +224,7 @@ def test_should_delete_a_group_without_members_and_forget_its_rebalances(client:
         ("GET", ""),
         ("DELETE", ""),
         ("POST", "/drain"),
+        ("POST", "/rebalance"),
         ("GET", "/rebalances"),
         ("GET", "/rebalances/1"),
         ("GET", "/rebalances/1/explain"),

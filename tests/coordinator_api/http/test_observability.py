@@ -21,6 +21,7 @@ CALLS = {
     "/v1/tokens/{name}": {"delete"},
     "/v1/groups/{group}": {"put", "get", "delete"},
     "/v1/groups/{group}/drain": {"post"},
+    "/v1/groups/{group}/rebalance": {"post"},
     "/v1/groups/{group}/log": {"get"},
     "/v1/groups/{group}/repair": {"post"},
     "/v1/groups/{group}/subscriptions": {"post"},

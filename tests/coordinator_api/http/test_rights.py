@@ -97,6 +97,7 @@ CALLS: dict[tuple[str, str], Callable[[Place], Sent]] = {
     ),
     ("DELETE", "/v1/groups/{group}/members/{member}"): lambda place: Sent(_at(place, f"/members/{place.member}")),
     ("POST", "/v1/groups/{group}/drain"): lambda place: Sent(_at(place, "/drain")),
+    ("POST", "/v1/groups/{group}/rebalance"): lambda place: Sent(_at(place, "/rebalance")),
     ("DELETE", "/v1/groups/{group}"): lambda place: Sent(_at(place)),
     ("GET", "/v1/groups/{group}/log"): lambda place: Sent(_at(place, "/log")),
     ("POST", "/v1/groups/{group}/repair"): lambda place: Sent(_at(place, "/repair")),
@@ -109,6 +110,7 @@ REFUSED_BY_THE_GROUP = {("DELETE", "/v1/groups/{group}"): 409, ("POST", "/v1/gro
 
 
 CHANGES_THE_PLACE = {
+    ("POST", "/v1/groups/{group}/rebalance"),
     ("POST", "/v1/groups/{group}/subscriptions"),
     ("POST", "/v1/groups/{group}/drain"),
     ("DELETE", "/v1/groups/{group}/members/{member}"),

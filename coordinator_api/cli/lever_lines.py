@@ -1,0 +1,34 @@
+"""What `assignor groups describe` says of levers: a line for each that is pulled, with who, when and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assignor.commands.tables import View, age_text
+from assignor.story.words import duration
+
+
+def levers_in_words(levers: Any, view: View) -> list[tuple[str, str, bool]]:
+    """Name, what it does, and that it holds. `levers`: of a group's document; None from an older service."""
+    if levers is None:
+        return []
+    told: list[tuple[str, str, Any]] = []
+    if levers["hold"]:
+        time_limit = duration(levers["hold"]["time_limit_ms"])
+        told.append(("hold", f"rebalances that move tasks wait {time_limit} for approval", levers["hold"]))
+    if levers["rejoin_grace"]:
+        grace = duration(levers["rejoin_grace"]["grace_ms"])
+        told.append(("rejoin grace", f"tasks wait {grace} for members that left", levers["rejoin_grace"]))
+    if levers["promotion"]:
+        told.append(("promotion", "a rebalance comes as soon as warm-ups have caught up", levers["promotion"]))
+    if levers["pause"]:
+        told.append(("paused", "members process no records", levers["pause"]))
+    drained = levers["drained"]
+    told += [("drained", f"{each['member_id'] or each['process_id']} is to have no tasks", each) for each in drained]
+    return [(name, f"{text}; set {_said(lever, view)}", True) for name, text, lever in told]
+
+
+def _said(lever: Any, view: View) -> str:
+    """`3m ago by ada at 10.0.0.7: the disk is replaced`"""
+    why = f": {lever['reason']}" if lever["reason"] else ""
+    return f"{age_text(lever['at_ms'], view.now_ms)} ago by {lever['by'] or 'somebody'}{why}"

@@ -1,0 +1,35 @@
+"""What pulling a lever does at once. The rules that a pulled lever switches on stand in files of their own.
+
+None of this has a counterpart in Kafka, and none of it happens unless an operator asks for it.
+"""
+
+from __future__ import annotations
+
+from coordinator_api.group.events import RequestRebalance
+from coordinator_api.group.outcome import Accepted, Rejected, Response
+from coordinator_api.group.rebalancing import start_rebalance
+from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
+from coordinator_api.group.transition import GroupTransition
+
+LeverEvent = RequestRebalance
+
+
+def pull(step: GroupTransition, event: LeverEvent) -> Response:
+    if step.image.state is GroupState.DEAD or step.image.input_json is None:
+        return Rejected(
+            RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted; declare it by PUT"
+        )
+    match event:
+        case RequestRebalance():
+            return _request_rebalance(step, event)
+
+
+def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Response:
+    """One that is being prepared already is the one that was asked for; one that is being computed is given up."""
+    if not step.image.members:
+        return Rejected(
+            RejectionCode.INVALID_REQUEST,
+            "the group has no members, so there is nothing to rebalance; the first instance that joins starts one",
+        )
+    start_rebalance(step, RebalanceReason.OPERATOR_REQUESTED, event.reason)
+    return Accepted()

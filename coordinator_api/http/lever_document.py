@@ -1,0 +1,23 @@
+"""The levers of a group as JSON: each null or empty while it is off, else its numbers with who, when and why."""
+
+from __future__ import annotations
+
+from coordinator_api.group.levers import Levers, Said
+
+
+def levers_document(levers: Levers) -> dict[str, object]:
+    hold, grace = levers.hold, levers.rejoin_grace
+    return {
+        "hold": None if hold is None else {"time_limit_ms": hold.time_limit_ms, **said(hold.said)},
+        "rejoin_grace": None if grace is None else {"grace_ms": grace.grace_ms, **said(grace.said)},
+        "promotion": None if levers.promotion is None else said(levers.promotion),
+        "pause": None if levers.pause is None else said(levers.pause),
+        "drained": [
+            {"process_id": each.process_id, "member_id": each.member_id, **said(each.said)}
+            for _, each in sorted(levers.drained.items())
+        ],
+    }
+
+
+def said(one: Said) -> dict[str, object]:
+    return {"by": one.by, "at_ms": one.at_ms, "reason": one.reason}
