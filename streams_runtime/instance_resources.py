@@ -69,6 +69,7 @@ class InstanceResources:
         coordinator: CoordinatorClient | str,
         options: InstanceOptions,
         notices: NoticeBoard,
+        group_pause_changed: Callable[[bool], None],
     ) -> None:
         configs = application.configs
         self._application = application
@@ -106,6 +107,7 @@ class InstanceResources:
             session_timeout_ms=configs.session_timeout_ms,
             heartbeat_interval_ms=configs.heartbeat_interval_ms,
             notices=notices,
+            pause_changed=group_pause_changed,
         )
 
     @property
@@ -114,7 +116,13 @@ class InstanceResources:
         return self._directory.process_id
 
     def thread_setting(
-        self, index: int, metrics: InstanceMetrics, *, state_changed: Callable[[], None], is_paused: Callable[[], bool]
+        self,
+        index: int,
+        metrics: InstanceMetrics,
+        *,
+        state_changed: Callable[[], None],
+        is_paused: Callable[[], bool],
+        is_group_paused: Callable[[], bool],
     ) -> ThreadSetting:
         """For the thread of this index. `metrics`: those of the instance."""
         configs = self._application.configs
@@ -154,6 +162,7 @@ class InstanceResources:
             notices=self._notices,
             state_changed=state_changed,
             is_paused=is_paused,
+            is_group_paused=is_group_paused,
         )
 
     def start_housekeeping(self) -> None:

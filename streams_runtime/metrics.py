@@ -8,6 +8,7 @@ Labels stay few: the thread, and a task or store only where somebody would look 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
@@ -74,8 +75,18 @@ METRICS = (
         "streams_restore_rate", ("thread",), "Records a second restored for active tasks, lately.", "restore-rate"
     ),
     MetricName("streams_standby_lag", ("thread", "task", "store"), "Changelog offsets a standby's store is behind."),
+    MetricName(
+        "streams_paused", ("by",), "1 while nothing is processed: by the instance's own user, or for the whole group."
+    ),
     MetricName("streams_tasks", ("thread", "type", "state"), "Tasks by type and state."),
 )
+
+
+class PausedBy(StrEnum):
+    """Who has paused an instance."""
+
+    USER = "user"
+    GROUP = "group"
 
 
 class InstanceMetrics:
@@ -97,6 +108,9 @@ class InstanceMetrics:
     def thread(self, name: str) -> ThreadMetrics:
         """The metrics of a thread. A thread that replaces another one under its name goes on with its counters."""
         return ThreadMetrics(name, self._counters, self._gauges)
+
+    def paused(self, by: PausedBy, paused: bool) -> None:
+        self._gauges["streams_paused"].labels(by.value).set(int(paused))
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -25,7 +25,7 @@ from streams_runtime.logged_notices import OWN, ROOT, LoggedNotices
 from streams_runtime.losses import TOLD_AS_NOTICE
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
-from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.metrics import InstanceMetrics, PausedBy
 from streams_runtime.notices import LOSSES, NoticeBoard
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_pool import ThreadPool
@@ -65,10 +65,13 @@ class StreamsInstance:
         self._states = ToldStates(application.state_listener)
         self._threads = ThreadPool(self._new_thread, self._thread_changed)
         self._paused = threading.Event()
+        self._group_paused = threading.Event()
         self._closing = False
         self._ended = False
         self._resources: InstanceResources | None = None
         self.metrics = InstanceMetrics()
+        for by in PausedBy:
+            self.metrics.paused(by, False)
         self.notices = NoticeBoard(self._options.clock)
         self._logged = LoggedNotices(
             self.notices, self._is_own_thread, logger=ROOT if self._options.owns_process else OWN
@@ -88,6 +91,11 @@ class StreamsInstance:
     @property
     def is_paused(self) -> bool:
         return self._paused.is_set()
+
+    @property
+    def is_group_paused(self) -> bool:
+        """Whether the group's operator has paused all its instances. This one goes on when neither pause is left."""
+        return self._group_paused.is_set()
 
     @property
     def errors(self) -> tuple[Exception, ...]:
@@ -131,7 +139,9 @@ class StreamsInstance:
         self._states.tell()
         self._logged.start()
         try:
-            self._resources = InstanceResources(self.application, self._coordinator, self._options, self.notices)
+            self._resources = InstanceResources(
+                self.application, self._coordinator, self._options, self.notices, self._group_pause_changed
+            )
             self._threads.start(self.application.configs.num_stream_threads)
         except BaseException:
             self._close_resources()
@@ -185,10 +195,12 @@ class StreamsInstance:
         What was processed is committed, and stores can still be queried. Source: `KafkaStreams.pause` (KIP-834).
         """
         self._paused.set()
+        self.metrics.paused(PausedBy.USER, True)
 
     def resume(self) -> None:
         """Go on after `pause`. Nothing happens when it is not paused."""
         self._paused.clear()
+        self.metrics.paused(PausedBy.USER, False)
         for thread in self._threads:
             thread.wake()
 
@@ -229,9 +241,23 @@ class StreamsInstance:
         assert self._resources is not None, "threads are made after the start"
         return StreamThread(
             self._resources.thread_setting(
-                index, self.metrics, state_changed=self._threads.thread_changed, is_paused=self._paused.is_set
+                index,
+                self.metrics,
+                state_changed=self._threads.thread_changed,
+                is_paused=self._paused.is_set,
+                is_group_paused=self._group_paused.is_set,
             )
         )
+
+    def _group_pause_changed(self, paused: bool) -> None:
+        """Restoring goes on, unlike in a pause of the user: standbys stay ready to take over."""
+        if paused:
+            self._group_paused.set()
+        else:
+            self._group_paused.clear()
+        self.metrics.paused(PausedBy.GROUP, paused)
+        for thread in self._threads:
+            thread.wake()
 
     def _is_own(self, name: str) -> bool:
         """Whether a thread of this name must not wait for the instance, because the instance waits for it."""

@@ -244,6 +244,17 @@ class RequestRebalance:
 
 
 @dataclass(frozen=True, slots=True)
+class SetPause:
+    """Have members process nothing from now on, or go on. `by`, `reason`: as in `levers.Said`. Answered with
+    `Accepted`.
+    """
+
+    paused: bool
+    by: str | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """The first event after `replay`: asks again for a rebalance that was being computed. Answered with `Accepted`."""
 
@@ -266,5 +277,6 @@ Event = (
     | DeleteGroup
     | Drain
     | RequestRebalance
+    | SetPause
     | Recovered
 )

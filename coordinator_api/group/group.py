@@ -30,6 +30,7 @@ from coordinator_api.group.events import (
     Recovered,
     ReportRebalance,
     RequestRebalance,
+    SetPause,
     Tick,
     TopicsSeen,
 )
@@ -221,7 +222,7 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return declare(step, event)
         case Drain():
             return drain(step)
-        case RequestRebalance():
+        case RequestRebalance() | SetPause():
             return pull(step, event)
         case DeleteGroup():
             return delete(step)

@@ -104,7 +104,13 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejec
     member = _member(image, event)
     if isinstance(member, Rejected):
         return member
-    return HeartbeatAnswered(image.state, _has_to_rejoin(image, member), image.draining, image.generation_id)
+    return HeartbeatAnswered(
+        image.state,
+        _has_to_rejoin(image, member),
+        image.draining,
+        image.generation_id,
+        paused=image.levers.pause is not None,
+    )
 
 
 def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> ProcessHeartbeatAnswered:
@@ -117,7 +123,9 @@ def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> P
         else:
             rejoin = _has_to_rejoin(image, member)
             told[member_id] = MemberNews(rejoin, image.draining, _generation_to_fetch(image, member))
-    return ProcessHeartbeatAnswered(image.state, image.generation_id, told, _digest(image.generation_id, told))
+    paused = image.levers.pause is not None
+    news = _digest(image.generation_id, told, paused)
+    return ProcessHeartbeatAnswered(image.state, image.generation_id, told, news, paused)
 
 
 def _member(image: GroupImage, event: Heartbeat) -> ClassicGroupMember | Rejected:
@@ -150,7 +158,7 @@ def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
     return image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member)
 
 
-def _digest(generation_id: int, told: Mapping[str, MemberNews | Rejected]) -> str:
+def _digest(generation_id: int, told: Mapping[str, MemberNews | Rejected], paused: bool) -> str:
     """The same for the same news, whichever process of the service tells it."""
     spelled = [
         (member_id, str(one.code))
@@ -158,7 +166,8 @@ def _digest(generation_id: int, told: Mapping[str, MemberNews | Rejected]) -> st
         else (member_id, one.rejoin, one.stop, one.assignment_generation)
         for member_id, one in sorted(told.items())
     ]
-    text = json.dumps((generation_id, spelled), separators=(",", ":"))
+    said = (generation_id, spelled, "paused") if paused else (generation_id, spelled)
+    text = json.dumps(said, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 

@@ -49,12 +49,14 @@ class HeartbeatAnswered:
     """`rejoin`: a rebalance waits for this member's subscription. `stop`: the member is asked to leave and end.
 
     `generation_id`: the group's current generation; when it is higher than the member's, an assignment waits for it.
+    `paused`: members are to process nothing, by an operator's wish.
     """
 
     state: GroupState
     rejoin: bool
     stop: bool
     generation_id: int
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,16 @@ class MemberNews:
 
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeatAnswered:
-    """`members`: news or a refusal for each member that was named. `news`: a short digest of `generation_id` and
-    `members`; equal digests mean that there is nothing new, so a heartbeat that names it is held.
+    """`members`: news or a refusal for each member that was named. `paused`: as in `HeartbeatAnswered`. `news`: a short
+    digest of `generation_id`, `members` and `paused`; equal digests mean that there is nothing new, so a heartbeat that
+    names it is held.
     """
 
     state: GroupState
     generation_id: int
     members: Mapping[str, MemberNews | Rejected]
     news: str
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@ None of this has a counterpart in Kafka, and none of it happens unless an operat
 
 from __future__ import annotations
 
-from coordinator_api.group.events import RequestRebalance
+from coordinator_api.group.events import RequestRebalance, SetPause
+from coordinator_api.group.levers import Said
 from coordinator_api.group.outcome import Accepted, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
+from coordinator_api.group.records import PauseChanged
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.group.transition import GroupTransition
 
-LeverEvent = RequestRebalance
+LeverEvent = RequestRebalance | SetPause
 
 
 def pull(step: GroupTransition, event: LeverEvent) -> Response:
@@ -22,6 +24,8 @@ def pull(step: GroupTransition, event: LeverEvent) -> Response:
     match event:
         case RequestRebalance():
             return _request_rebalance(step, event)
+        case SetPause():
+            return _set_pause(step, event)
 
 
 def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Response:
@@ -32,4 +36,14 @@ def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Respon
             "the group has no members, so there is nothing to rebalance; the first instance that joins starts one",
         )
     start_rebalance(step, RebalanceReason.OPERATOR_REQUESTED, event.reason)
+    return Accepted()
+
+
+def _set_pause(step: GroupTransition, event: SetPause) -> Response:
+    """Members hear of it by their heartbeats. Asked twice, it stays as who asked first said."""
+    is_paused = step.image.levers.pause is not None
+    if event.paused and not is_paused:
+        step.emit(PauseChanged(Said(event.by, step.now_ms, event.reason)))
+    elif is_paused and not event.paused:
+        step.emit(PauseChanged(None))
     return Accepted()

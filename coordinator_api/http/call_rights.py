@@ -46,6 +46,8 @@ RIGHTS: Mapping[tuple[str, str], Right] = {
     ("DELETE", "/v1/groups/{group}/members/{member}"): Right.MEMBER,
     ("POST", "/v1/groups/{group}/drain"): Right.OPERATOR,
     ("POST", "/v1/groups/{group}/rebalance"): Right.OPERATOR,
+    ("POST", "/v1/groups/{group}/pause"): Right.OPERATOR,
+    ("POST", "/v1/groups/{group}/resume"): Right.OPERATOR,
     ("DELETE", "/v1/groups/{group}"): Right.OPERATOR,
     ("GET", "/v1/groups/{group}/log"): Right.OPERATOR,
     ("POST", "/v1/groups/{group}/repair"): Right.OPERATOR,

@@ -99,13 +99,14 @@ class DefinitionAnswer(_Body):
 
 class SubscriptionAnswer(_Body):
     """`generation_id`: the generation to wait for, as `min_generation` of the assignment's GET. `definition`: which one
-    the member has to run.
+    the member has to run. `paused`: as in `HeartbeatAnswer`.
     """
 
     member_id: str
     generation_id: int
     state: str
     definition: DefinitionAnswer
+    paused: bool = False
 
 
 class AssignmentAnswer(_Body):
@@ -133,12 +134,15 @@ class HeartbeatBody(_Body):
 
 
 class HeartbeatAnswer(_Body):
-    """`rejoin`: send the subscription. `stop`: leave and end. `generation_id`: the group's."""
+    """`rejoin`: send the subscription. `stop`: leave and end. `generation_id`: the group's. `paused`: process nothing,
+    as an operator wishes; left out when it is not so.
+    """
 
     state: str
     rejoin: bool
     stop: bool
     generation_id: int
+    paused: bool = False
 
 
 class NoticeBody(_Body):
@@ -197,12 +201,15 @@ class MemberRefusal(_Body):
 
 
 class ProcessHeartbeatAnswer(_Body):
-    """`news`: a digest of `generation_id` and `members`, to be sent as `known` with the next heartbeat."""
+    """`news`: a digest of the other fields but `state`, to be sent as `known` with the next heartbeat. `paused`: as in
+    `HeartbeatAnswer`, for all members.
+    """
 
     state: str
     generation_id: int
     news: str
     members: dict[str, MemberNewsAnswer | MemberRefusal]
+    paused: bool = False
 
 
 class DeclareAnswer(_Body):

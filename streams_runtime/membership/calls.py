@@ -51,13 +51,14 @@ class GroupDefinition:
 @dataclass(frozen=True, slots=True)
 class JoinReply:
     """`generation_id`: the generation whose assignment the member has to wait for. `definition`: what it has to run;
-    None from a coordinator of an earlier release.
+    None from a coordinator of an earlier release. `paused`: as in `ProcessHeartbeatReply`.
     """
 
     member_id: str
     generation_id: int
     state: str
     definition: GroupDefinition | None = None
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,13 @@ class HeartbeatNews:
 
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeatReply:
-    """`generation_id`: of the group. `members`: news, or a refusal, for each member that was named. `news`: a digest of
-    these two; a heartbeat that names the present digest is held until there is another.
+    """`generation_id`: of the group. `members`: news, or a refusal, for each member that was named. `paused`: members
+    are to process nothing, by an operator's wish; None when the group did not say. `news`: a digest of these three; a
+    heartbeat that names the present digest is held until there is another.
     """
 
     state: str
     generation_id: int
     news: str
     members: Mapping[str, HeartbeatNews | CoordinatorError]
+    paused: bool | None = None

@@ -104,6 +104,7 @@ class CoordinatorClient:
             _integer(answer, "generation_id"),
             _text(answer, "state"),
             _definition(answer.get("definition")),
+            paused=answer.get("paused") is True,
         )
 
     def assignment(
@@ -274,6 +275,7 @@ class ProcessHeartbeats:
             _integer(answer, "generation_id"),
             _text(answer, "news"),
             {str(member_id): _member_news(news) for member_id, news in answered.items()},
+            paused=answer.get("paused") is True,
         )
 
     def break_off(self) -> None:

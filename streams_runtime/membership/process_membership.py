@@ -13,6 +13,8 @@ Rules:
   more: its assignment belongs to a new generation, and that ends the held heartbeat.
 - While members are about to join, the next heartbeat waits for them, a tenth of a second at most, so that one heartbeat
   tells what many joins changed.
+- Whether the group is paused comes with each answer to a heartbeat, and counts until another one says otherwise. Before
+  the first one, the answer to a join says it, so that a member which joins a paused group processes nothing.
 - What the instance has to tell people (`notices`) goes with the next heartbeat after it has changed.
 - Heartbeats that are all answered at once follow each other more and more slowly, as do those that fail.
 
@@ -92,6 +94,10 @@ def _ignore_end() -> None:
     pass
 
 
+def _ignore_pause(paused: bool) -> None:
+    pass
+
+
 class GroupMember:
     """One member, from `start` until it has ended. Any thread may call it.
 
@@ -163,10 +169,16 @@ class ProcessMembership:
         session_timeout_ms: int,
         heartbeat_interval_ms: int | None = None,
         notices: NoticeBoard | None = None,
+        pause_changed: Callable[[bool], None] = _ignore_pause,
     ) -> None:
-        """`notices`: what heartbeats tell besides, whenever it has changed; None for nothing."""
+        """`notices`: what heartbeats tell besides, whenever it has changed; None for nothing. `pause_changed`: called
+        with whether the group is paused, after each change, on any thread; it returns soon.
+        """
         self._client = client
         self._notices = notices
+        self._pause_changed = pause_changed
+        self._paused: bool | None = None  # None: no heartbeat was answered yet, and no join told of a pause
+        self._pause_heard = threading.Lock()
         self._group_id = group_id
         self._interval_ms = heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms)
         # when an answer is lost, there is still time for another heartbeat within the session
@@ -283,7 +295,10 @@ class ProcessMembership:
         try:
             match effect:
                 case SendJoin(call, request):
-                    return JoinReplied(call, self._client.join(self._group_id, request))
+                    reply = self._client.join(self._group_id, request)
+                    if reply.paused:
+                        self._hear_pause(True, at_first=True)
+                    return JoinReplied(call, reply)
                 case SendFetch(call, member_id, min_generation):
                     fetched = self._client.assignment(
                         self._group_id, member_id, min_generation=min_generation, wait_ms=0
@@ -343,12 +358,25 @@ class ProcessMembership:
                         self.tell(member, MemberFailed(error))
                     continue
                 failures = 0
+                if reply.paused is not None:
+                    self._hear_pause(reply.paused)
                 known = reply.news if self._tell_news(sent, reply) else None
                 quick_answers = quick_answers + 1 if time.monotonic() - sent_s < QUICK_ANSWER_S else 0
                 if quick_answers > QUICK_ANSWERS:
                     self._rest(self._pause_s(quick_answers - QUICK_ANSWERS))
         finally:
             self._heartbeats.close()
+
+    def _hear_pause(self, paused: bool, *, at_first: bool = False) -> None:
+        """`at_first`: it counts only when nothing was heard before, because the answer to a join may be an old one."""
+        with self._pause_heard:
+            if paused is self._paused or (at_first and self._paused is not None):
+                return
+            changed = paused or self._paused is not None
+            self._paused = paused
+        if changed:
+            _logger.info("group %s is %s by its operator", self._group_id, "paused" if paused else "resumed")
+            self._pause_changed(paused)
 
     def _say_unreachable(self, failures: int, error: CoordinatorUnavailable) -> None:
         level = logging.WARNING if failures == FAILURES_BEFORE_WARNING else logging.DEBUG

@@ -23,7 +23,7 @@ class ThreadSetting:
     """`transactional_id` None: at-least-once.
 
     `state_changed`: called on the stream thread after each change of its state; it must not block. `is_paused`: whether
-    tasks are to stand still; asked in each pass.
+    tasks are to stand still, `is_group_paused`: whether they are only to restore; both are asked in each pass.
     """
 
     name: str
@@ -41,3 +41,4 @@ class ThreadSetting:
     notices: NoticeBoard
     state_changed: Callable[[], None]
     is_paused: Callable[[], bool] = lambda: False
+    is_group_paused: Callable[[], bool] = lambda: False

@@ -92,6 +92,7 @@ class ThreadWork:
             exactly_once=configs.exactly_once,
         )
         self._is_paused = setting.is_paused
+        self._is_group_paused = setting.is_group_paused
         self._busy = False
         self._last_commit_ms = self._clock.monotonic_ms()
         self._last_purge_ms = self._last_commit_ms
@@ -143,7 +144,7 @@ class ThreadWork:
                 _logger.info("the producer is opened later: %s", timeout)
 
     def process(self) -> None:
-        if not self._tasks.running or self._is_paused():
+        if not self._tasks.running or self._processes_nothing():
             return
         processed = self._executor.process(self._tasks.running)
         if processed:
@@ -151,7 +152,7 @@ class ThreadWork:
             self._metrics.processed(processed)
 
     def punctuate(self) -> None:
-        if self._is_paused():
+        if self._processes_nothing():
             return
         punctuated = self._executor.punctuate(self._tasks.running)
         if punctuated:
@@ -210,6 +211,10 @@ class ThreadWork:
         except LogTimeout as timeout:
             _logger.info("positions could not be reset, the next poll finds them again: %s", timeout)
 
+    def _processes_nothing(self) -> bool:
+        """By the wish of the instance's user, or of the group's operator: it goes on when both want it."""
+        return self._is_paused() or self._is_group_paused()
+
     def _processed(self, task: AnyTask) -> int:
         return self._executor.processed.get(task.id, 0) if task.type is TaskType.ACTIVE else 0
 
@@ -224,7 +229,9 @@ class ThreadWork:
         if any(task.commit_needed() for task in tasks.running):
             due_ms = self._last_commit_ms + self._configs.effective_commit_interval_ms
             wait_ms = min(wait_ms, due_ms - self._clock.monotonic_ms())
-        punctuations = [] if paused else [task.next_wall_clock_punctuation_ms() for task in tasks.running]
+        punctuations = (
+            [] if self._processes_nothing() else [task.next_wall_clock_punctuation_ms() for task in tasks.running]
+        )
         due = [at_ms for at_ms in punctuations if at_ms is not None]
         if due:
             wait_ms = min(wait_ms, min(due) - self._clock.now_ms())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assignor.types import TaskId
-from streams_runtime.metrics import METRICS, InstanceMetrics
+from streams_runtime.metrics import METRICS, InstanceMetrics, PausedBy
 from streams_runtime.task_states import TaskState, TaskType
 
 ACTIVE_RUNNING = (TaskId(0, 0), TaskType.ACTIVE, TaskState.RUNNING)
@@ -26,6 +26,7 @@ def test_should_show_every_metric_of_the_list_and_no_other() -> None:
     thread.buffered({TaskId(0, 0): 1})
     thread.task(TaskId(0, 0)).dropped("late")
     thread.task(TaskId(0, 0)).passed_over("orders", 1)
+    metrics.paused(PausedBy.GROUP, True)
     shown = {line.split("{")[0] for line in samples(metrics)}
     assert shown == {metric.name for metric in METRICS}
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from assignor.types import TaskId
@@ -138,6 +139,53 @@ def test_should_stand_still_while_paused_and_go_on_where_it_stopped(group: Group
     instance.resume()
     group.wait_until_counted()
     assert not instance.is_paused
+
+
+def test_should_stand_still_while_its_group_is_paused_and_lose_nothing(group: Group) -> None:
+    instance = group.start()
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    _pull(group, "pause")
+    wait_for(lambda: instance.is_group_paused, instance.status)
+    before = totals(group.log)
+    group.write(SOME_LINES)
+    before_ms = _published_at_ms(instance)
+    wait_for(lambda: _published_at_ms(instance) > before_ms, instance.status)  # its threads went round
+
+    assert (totals(group.log), instance.state, instance.is_paused) == (before, STATES.RUNNING, False)
+    assert b'streams_paused{by="group"} 1.0' in instance.metrics.exposition()
+    instance.pause()
+    _pull(group, "resume")
+    wait_for(lambda: not instance.is_group_paused, instance.status)
+    before_ms = _published_at_ms(instance)
+    wait_for(lambda: _published_at_ms(instance) > before_ms, instance.status)
+    assert totals(group.log) == before, "the user's own pause is still in force"
+    instance.resume()
+    group.wait_until_counted()
+    assert b'streams_paused{by="group"} 0.0' in instance.metrics.exposition()
+
+
+def test_should_restore_in_a_paused_group_and_leave_it(group: Group) -> None:
+    group.write(SOME_LINES)
+    first = group.start("a")
+    group.wait_until_counted()
+    first.close(TIMEOUT_S)
+    before = totals(group.log)
+    _pull(group, "pause")
+    group.write(SOME_LINES)
+    second = group.start("b")
+
+    assert second.wait_until_running(TIMEOUT_S)
+    assert sum(task.restored for thread in second.status().threads for task in thread.tasks) > 0
+    assert (second.is_group_paused, totals(group.log)) == (True, before)
+    assert second.close(TIMEOUT_S)
+    _pull(group, "resume")
+    group.start("b")
+    group.wait_until_counted()
+
+
+def _pull(group: Group, lever: str) -> None:
+    assert httpx.post(f"{group.client._base_url}/v1/groups/{group.id}/{lever}").status_code == 204
 
 
 def _published_at_ms(instance: StreamsInstance) -> int:

@@ -22,6 +22,23 @@ async def request_rebalance(request: Request, group_id: GroupId, coordinator: Th
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 
 
+@router.post("/{group}/pause", status_code=204)
+async def pause_group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+    """Have all members process nothing, until a resume. They restore, keep standbys up to date and stay members.
+
+    They hear of it in the answer to their heartbeats. Asked twice, the first one stands.
+    """
+    event = events.SetPause(True, caller(request), reason_of(request))
+    accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
+@router.post("/{group}/resume", status_code=204)
+async def resume_group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+    """End a pause: members go on where they stopped."""
+    event = events.SetPause(False, caller(request), reason_of(request))
+    accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
 def reason_of(request: Request) -> str | None:
     """Why, as the caller says; None when it says nothing."""
     return request.query_params.get("reason") or None

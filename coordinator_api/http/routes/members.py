@@ -165,6 +165,7 @@ async def subscribe(request: Request) -> Response:
             "generation_id": joined.generation_id,
             "state": str(joined.state),
             "definition": _definition(runtime.image),
+            **_pause(runtime.image.levers.pause is not None),
         },
         201 if joined.created else 200,
     )
@@ -230,6 +231,7 @@ async def heartbeat(request: Request) -> Response:
             "rejoin": answered.rejoin,
             "stop": answered.stop,
             "generation_id": answered.generation_id,
+            **_pause(answered.paused),
         }
     )
 
@@ -267,6 +269,7 @@ async def process_heartbeat(request: Request) -> Response:
             "generation_id": answered.generation_id,
             "news": answered.news,
             "members": {member_id: _news(news) for member_id, news in answered.members.items()},
+            **_pause(answered.paused),
         }
     )
 
@@ -348,6 +351,11 @@ def _definition(image: GroupImage) -> dict[str, object]:
         "declared_by": image.origin.declared_by,
         "declared_at_ms": image.origin.declared_at_ms,
     }
+
+
+def _pause(paused: bool) -> dict[str, object]:
+    """Said only while it is so: most groups are never paused."""
+    return {"paused": True} if paused else {}
 
 
 def _news(news: MemberNews | Rejected) -> dict[str, object]:

@@ -132,6 +132,23 @@ def test_should_start_a_rebalance_with_a_reason(service: ServiceProcess, member:
     assert member.heartbeat().json()["rejoin"] is True
 
 
+def test_should_pause_and_resume_a_group_and_show_who_did(service: ServiceProcess, member: HttpMember) -> None:
+    where = (group_of(member), "--coordinator", service.url)
+
+    paused = assignor("groups", "pause", *where, "--reason", "the database is being moved")
+    _, described, _ = assignor("groups", "describe", *where)
+    resumed = assignor("groups", "resume", *where, "--format", "json")
+    _, afterwards, _ = assignor("groups", "describe", *where)
+
+    assert paused == (0, f"{group_of(member)}: members process nothing until it is resumed\n", "")
+    assert re.search(
+        r"paused: members process no records; set [0-9]+s ago by \S.* at 127\.0\.0\.1: the database is being moved",
+        " ".join(described.split()),
+    )
+    assert resumed == (0, f'{{"group_id":"{group_of(member)}","paused":false}}\n', "")
+    assert "paused" not in afterwards
+
+
 def test_should_say_the_services_refusal_in_one_line(service: ServiceProcess) -> None:
     assert assignor("groups", "describe", "nobody", "--coordinator", service.url) == (
         1,

@@ -38,6 +38,7 @@ from coordinator_api.group.events import (
     RecheckAssignment,
     ReportRebalance,
     RequestRebalance,
+    SetPause,
     Tick,
     TopicsSeen,
 )
@@ -224,11 +225,12 @@ def _answer(response: Response) -> str:
             return f"declared {revision}" + (", new" if created else "")
         case JoinAnswered(member_id, generation_id, _, created):
             return f"{member_id} waits for generation {generation_id}" + (", new" if created else "")
-        case HeartbeatAnswered(_, rejoin, stop, generation_id):
-            return f"alive, generation {generation_id}" + (", rejoin" if rejoin else "") + (", stop" if stop else "")
-        case ProcessHeartbeatAnswered(_, generation_id, members):
+        case HeartbeatAnswered(_, rejoin, stop, generation_id, paused):
+            wants = {"rejoin": rejoin, "stop": stop, "paused": paused}
+            return ", ".join((f"alive, generation {generation_id}", *(name for name, holds in wants.items() if holds)))
+        case ProcessHeartbeatAnswered(_, generation_id, members, _, paused):
             told = ", ".join(f"{member_id} {_news(one)}" for member_id, one in members.items())
-            return f"alive, generation {generation_id}: {told}"
+            return f"alive, generation {generation_id}{', paused' if paused else ''}: {told}"
         case AssignmentReady(generation_id, data, followup):
             return f"assignment {generation_id}: {_tasks_of(data)}" + (", a follow-up comes" if followup else "")
         case AssignmentPending():
@@ -314,6 +316,8 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "report": _report,
     "tick": lambda _words, _options: Tick(),
     "rebalance": lambda words, _options: RequestRebalance("ann", " ".join(words) or None),
+    "pause": lambda words, _options: SetPause(True, "ann", " ".join(words) or None),
+    "resume": lambda words, _options: SetPause(False, "ann", " ".join(words) or None),
     "drain": lambda _words, _options: Drain(),
     "delete": lambda _words, _options: DeleteGroup(),
 }

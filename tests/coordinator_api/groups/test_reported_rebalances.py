@@ -166,7 +166,8 @@ def test_should_not_serve_members_of_a_group_that_is_led_elsewhere(client: httpx
     for refused in (member.heartbeat(), member.fetch(0), member.leave(), client.put(member.path, json=definition())):
         assert problem(refused) == (409, "NOT_COORDINATOR")
     assert problem(client.post(f"{member.path}/drain")) == (409, "NOT_COORDINATOR")
-    assert problem(client.post(f"{member.path}/rebalance")) == (409, "NOT_COORDINATOR")
+    for lever in ("rebalance", "pause", "resume"):
+        assert problem(client.post(f"{member.path}/{lever}")) == (409, "NOT_COORDINATOR")
 
 
 def test_should_not_take_reports_of_a_group_that_it_leads_itself(client: httpx.Client) -> None:

@@ -117,6 +117,8 @@ def _lived(client: httpx.Client) -> tuple[Examples, dict[str, str]]:
     story.call("subscribe", "POST", f"{at}/subscriptions", rejoin)
     story.call("fetch_assignment", "GET", f"{of_member}/assignment", min_generation=2, wait_ms=60_000)
     story.call("request_rebalance", "POST", f"{at}/rebalance", reason="the disk was replaced")
+    story.call("pause_group", "POST", f"{at}/pause", reason="the database is being moved")
+    story.call("resume_group", "POST", f"{at}/resume")
     story.call("assign_once", "POST", "/v1/assign", recorded)
     story.call("forecast_once", "POST", "/v1/simulate", recorded, max_rounds=3)
     report = reported(ANOTHER, 7)

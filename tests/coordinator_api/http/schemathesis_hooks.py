@@ -49,7 +49,17 @@ _FORECAST = [each for each in RECORDINGS if each.get("input", {}).get("future_pr
 """Nobody knows what a member of an unknown version would send next."""
 
 _SPOILS = frozenset(
-    {"declare_group", "subscribe", "leave", "drain_group", "request_rebalance", "delete_group", "report_rebalance"}
+    {
+        "declare_group",
+        "subscribe",
+        "leave",
+        "drain_group",
+        "request_rebalance",
+        "pause_group",
+        "resume_group",
+        "delete_group",
+        "report_rebalance",
+    }
 )
 """They would change a group that other calls need as it is."""
 
@@ -171,6 +181,8 @@ _MAKE_RIGHT: Mapping[str, Callable[[Case[Any], int], None]] = {
     "delete_group": _in_a_fresh_group,
     "drain_group": _in_a_fresh_group,
     "request_rebalance": _in_a_fresh_group_with_a_member,
+    "pause_group": _in_a_fresh_group,
+    "resume_group": _in_a_fresh_group,
     "describe_group": _of_a_known_member,
     "subscribe": _join_a_fresh_group,
     "fetch_assignment": _of_a_known_member,

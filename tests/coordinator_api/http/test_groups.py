@@ -225,6 +225,8 @@ def test_should_delete_a_group_without_members_and_forget_its_rebalances(client:
         ("DELETE", ""),
         ("POST", "/drain"),
         ("POST", "/rebalance"),
+        ("POST", "/pause"),
+        ("POST", "/resume"),
         ("GET", "/rebalances"),
         ("GET", "/rebalances/1"),
         ("GET", "/rebalances/1/explain"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx
 
 from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
 
+ADA = {"User-Agent": "ada/1"}
 OFF: dict[str, object] = {"hold": None, "rejoin_grace": None, "promotion": None, "pause": None, "drained": []}
 
 
@@ -46,6 +49,49 @@ def test_should_refuse_to_rebalance_a_group_without_members(client: httpx.Client
     assert refused.json()["detail"] == (
         "the group has no members, so there is nothing to rebalance; the first instance that joins starts one"
     )
+
+
+def test_should_tell_members_of_a_pause_until_it_is_resumed(client: httpx.Client) -> None:
+    member = a_settled_member(client)
+    before = member.heartbeat().json()
+    beat = {"members": {member.member_id: {"generation_id": member.generation_id}}}
+    known = client.post(f"{member.path}/heartbeat", json=beat).json()
+
+    asked = client.post(f"{member.path}/pause", params={"reason": "the database is being moved"}, headers=ADA)
+    again = client.post(f"{member.path}/pause", params={"reason": "once more"})
+    paused, told = member.heartbeat().json(), client.post(f"{member.path}/heartbeat", json=beat).json()
+    described = client.get(member.path).json()["levers"]
+    resumed = client.post(f"{member.path}/resume")
+
+    assert [one.status_code for one in (asked, again, resumed)] == [204, 204, 204]
+    assert paused == {**before, "paused": True}
+    assert told["paused"] is True
+    assert told["news"] != known["news"]
+    assert described["pause"].pop("at_ms") > 0
+    assert described == {**OFF, "pause": {"by": "ada/1 at 127.0.0.1", "reason": "the database is being moved"}}
+    assert member.heartbeat().json() == before
+    assert levers_of(client, member) == OFF
+
+
+def test_should_tell_who_joins_a_paused_group_at_once(client: httpx.Client) -> None:
+    group_id = new_group(client)
+
+    assert client.post(f"/v1/groups/{group_id}/pause").status_code == 204
+
+    assert HttpMember(client, group_id).subscribe().json()["paused"] is True
+
+
+def test_should_answer_a_held_heartbeat_when_the_group_is_paused(client: httpx.Client) -> None:
+    member = a_settled_member(client)
+    beat = {"members": {member.member_id: {"generation_id": member.generation_id}}}
+    known = client.post(f"{member.path}/heartbeat", json=beat).json()["news"]
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(
+            client.post, f"{member.path}/heartbeat", json={**beat, "known": known}, params={"wait_ms": 14_000}
+        )
+        assert client.post(f"{member.path}/pause").status_code == 204
+
+        assert held.result().json()["paused"] is True
 
 
 def test_should_show_all_levers_off_at_first(client: httpx.Client) -> None:

@@ -22,6 +22,8 @@ CALLS = {
     "/v1/groups/{group}": {"put", "get", "delete"},
     "/v1/groups/{group}/drain": {"post"},
     "/v1/groups/{group}/rebalance": {"post"},
+    "/v1/groups/{group}/pause": {"post"},
+    "/v1/groups/{group}/resume": {"post"},
     "/v1/groups/{group}/log": {"get"},
     "/v1/groups/{group}/repair": {"post"},
     "/v1/groups/{group}/subscriptions": {"post"},

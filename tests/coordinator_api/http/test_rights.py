@@ -97,7 +97,10 @@ CALLS: dict[tuple[str, str], Callable[[Place], Sent]] = {
     ),
     ("DELETE", "/v1/groups/{group}/members/{member}"): lambda place: Sent(_at(place, f"/members/{place.member}")),
     ("POST", "/v1/groups/{group}/drain"): lambda place: Sent(_at(place, "/drain")),
-    ("POST", "/v1/groups/{group}/rebalance"): lambda place: Sent(_at(place, "/rebalance")),
+    **{
+        ("POST", f"/v1/groups/{{group}}/{lever}"): lambda place, lever=lever: Sent(_at(place, f"/{lever}"))  # type: ignore[misc]
+        for lever in ("rebalance", "pause", "resume")
+    },
     ("DELETE", "/v1/groups/{group}"): lambda place: Sent(_at(place)),
     ("GET", "/v1/groups/{group}/log"): lambda place: Sent(_at(place, "/log")),
     ("POST", "/v1/groups/{group}/repair"): lambda place: Sent(_at(place, "/repair")),
