@@ -164,6 +164,12 @@ class Settings(BaseSettings):
         le=JAVA_INT_MAX,
         description="Longest wait of one GET or heartbeat; a larger `wait_ms` is cut down to it.",
     )
+    page_events_max_count: int = Field(
+        1_000,
+        ge=0,
+        le=JAVA_INT_MAX,
+        description="Most web pages that are kept up to date at one time; above, a page says so and tries again.",
+    )
     computation_max_count: int = Field(
         4, ge=1, le=1_000, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."
     )

@@ -69,8 +69,9 @@ def serve(settings: Settings) -> None:
     A flag overrides the environment (ASSIGNOR_*), which overrides the file, which overrides the default.
     """
     from coordinator_api.http import server
+    from coordinator_api.web.pages import WebPages
 
-    server.run(settings, say)
+    server.run(settings, say, WebPages())
 
 
 @options_of(settings=settings_of_database)

@@ -41,6 +41,7 @@ from coordinator_api.groups.recordings import Recordings
 from coordinator_api.groups.repairs import GroupRepair, nothing_lost, planned_repair, replayed
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.groups.service_workers import ServiceWorkers
+from coordinator_api.groups.watching import Watching
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import StoreBusy, StoreError
@@ -98,6 +99,7 @@ class Coordinator:
         )
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
         self.recordings = Recordings(repository)
+        self.watching = Watching()
         self.stopping = False
         self.document_bounds = DocumentBounds(
             settings.group_max_partitions,
@@ -126,6 +128,7 @@ class Coordinator:
             connections=self.connections,
             quotas=self.quotas,
             unreadable=self._set_aside,
+            changed=self.watching.changed,
         )
 
     @classmethod
@@ -311,6 +314,7 @@ class Coordinator:
         """Answer held requests now, and end computations, so that a graceful stop does not wait for them."""
         self.stopping = True
         self.workers.end_computations()
+        self.watching.release()
         for runtime in self.groups.values():
             runtime.release()
 
@@ -353,6 +357,7 @@ class Coordinator:
         """The log of this group cannot be read: lead it no more."""
         in_public = error.in_public if isinstance(error, StoreError) else f"it cannot be replayed: {error}"
         self.unreadable[group_id] = in_public
+        self.watching.changed(group_id)
         structlog.get_logger("coordinator_api").error("group_unreadable", group=group_id, error=str(error))
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:

@@ -23,7 +23,7 @@ class Backlog:
 class GroupEnvironment:
     """`compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `metadata_max_age_ms`: how
     often a group's cluster is looked at. `unreadable`: called when a group was to be read again and its log turned out
-    to be damaged, with the reason; the group takes nothing more then.
+    to be damaged, with the reason; the group takes nothing more then. `changed`: called after each commit of records.
     """
 
     repository: Repository
@@ -32,6 +32,7 @@ class GroupEnvironment:
     compaction_bytes: int
     metadata_max_age_ms: int = 30_000
     unreadable: Callable[[str, Exception], None] = lambda group_id, error: None
+    changed: Callable[[str], None] = lambda group_id: None
     backlog: Backlog = field(default_factory=Backlog)
     connections: GroupsOfConnections = field(default_factory=GroupsOfConnections)
     quotas: Quotas = field(default_factory=Quotas)

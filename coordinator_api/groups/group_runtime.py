@@ -82,6 +82,7 @@ class GroupRuntime:
         self._runner = runner
         self._telemetry = telemetry
         self._connections = environment.connections
+        self._changed = environment.changed
         self._closed = False
         self._ticking: asyncio.Task[None] | None = None
         self._reading_again: asyncio.Future[Response] | None = None
@@ -335,6 +336,7 @@ class GroupRuntime:
 
     def _reloaded(self) -> None:
         self._held.wake()
+        self._changed(self.group_id)
 
     def _committed(self, batch: CommittedBatch) -> None:
         try:
@@ -348,6 +350,7 @@ class GroupRuntime:
         image = self.image
         if batch.records:
             self._telemetry.committed(batch.records, image)
+            self._changed(self.group_id)
             if any(map(_brings_news, batch.records)):
                 self._held.wake()
         self._telemetry.answered(batch.responses)

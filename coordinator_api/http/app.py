@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Protocol
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -45,9 +46,28 @@ class GuardedApp(FastAPI):
         return outermost.app
 
 
-def create_app(settings: Settings, coordinator: Coordinator | None = None, access: Access | None = None) -> GuardedApp:
+class Pages(Protocol):
+    """The web page: what `coordinator_api.web` serves, which stands above this room."""
+
+    @property
+    def routers(self) -> Sequence[APIRouter]: ...
+
+    @property
+    def problem_page(self) -> problems.ProblemPage: ...
+
+    def install(self, app: FastAPI, coordinator: Coordinator) -> None:
+        """Called before the first request."""
+
+
+def create_app(
+    settings: Settings,
+    coordinator: Coordinator | None = None,
+    access: Access | None = None,
+    pages: Pages | None = None,
+) -> GuardedApp:
     """`coordinator`: one that is open already; without it the application opens its own when it starts. Either way it
     is closed when the application stops. `access`: with the tokens of the settings; by default it is made of them.
+    `pages`: for people; without them the service answers programs only.
 
     Raises InputError for tokens that cannot be used, SettingsError for an audit log that cannot be written. Without a
     token, an exposed service does not start.
@@ -65,6 +85,8 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None, acces
             await access.load(opened.tokens)
             opened.quotas.is_tenant = lambda prefix: prefix in access.credentials.group_prefixes
             access.check_exposure(settings.host)
+            if pages is not None:
+                pages.install(app, opened)
             async with access.kept_up_to_date():
                 yield
         finally:
@@ -87,5 +109,9 @@ def create_app(settings: Settings, coordinator: Coordinator | None = None, acces
     problems.install(app)
     for noun in (groups, levers, members, rebalances, logs, stateless, tokens, health, about):
         app.include_router(noun.router, dependencies=[Depends(check_is_same_call)])
+    if pages is not None:
+        setattr(app.state, problems.PROBLEM_PAGE, pages.problem_page)
+        for router in pages.routers:
+            app.include_router(router, dependencies=[Depends(check_is_same_call)], include_in_schema=False)
     openapi.install(app, lambda: not access.credentials.is_empty)
     return app

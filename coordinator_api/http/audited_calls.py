@@ -14,13 +14,15 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from assignor.access.principals import Principal
 from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.call_rights import RIGHTS, Call, call_of
-from coordinator_api.http.problems import Problem
+from coordinator_api.http.page_rights import PAGE_RIGHTS, is_page, token_of_cookie
+from coordinator_api.http.problems import PROBLEM_CODE, Problem
 
 _JOIN = ("POST", "/v1/groups/{group}/subscriptions")
 _CHANGES_NOTHING = frozenset(
@@ -31,7 +33,7 @@ _CHANGES_NOTHING = frozenset(
         ("POST", "/v1/simulate"),
     }
 )
-AUDITED = frozenset(call for call in RIGHTS if call[0] != "GET") - _CHANGES_NOTHING
+AUDITED = frozenset(call for call in (*RIGHTS, *PAGE_RIGHTS) if call[0] != "GET") - _CHANGES_NOTHING
 """Method and address, as FastAPI has it."""
 
 MAX_REASON = 200
@@ -64,6 +66,22 @@ def note_effect(request: Request, **effect: object) -> None:
         audited.effect.update(effect)
 
 
+def note_caller(request: Request, principal: Principal | None) -> None:
+    """Who made a call that anybody may make, once it is known; None when it is found to be nobody."""
+    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+    if audited is not None:
+        audited.found_out(principal)
+
+
+def note_reason(request: Request, reason: str) -> str | None:
+    """Why the call is made, where its form says so and not its address. Raises Problem for a reason that is none."""
+    checked = _checked_reason(reason, "reason")
+    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+    if audited is not None:
+        audited.reason = checked
+    return checked
+
+
 class AuditedCall:
     """One call. Who makes it is not known at first."""
 
@@ -74,16 +92,21 @@ class AuditedCall:
         self._query: bytes = scope.get("query_string", b"")
         self._client = scope["client"][0] if scope.get("client") else None
         self._principal: Principal | None = None
-        self._reason: str | None = None
+        self.reason: str | None = None
         self.effect: dict[str, object] = {}
+        self._scope = scope
         self._stranger = "no token"
-        if any(name == b"authorization" for name, _ in scope["headers"]):
+        if any(name == b"authorization" for name, _ in scope["headers"]) or _has_session(scope):
             self._stranger = "unknown token"
 
     def made_by(self, principal: Principal) -> None:
         """Raises Problem for a reason that is none."""
         self._principal = principal
-        self._reason = _reason(self._query)
+        self.reason = _reason(self._query)
+
+    def found_out(self, principal: Principal | None) -> None:
+        """The token of a login is not known before its form is read."""
+        self._principal, self._stranger = principal, "unknown token"
 
     def before(self, send: Send) -> Send:
         """Sends as `send` does, once the line is written. The answer's head waits for its body, which says more."""
@@ -120,9 +143,9 @@ class AuditedCall:
                 "member": _name(asked.get("member") or answer.get("member_id")),
                 "token": _name(asked.get("name") or (answer.get("name") if self._call.route == "/v1/tokens" else None)),
                 "status": status,
-                "code": "NONE" if status < 400 else answer.get("code"),
+                "code": "NONE" if status < 400 else answer.get("code") or self._scope["state"].get(PROBLEM_CODE),
                 "effect": {**effect, **self.effect},
-                "reason": self._reason,
+                "reason": self.reason,
             }
         )
 
@@ -146,7 +169,14 @@ def _reason(query: bytes) -> str | None:
     """`?reason=` of a call. Raises Problem."""
     if b"reason" not in query:
         return None
-    given = parse_qs(query.decode("latin-1"), errors="replace").get("reason", [""])[0]
+    return _checked_reason(parse_qs(query.decode("latin-1"), errors="replace").get("reason", [""])[0], "query.reason")
+
+
+def _checked_reason(given: str, where: str) -> str | None:
     if len(given) > MAX_REASON or not (given.isascii() and given.isprintable()):
-        raise Problem("INVALID_REQUEST", f"query.reason: must have up to {MAX_REASON} printable ASCII characters")
+        raise Problem("INVALID_REQUEST", f"{where}: must have up to {MAX_REASON} printable ASCII characters")
     return given or None
+
+
+def _has_session(scope: Scope) -> bool:
+    return is_page(scope["path"]) and token_of_cookie(Headers(scope=scope)) is not None

@@ -22,6 +22,7 @@ from assignor.access.tokens import parse_entries, parse_plain_token, plain_token
 from assignor.errors import InputError
 from coordinator_api.http.call_rights import OPEN_PATHS, check_right, need
 from coordinator_api.http.created_tokens import CreatedTokens
+from coordinator_api.http.page_rights import VISITOR, is_open_page, is_page, with_session
 from coordinator_api.http.problems import Problem
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.store.token_store import TokenStore
@@ -130,6 +131,10 @@ class Gate:
         """Who calls, whatever it may. `headers` have lower-case names. Raises Problem 401 or 403."""
         if path in OPEN_PATHS:
             return ANYBODY
+        if is_page(path):
+            if is_open_page(path) and not self._credentials.is_empty:
+                return VISITOR
+            headers = with_session(headers)
         found = caller(None if self._credentials.is_empty else self._credentials.find, headers)
         if isinstance(found, AccessRefusal):
             if found.challenge is None:

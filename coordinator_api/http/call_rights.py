@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from assignor.access.principals import ANYBODY, Principal, Right
+from coordinator_api.http.page_rights import PAGE_RIGHTS
 from coordinator_api.http.problems import Problem
 
 OPEN_PATHS = frozenset({"/livez", "/readyz"})
@@ -55,7 +56,7 @@ RIGHTS: Mapping[tuple[str, str], Right] = {
     ("POST", "/v1/tokens"): Right.ADMIN,
     ("DELETE", "/v1/tokens/{name}"): Right.ADMIN,
 }
-"""Method and address, as FastAPI has it, to the lowest right that may call it."""
+"""Method and address, as FastAPI has it, to the lowest right that may call it; `page_rights` has those of the page."""
 
 _OF_ALL_GROUPS = frozenset({("GET", "/metrics")})
 """They count the groups of every tenant, so who sees only some of them may not ask."""
@@ -94,7 +95,7 @@ def need(method: str, path: str) -> Need:
         group_id = segments[route.segments.index(_GROUP)] if _GROUP in route.segments else None
         return Need(route.right, group_id, route.all_groups)
     # no such address, or it has no such method; but whose group is named shall not be found out that way either
-    in_group = segments[:3] == ["", "v1", "groups"] and len(segments) > 3
+    in_group = segments[:3] in (["", "v1", "groups"], ["", "ui", "groups"]) and len(segments) > 3
     return Need(Right.READER, segments[3] if in_group else None)
 
 
@@ -153,7 +154,7 @@ def _route(method: str, segments: list[str]) -> _Route | None:
 
 def _by_shape() -> dict[tuple[str, int], list[_Route]]:
     routes: dict[tuple[str, int], list[_Route]] = {}
-    for (method, address), right in RIGHTS.items():
+    for (method, address), right in (*RIGHTS.items(), *PAGE_RIGHTS.items()):
         segments = [
             segment if segment == _GROUP or not segment.startswith("{") else _ANY for segment in address.split("/")
         ]

@@ -52,8 +52,14 @@ def list_entry(group_id: str, image: GroupImage, notices: Sequence[ToldNotice]) 
 
 
 async def group_document(runtime: GroupRuntime, clusters: Clusters) -> bytes:
-    """The whole committed group, its cluster as it looks now, and what to do, as JSON. Takes time in proportion to the
-    group's members and tasks, in a thread.
+    """`described_group` as JSON."""
+    document = await described_group(runtime, clusters)
+    return await asyncio.to_thread(encode_in_pieces, document)
+
+
+async def described_group(runtime: GroupRuntime, clusters: Clusters) -> dict[str, object]:
+    """The whole committed group, its cluster as it looks now, and what to do. Takes time in proportion to the group's
+    members and tasks, in a thread.
     """
     group, image = await runtime.describe()
     definition = await runtime.definition(image)
@@ -63,17 +69,8 @@ async def group_document(runtime: GroupRuntime, clusters: Clusters) -> bytes:
     cluster = None if address is None else _cluster(address, runtime.cluster)
     to_do = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
     told, stored_bytes = [_notice(each) for each in runtime.notices()], runtime.stored_bytes
-    return await asyncio.to_thread(
-        lambda: encode_in_pieces(
-            {
-                **_group(group, snapshot),
-                "cluster": cluster,
-                "advice": to_do,
-                "stored_bytes": stored_bytes,
-                "notices": told,
-            }
-        )
-    )
+    document = await asyncio.to_thread(_group, group, snapshot)
+    return {**document, "cluster": cluster, "advice": to_do, "stored_bytes": stored_bytes, "notices": told}
 
 
 async def _seen(

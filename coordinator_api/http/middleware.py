@@ -26,7 +26,16 @@ from coordinator_api.http.audited_calls import AuditedCall, begin
 from coordinator_api.http.auth import Gate
 from coordinator_api.http.call_rights import PRINCIPAL, check_right, need
 from coordinator_api.http.hang_ups import CallerGone
-from coordinator_api.http.problems import Problem, from_fault, from_store_error, problem_response, stopping, unexpected
+from coordinator_api.http.page_rights import is_page
+from coordinator_api.http.problems import (
+    Problem,
+    answer_to,
+    from_fault,
+    from_store_error,
+    problem_response,
+    stopping,
+    unexpected,
+)
 from coordinator_api.metrics import Metrics
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import StoreError
@@ -36,6 +45,9 @@ _DOCUMENT_METHODS = frozenset({"PUT", "POST"})
 
 EMPTY_BODY_BYTES = 1_024
 """What a call that needs no body may carry all the same."""
+
+FORM_BYTES = 65_536
+"""What a form of the page may carry. The one of the login comes from strangers."""
 
 BODIES_AT_ONE_TIME = 8
 """All bodies together may take as much memory as so many of the largest."""
@@ -76,6 +88,7 @@ class RequestGuard:
         self._find_hot_call = find_hot_call
         self._audit = audit
         self._document = BodyLimit(settings.request_max_bytes, "request.max.bytes")
+        self._form = BodyLimit(FORM_BYTES, "for a form of the page")
         self._empty = BodyLimit(EMPTY_BODY_BYTES, "for a call without a document")
         self._timeout_s = settings.request_timeout_ms / 1000
         self._held_bodies = _HeldBodies(BODIES_AT_ONE_TIME * settings.request_max_bytes)
@@ -105,12 +118,12 @@ class RequestGuard:
             # only a stop whose patience is over cancels requests
             if status:
                 raise
-            await problem_response(stopping())(scope, receive, send_and_note)
+            await answer_to(scope, stopping())(scope, receive, send_and_note)
         except Exception as error:
             problem = unexpected(error, f"{scope['method']} {scope['path']}")
             if status:
                 raise  # the answer had begun: all that is left is to cut the connection
-            await problem_response(problem)(scope, receive, send_and_note)
+            await answer_to(scope, problem)(scope, receive, send_and_note)
         finally:
             self._measure(hot, scope, status, time.perf_counter() - started)
 
@@ -125,11 +138,11 @@ class RequestGuard:
                 if audited is not None:
                     audited.made_by(principal)
                 check_right(principal, need(scope["method"], scope["path"]))
-                body = await self._read_body(self._limit(hot, scope["method"]), headers, receive, held)
+                body = await self._read_body(self._limit(hot, scope["method"], scope["path"]), headers, receive, held)
             except Problem as problem:
                 # the rest of the body is not read: the connection ends with this answer
                 problem.headers.setdefault("Connection", "close")
-                await problem_response(problem)(scope, receive, send)
+                await answer_to(scope, problem)(scope, receive, send)
                 return
             if hot is None:
                 await self._app(scope, _replay(body, receive), send)
@@ -137,9 +150,11 @@ class RequestGuard:
                 response = await _hot_answer(hot, Request(scope, _replay(body, receive)))
                 await response(scope, receive, send)
 
-    def _limit(self, hot: HotCall | None, method: str) -> BodyLimit:
+    def _limit(self, hot: HotCall | None, method: str, path: str) -> BodyLimit:
         if hot is not None:
             return BodyLimit(hot.max_bytes, hot.setting)
+        if is_page(path):
+            return self._form
         return self._document if method in _DOCUMENT_METHODS else self._empty
 
     async def _read_body(self, limit: BodyLimit, headers: Headers, receive: Receive, held: HeldBody) -> bytes:

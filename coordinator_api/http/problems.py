@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
+from starlette.types import Scope
 
 from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
 from coordinator_api.errors import CoordinatorFault, TooManyRequests, UnreadableBytes
@@ -103,6 +104,23 @@ def problem_response(problem: Problem) -> Response:
     )
 
 
+ProblemPage = Callable[[Scope, Problem], Response | None]
+"""A problem for people, as a page; None for a caller who is a program."""
+
+PROBLEM_PAGE = "problem_page"
+"""Under this name the application's state has its `ProblemPage`."""
+
+PROBLEM_CODE = "problem_code"
+"""Under this key the `state` of a request has the code of the problem that it was answered with."""
+
+
+def answer_to(scope: Scope, problem: Problem) -> Response:
+    """The problem as the caller of this request can read it: a page for a browser, else a document."""
+    scope.setdefault("state", {})[PROBLEM_CODE] = problem.code
+    page: ProblemPage | None = getattr(scope["app"].state, PROBLEM_PAGE, None)
+    return (page and page(scope, problem)) or problem_response(problem)
+
+
 def stopping() -> Problem:
     """The service is stopping: ask again soon, when there is another one."""
     return Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers=_TRY_AGAIN_SOON)
@@ -152,17 +170,17 @@ def install(app: FastAPI) -> None:
 
 async def _on_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
-    return problem_response(error)
+    return answer_to(request.scope, error)
 
 
 async def _on_fault(request: Request, error: Exception) -> Response:
     assert isinstance(error, CoordinatorFault)
-    return problem_response(from_fault(error))
+    return answer_to(request.scope, from_fault(error))
 
 
 async def _on_store_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, StoreError)
-    return problem_response(from_store_error(error, request.url.path))
+    return answer_to(request.scope, from_store_error(error, request.url.path))
 
 
 def from_store_error(error: StoreError, path: str) -> Problem:
@@ -174,7 +192,7 @@ def from_store_error(error: StoreError, path: str) -> Problem:
 
 async def _on_invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem_response(from_validation(error.errors()))
+    return answer_to(request.scope, from_validation(error.errors()))
 
 
 def from_validation(errors: Any) -> Problem:
@@ -216,7 +234,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         problem = Problem("INVALID_REQUEST", f"body: {error.detail}", status=status, headers=headers)
     else:
         problem = Problem("UNKNOWN_SERVER_ERROR", str(error.detail), status=error.status_code)
-    return problem_response(problem)
+    return answer_to(request.scope, problem)
 
 
 def _methods_of(request: Request) -> list[str]:

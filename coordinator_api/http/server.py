@@ -32,7 +32,7 @@ from assignor.access.tls import ReloadedContext, ServerTls, server_context
 from assignor.errors import InputError, Unavailable
 from assignor.printable import lines, one_line
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.app import create_app
+from coordinator_api.http.app import Pages, create_app
 from coordinator_api.http.audit_log import check_audit_log
 from coordinator_api.http.auth import Access
 from coordinator_api.http.connections import ServiceConnections, connection_limit
@@ -53,8 +53,8 @@ class CannotListen(Unavailable):
     """The service cannot listen on its address."""
 
 
-def run(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until a signal. `say` gets one line with the address, as JSON when the log is.
+def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = None) -> None:
+    """Serve until a signal. `say` gets one line with the address, as JSON when the log is. `pages`: for people.
 
     Raises SettingsError, StoreError, CannotListen.
     """
@@ -72,7 +72,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> None:
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
     _warn_of_others(settings)
-    uvloop.run(_serve(settings, access, _context_of(tls), say))
+    uvloop.run(_serve(settings, access, _context_of(tls), say, pages))
 
 
 def _warn_of_others(settings: Settings) -> None:
@@ -90,7 +90,9 @@ def _context_of(tls: ServerTls | None) -> ReloadedContext | None:
         raise SettingsError(str(error)) from None
 
 
-async def _serve(settings: Settings, access: Access, tls: ReloadedContext | None, say: Callable[[str], None]) -> None:
+async def _serve(
+    settings: Settings, access: Access, tls: ReloadedContext | None, say: Callable[[str], None], pages: Pages | None
+) -> None:
     with _listen(settings) as listening:
         coordinator = await Coordinator.open(settings)
         try:
@@ -109,7 +111,7 @@ async def _serve(settings: Settings, access: Access, tls: ReloadedContext | None
             answer_timeout_s=settings.request_timeout_ms / 1000,
         )
         config = uvicorn.Config(
-            create_app(settings, coordinator, access),
+            create_app(settings, coordinator, access, pages),
             http=protocol_of(connections) if tls is None else secure_protocol_of(connections, tls),
             lifespan="on",
             log_config=None,

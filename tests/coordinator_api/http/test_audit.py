@@ -19,6 +19,7 @@ from assignor.access.principals import Right
 from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.audited_calls import AUDITED
 from coordinator_api.http.call_rights import RIGHTS
+from coordinator_api.http.page_rights import PAGE_RIGHTS
 from coordinator_api.settings import SettingsError
 from tests.coordinator_api.cli.test_commands import assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group
@@ -72,7 +73,7 @@ def said(line: dict[str, Any], *fields: str) -> tuple[object, ...]:
 
 
 def test_should_have_every_call_that_changes_something() -> None:
-    left_out = {call for call in RIGHTS if call[0] != "GET"} - AUDITED
+    left_out = {call for call in (*RIGHTS, *PAGE_RIGHTS) if call[0] != "GET"} - AUDITED
 
     assert left_out == {
         ("POST", "/v1/groups/{group}/heartbeat"),
@@ -126,7 +127,7 @@ async def test_should_have_one_line_of_each_change_with_who_did_what(audited: Au
 
 
 @pytest.mark.parametrize("name_in_path", ["a-1", "heartbeat"])
-@pytest.mark.parametrize("method, route", sorted(AUDITED))
+@pytest.mark.parametrize("method, route", sorted(AUDITED & RIGHTS.keys()))
 async def test_should_have_one_line_of_each_refusal(
     audited: Audited, method: str, route: str, name_in_path: str
 ) -> None:

@@ -1,0 +1,157 @@
+"""What the list of groups shows beside their state: tasks that run, lag, what to do. Worked out while somebody looks.
+
+A description of each group takes time in proportion to its tasks, and lags change without a commit. So one loop for all
+who look goes through the groups: first those that changed, then those that were worked out longest ago, each at most
+once a second. It takes its turns like everybody who asks for a description, leaves three quarters of the time to
+others, and waits while the service is behind. Pages show what is known, which is why a list never waits for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+
+from coordinator_api.errors import CoordinatorFault, TooManyRequests
+from coordinator_api.groups.background_tasks import BackgroundTasks
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.group_runtime import GroupRuntime
+from coordinator_api.http.group_document import described_group, list_entry
+from coordinator_api.store.errors import StoreError
+from coordinator_api.web.views.group_list import NOTHING_KNOWN, GroupSummary, ListedGroup, UnreadableGroup
+
+LOOK_EVERY_S = 1.0
+"""How often a group is worked out, unless that takes more than a fortieth of this time."""
+
+SHARE_OF_TIME = 4
+"""A group that took a second is followed by a pause of three."""
+
+LONGEST_FIRST_WAIT_S = 0.4
+"""How long a page waits for groups of which nothing is known yet."""
+
+_REST_S = 40
+_LOOKS_ON_S = 5.0
+"""A page is fetched again and again: after the last time the loop goes on for so long."""
+
+
+class GroupSummaries:
+    """Of one service, on its event loop."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._tasks = BackgroundTasks()
+        self._summaries: dict[str, GroupSummary] = {}
+        self._due_s: dict[str, float] = {}
+        self._looking = 0
+        self._looks_until_s = 0.0
+        self._loop: asyncio.Task[None] | None = None
+        self._news = asyncio.Condition()
+
+    def listed(self, sees: Callable[[str], bool]) -> tuple[list[ListedGroup], list[UnreadableGroup]]:
+        """The groups that `sees` says yes to, as they are known now."""
+        found = [
+            ListedGroup.of(
+                list_entry(each.group_id, each.image, each.notices()), self._summaries.get(each.group_id, NOTHING_KNOWN)
+            )
+            for each in self._coordinator.declared()
+            if sees(each.group_id)
+        ]
+        unreadable = [
+            UnreadableGroup(group_id, why)
+            for group_id, why in sorted(self._coordinator.unreadable.items())
+            if sees(group_id)
+        ]
+        return found, unreadable
+
+    async def known(self) -> None:
+        """Returns when something is known of every group, or after a moment."""
+        self._look()
+        try:
+            async with asyncio.timeout(LONGEST_FIRST_WAIT_S):
+                async with self._news:
+                    await self._news.wait_for(lambda: not self._unknown())
+        except TimeoutError:
+            pass
+
+    async def digests(self, sees: Callable[[str], bool]) -> AsyncIterator[str | None]:
+        """For an event stream: of the list as the caller sees it."""
+        with self._looked_at(), self._coordinator.watching.watch() as watcher:
+            while not watcher.released:
+                yield digest_of(*self.listed(sees))
+                await watcher.wait(LOOK_EVERY_S)
+
+    @contextmanager
+    def _looked_at(self) -> Iterator[None]:
+        self._looking += 1
+        self._look()
+        try:
+            yield
+        finally:
+            self._looking -= 1
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._looks_until_s = loop.time() + _LOOKS_ON_S
+        if self._loop is None and not self._coordinator.stopping:
+            self._loop = self._tasks.start(self._go_through())
+
+    def _unknown(self) -> bool:
+        return any(each.group_id not in self._summaries for each in self._coordinator.declared())
+
+    async def _go_through(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            with self._coordinator.watching.watch() as watcher:
+                while not watcher.released and (self._looking or loop.time() < self._looks_until_s):
+                    next_s = await self._work_out_what_is_due()
+                    async with self._news:
+                        self._news.notify_all()
+                    for group_id in await watcher.wait(max(0.05, next_s - loop.time())):
+                        self._due_s.pop(group_id, None)
+        finally:
+            self._loop = None
+
+    async def _work_out_what_is_due(self) -> float:
+        """Returns when the next group is due."""
+        loop = asyncio.get_running_loop()
+        runtimes = {each.group_id: each for each in self._coordinator.declared()}
+        for gone in self._summaries.keys() - runtimes.keys():
+            self._summaries.pop(gone, None)
+            self._due_s.pop(gone, None)
+        now_s = loop.time()
+        due = sorted(
+            (each for each in runtimes if self._due_s.get(each, 0.0) <= now_s),
+            key=lambda each: self._due_s.get(each, 0.0),
+        )
+        for group_id in due:
+            if self._coordinator.stopping:
+                break
+            began_s = loop.time()
+            try:
+                self._coordinator.overload.admit("describe")
+            except TooManyRequests:
+                return began_s + LOOK_EVERY_S
+            await self._work_out(runtimes[group_id])
+            took_s = loop.time() - began_s
+            self._due_s[group_id] = began_s + max(LOOK_EVERY_S, _REST_S * took_s)
+            async with self._news:
+                self._news.notify_all()
+            await asyncio.sleep((SHARE_OF_TIME - 1) * took_s)
+        return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + LOOK_EVERY_S)
+
+    async def _work_out(self, runtime: GroupRuntime) -> None:
+        try:
+            async with self._coordinator.descriptions:
+                document = await described_group(runtime, self._coordinator.clusters)
+                summary = await asyncio.to_thread(GroupSummary.of, document)
+        except (CoordinatorFault, StoreError):
+            summary = self._summaries.get(runtime.group_id, NOTHING_KNOWN)
+        self._summaries[runtime.group_id] = summary
+
+
+def digest_of(listed: list[ListedGroup], unreadable: list[UnreadableGroup]) -> str:
+    """Of a list, as it is shown."""
+    shown = json.dumps([[each.shown for each in listed], [[each.group_id, each.why] for each in unreadable]])
+    return hashlib.sha256(shown.encode()).hexdigest()[:16]

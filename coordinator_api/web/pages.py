@@ -1,0 +1,31 @@
+"""The page as one piece, which the application takes in: its routes, and its way to show a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, FastAPI
+
+from coordinator_api.groups.admission import Admission
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.problems import ProblemPage
+from coordinator_api.web.group_summaries import GroupSummaries
+from coordinator_api.web.problem_pages import problem_page
+from coordinator_api.web.routes import group, groups, login, static
+
+
+class WebPages:
+    """As `http.app.Pages`."""
+
+    @property
+    def routers(self) -> Sequence[APIRouter]:
+        """A new view adds its router here."""
+        return [groups.router, group.router, login.router, static.router]
+
+    @property
+    def problem_page(self) -> ProblemPage:
+        return problem_page
+
+    def install(self, app: FastAPI, coordinator: Coordinator) -> None:
+        app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
+        app.state.group_summaries = GroupSummaries(coordinator)

@@ -1,0 +1,76 @@
+"""Problems as pages: what happened, and what to do. Programs get the problem document, as everywhere."""
+
+from __future__ import annotations
+
+from html import escape
+from urllib.parse import quote, urlsplit
+
+from fastapi import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Scope
+
+from coordinator_api.http.page_rights import LOGIN, PAGE, is_page, token_of_cookie
+from coordinator_api.http.problems import TITLES, Problem
+from coordinator_api.web.rendering import PAGE_HEADERS, rendered
+from coordinator_api.web.sessions import HOME, end_session
+from coordinator_api.web.views.problems import ProblemView
+
+_BOUNCE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={}">'
+    + ("<title>assignor</title></head><body></body></html>")
+)
+
+
+def problem_page(scope: Scope, problem: Problem) -> Response | None:
+    """None for a caller who is no browser, or for whom a document is as good."""
+    path, request = scope["path"], Request(scope)
+    is_browser = "text/html" in request.headers.get("accept", "") or "hx-request" in request.headers
+    if not is_browser:
+        return None
+    if path == "/" and problem.status == 401:
+        return RedirectResponse(HOME, 303, headers={"Vary": "Accept"})
+    if not is_page(path) or path.startswith(f"{PAGE}/static/"):
+        return None
+    response = _login(request) if problem.status == 401 and path != LOGIN else _page(request, problem)
+    for name in ("Connection", "Retry-After", "Allow"):
+        if name in problem.headers:
+            response.headers[name] = problem.headers[name]
+    return response
+
+
+def _page(request: Request, problem: Problem) -> Response:
+    view = ProblemView.of(problem.code, problem.status, TITLES[problem.code][1], problem.detail)
+    html = rendered(request, "problem_part.html" if "hx-request" in request.headers else "problem.html", problem=view)
+    return Response(html, problem.status, headers=PAGE_HEADERS, media_type="text/html")
+
+
+def _login(request: Request) -> Response:
+    """Whoever is not known is asked for a token, and comes back to what it wanted to see."""
+    has_session = token_of_cookie(request.headers) is not None
+    site = request.headers.get("sec-fetch-site", "none")
+    if "hx-request" in request.headers:
+        shown = urlsplit(request.headers.get("hx-current-url", ""))
+        response = Response(
+            status_code=401, headers={**PAGE_HEADERS, "HX-Redirect": _login_for(shown.path, shown.query)}
+        )
+    elif request.method == "GET" and site in ("cross-site", "same-site") and not has_session:
+        # a link on another site: the browser keeps the cookie back once, and sends it when this page asks again
+        here = escape(_here(request), quote=True)
+        response = Response(_BOUNCE.format(here), 401, headers=PAGE_HEADERS, media_type="text/html")
+    else:
+        path = request.url.path if request.method == "GET" else HOME
+        response = RedirectResponse(_login_for(path, request.url.query), 303, headers=PAGE_HEADERS)
+    if has_session:
+        end_session(response)
+    return response
+
+
+def _here(request: Request) -> str:
+    raw = request.scope.get("raw_path", b"") or request.url.path.encode()
+    return quote(raw.decode("latin-1"), safe="/%:@!$&'()*+,;=~") + (
+        f"?{request.url.query}" if request.url.query else ""
+    )
+
+
+def _login_for(path: str, query: str) -> str:
+    return f"{LOGIN}?next={quote(f'{path}?{query}' if query else path, safe='')}"

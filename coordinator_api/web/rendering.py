@@ -1,0 +1,87 @@
+"""Templates to responses, with the headers that every page has. A name that a template does not get is an error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cache
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import RedirectResponse, Response
+
+from assignor.access.principals import ANYBODY
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.web.sessions import form_token, may_steer
+from coordinator_api.web.static_files import address_of
+from coordinator_api.web.views import words
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    # a form's Origin would be `null` without any
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
+"""Of pages with data: neither a browser nor a proxy keeps them."""
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("coordinator_api.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["static"] = address_of
+    environment.filters["count"] = words.count
+    environment.filters["duration"] = words.duration
+    environment.filters["utc"] = words.utc
+    environment.filters["utc_iso"] = words.utc_iso
+    return environment
+
+
+def wants_live_part(request: Request) -> bool:
+    """Whether a page that is shown asks for its live part alone."""
+    return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
+
+
+def page(request: Request, name: str, /, *, status: int = 200, **values: object) -> Response:
+    """The page `name`, or only `NAME_live.html` of it where that is asked for.
+
+    Templates get, besides `values`: `caller` (its name, None when the service asks nobody), `may_steer`, `form_token`,
+    `now_ms`, `address` (path and query).
+    """
+    template = f"{name}_live.html" if wants_live_part(request) else f"{name}.html"
+    return Response(rendered(request, template, **values), status, headers=PAGE_HEADERS, media_type="text/html")
+
+
+def rendered(request: Request, template: str, /, **values: object) -> str:
+    """One template as text, such as a part of a page."""
+    principal = principal_of(request)
+    query = request.url.query
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            {
+                "caller": None if principal is ANYBODY else principal.name,
+                "may_steer": may_steer(request),
+                "form_token": form_token(request),
+                "now_ms": time.time_ns() // 1_000_000,
+                "address": f"{request.url.path}?{query}" if query else request.url.path,
+                **values,
+            }
+        )
+    )
+
+
+def see_other(address: str) -> Response:
+    """After a form: the browser goes on to this address, of this service."""
+    return RedirectResponse(address, 303, headers=PAGE_HEADERS)

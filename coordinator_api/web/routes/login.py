@@ -1,0 +1,90 @@
+"""`/ui/login`, `/ui/logout`: a form takes a token, and a cookie keeps it.
+
+Each try takes the same time, whether the token is right or how nearly, and only so many are under way at one time. The
+audit log has a line for each, and neither log has the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from coordinator_api.groups.admission import Admission
+from coordinator_api.http.audited_calls import note_caller
+from coordinator_api.http.auth import Access, Gate
+from coordinator_api.http.page_rights import cookie_value, token_of_cookie
+from coordinator_api.http.problems import Problem
+from coordinator_api.web.rendering import page, see_other
+from coordinator_api.web.sessions import HOME, begin_session, checked_form, end_session, safe_next
+
+router = APIRouter()
+
+TRY_S = 0.3
+"""How long each try takes at least."""
+
+TRIES_AT_ONE_TIME = 32
+LONGEST_COOKIE = 3_800
+"""Browsers keep no longer ones."""
+
+Form = Annotated[Mapping[str, str], Depends(checked_form)]
+
+_tries = Admission(TRIES_AT_ONE_TIME, "logins at one time")
+
+
+@router.get("/ui/login")
+async def show_login(request: Request, next: str | None = None) -> Response:
+    """The form. Who is known already, or need not be, goes on."""
+    access: Access = request.app.state.access
+    is_known = token_of_cookie(request.headers) is not None and _caller(access, request, None) is None
+    if access.credentials.is_empty or is_known:
+        return see_other(safe_next(next))
+    return page(request, "login", next=safe_next(next), wrong=None)
+
+
+@router.post("/ui/login")
+async def log_in(request: Request, form: Form) -> Response:
+    """Keep the token, and go on; the form again with 401 for one that is none of this service's."""
+    access: Access = request.app.state.access
+    going_on = safe_next(form.get("next"))
+    if access.credentials.is_empty:
+        return see_other(going_on)
+    ends_s = asyncio.get_running_loop().time() + TRY_S
+    with _tries.one():
+        token = form.get("token", "").strip().encode("utf-8")
+        refused = _caller(access, request, token)
+        await asyncio.sleep(ends_s - asyncio.get_running_loop().time())
+    if refused is not None:
+        return page(request, "login", status=401, next=going_on, wrong=refused)
+    response = see_other(going_on)
+    begin_session(request, response, token)
+    return response
+
+
+@router.post("/ui/logout")
+async def log_out(request: Request, form: Form) -> Response:
+    """Forget the token."""
+    response = see_other(HOME)
+    end_session(response)
+    return response
+
+
+def _caller(access: Access, request: Request, token: bytes | None) -> str | None:
+    """Why the token, by default that of the cookie, is not taken; None when it is. Notes whose it is."""
+    gate, headers = Gate(access.credentials), {"host": request.headers.get("host", "")}
+    if token is None:
+        headers["cookie"] = request.headers.get("cookie", "")
+    elif token:
+        headers["authorization"] = f"Bearer {token.decode('latin-1')}"
+    try:
+        principal = gate.caller(HOME, headers)
+    except Problem:
+        note_caller(request, None)
+        return "This token is not known here, or has expired." if token else "Enter a token."
+    if token is not None and len(cookie_value(token)) > LONGEST_COOKIE:
+        return "This token is too long for a browser to keep: use one that `assignor tokens create` makes."
+    note_caller(request, principal)
+    return None

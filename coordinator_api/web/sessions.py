@@ -1,0 +1,101 @@
+"""Who looks at a page, and forms that no other web page can send.
+
+The cookie holds the token itself: scripts cannot read it, a browser sends it below /ui alone and only for pages of this
+service, and it ends with the browser. A form counts when the browser says that it comes from a page of this service,
+and when it carries the token that only such a page has: an HMAC of the caller's own token with a key of this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi import Request
+from starlette.responses import Response
+
+from assignor.access.principals import Right
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.page_rights import PAGE, SESSION_COOKIE, cookie_value, with_session
+from coordinator_api.http.problems import Problem
+
+FORM_TOKEN = "form_token"  # noqa: S105 -- the name of a field
+HOME = f"{PAGE}/groups"
+_KEY = secrets.token_bytes(32)
+_MOST_FIELDS = 1_000
+_BELOW_PAGE = re.compile(r"/ui(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?")
+_NOT_NEXT = re.compile(r"/ui/(login|logout|static|events)([/?]|\Z)|/(\.|%2e)+([/?]|\Z)", re.IGNORECASE)
+_LONGEST_ADDRESS = 2_000
+
+
+def form_token(request: Request) -> str:
+    """What a form of this caller carries."""
+    credential = with_session(request.headers).get("authorization", "")
+    return hmac.new(_KEY, credential.encode("latin-1"), hashlib.sha256).hexdigest()
+
+
+def may_steer(request: Request) -> bool:
+    """Whether the caller may pull levers."""
+    return principal_of(request).may(Right.OPERATOR)
+
+
+async def checked_form(request: Request) -> Mapping[str, str]:
+    """A dependency: the fields of a form that a page of this service sent, without its token; of several of one name,
+    the last. Raises Problem 403 for any other sender, 415 for another kind of body.
+    """
+    if not _comes_from_here(request):
+        raise Problem("CLUSTER_AUTHORIZATION_FAILED", "this form was not sent by a page of this service")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Problem("INVALID_REQUEST", "a form comes as application/x-www-form-urlencoded", status=415)
+    try:
+        sent = (await request.body()).decode("utf-8")
+        fields = dict(parse_qsl(sent, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        raise Problem("INVALID_REQUEST", "the form cannot be read") from None
+    given = fields.pop(FORM_TOKEN, "")
+    if not hmac.compare_digest(given.encode("utf-8"), form_token(request).encode("ascii")):
+        raise Problem(
+            "CLUSTER_AUTHORIZATION_FAILED",
+            "the page with this form is out of date: load it again, then send the form again",
+        )
+    return fields
+
+
+def _comes_from_here(request: Request) -> bool:
+    """By what browsers say, and pages cannot change. One that says nothing is no browser of today."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = request.headers.get("origin")
+    try:
+        return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    except ValueError:
+        return False
+
+
+def safe_next(address: str | None) -> str:
+    """Where a login leads to: an address of a page below /ui, else the list of groups."""
+    if address is None or len(address) > _LONGEST_ADDRESS or not _BELOW_PAGE.fullmatch(address):
+        return HOME
+    return HOME if _NOT_NEXT.search(address) else address
+
+
+def begin_session(request: Request, response: Response, token: bytes) -> None:
+    origin = request.headers.get("origin", "")
+    response.set_cookie(
+        SESSION_COOKIE,
+        cookie_value(token),
+        path=PAGE,
+        httponly=True,
+        samesite="strict",
+        # behind a proxy that speaks TLS for this service, the browser's own address tells
+        secure=request.url.scheme == "https" or origin.startswith("https://"),
+    )
+
+
+def end_session(response: Response) -> None:
+    response.delete_cookie(SESSION_COOKIE, path=PAGE, httponly=True, samesite="strict")

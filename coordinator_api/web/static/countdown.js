@@ -1,0 +1,52 @@
+// Texts that count: <time data-until-ms> down, <time data-since-ms> up. By the server's clock, as the page has it.
+
+const UNITS = [[86400000, "d"], [3600000, "h"], [60000, "min"], [1000, "s"]];
+
+/** The two largest units, as views/words.py has them. */
+export function duration(ms) {
+  let left = Math.max(ms, 0);
+  const parts = [];
+  for (const [unit, name] of UNITS) {
+    const number = Math.floor(left / unit);
+    left -= number * unit;
+    if (number || parts.length) parts.push([number, name]);
+    if (parts.length === 2) break;
+  }
+  return parts.filter(([number]) => number).map(([number, name]) => `${number}\u00a0${name}`).join(" ") || "0\u00a0s";
+}
+
+let page = null;
+let ahead = 0;
+
+/** Milliseconds since the epoch, by the server's clock. */
+export function now() {
+  const live = document.getElementById("live");
+  const at = live?.dataset.nowMs;
+  if (at && at !== page) {
+    page = at;
+    ahead = Number(at) - Date.now();
+  }
+  return Date.now() + ahead;
+}
+
+function tick() {
+  const at = now();
+  for (const each of document.querySelectorAll("time[data-until-ms]")) {
+    const left = Number(each.dataset.untilMs) - at;
+    say(each, left > 0 ? `in ${duration(left)}` : "now");
+  }
+  for (const each of document.querySelectorAll("time[data-since-ms]")) {
+    say(each, `${duration(at - Number(each.dataset.sinceMs))} ago`);
+  }
+}
+
+function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function startCountdowns() {
+  tick();
+  setInterval(() => {
+    if (!document.hidden) tick();
+  }, 1000);
+}

@@ -1,0 +1,87 @@
+// Keeps #live as the server has it: an event stream says that its digest is another one now, then it is fetched anew.
+// One stream a page, none while nobody looks at it; nothing is kept but what is shown.
+
+const LONGEST_WAIT_MS = 15000;
+const HIDDEN_FOR_MS = 20000;
+
+let source = null;
+let failures = 0;
+let again = 0;
+let hidden = 0;
+let fetching = false;
+let stale = false;
+
+const live = () => document.getElementById("live");
+
+function banner(broken) {
+  const shown = document.getElementById("connection");
+  const text = broken ? shown.dataset.broken : "";
+  if (shown.textContent !== text) shown.textContent = text;
+}
+
+/** Fetches the live part anew. Calls while it is under way lead to one more. */
+export async function refresh() {
+  if (fetching) {
+    stale = true;
+    return;
+  }
+  fetching = true;
+  stale = false;
+  try {
+    await window.htmx.ajax("GET", location.pathname + location.search, { target: "#live", swap: "morph:outerHTML" });
+  } catch {
+    banner(true);
+  } finally {
+    fetching = false;
+  }
+  if (stale) refresh();
+}
+
+function open() {
+  clearTimeout(again);
+  const address = live()?.dataset.live;
+  if (!address || source) return;
+  source = new EventSource(address);
+  source.addEventListener("open", () => {
+    failures = 0;
+    banner(false);
+  });
+  source.addEventListener("changed", (event) => {
+    if (live()?.dataset.digest !== event.data) refresh();
+  });
+  source.addEventListener("error", () => {
+    banner(true);
+    if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+    close();
+    const wait = Math.min(1000 * 2 ** failures++, LONGEST_WAIT_MS);
+    again = setTimeout(() => {
+      refresh(); // who is not logged in any more is asked to, and a page that is gone says so
+      open();
+    }, wait * (0.5 + Math.random() / 2));
+  });
+}
+
+function close() {
+  clearTimeout(again);
+  source?.close();
+  source = null;
+}
+
+export function startLive() {
+  if (!live()?.dataset.live) return;
+  open();
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hidden);
+    if (document.hidden) hidden = setTimeout(close, HIDDEN_FOR_MS);
+    else open();
+  });
+  // a page that the browser keeps to go back to must not keep its stream
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) open();
+  });
+  document.body.addEventListener("htmx:sendError", () => banner(true));
+  document.body.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.successful && source?.readyState === EventSource.OPEN) banner(false);
+  });
+}

@@ -1,0 +1,34 @@
+// Light, dark, or as the system has it. Runs before the page is painted, so that it never flashes.
+(() => {
+  "use strict";
+  const names = { "": "system", light: "light", dark: "dark" };
+  let chosen = "";
+  try {
+    chosen = localStorage.getItem("theme") ?? "";
+  } catch {
+    // a browser that keeps nothing: the choice lasts as long as the page
+  }
+  const show = () => {
+    if (chosen in names && chosen) document.documentElement.dataset.theme = chosen;
+    else delete document.documentElement.dataset.theme;
+  };
+  show();
+  document.addEventListener("DOMContentLoaded", () => {
+    const button = document.getElementById("theme");
+    if (!button) return;
+    const say = () => (button.textContent = `Theme: ${names[chosen] ?? "system"}`);
+    button.hidden = false;
+    say();
+    button.addEventListener("click", () => {
+      const order = Object.keys(names);
+      chosen = order[(order.indexOf(chosen) + 1) % order.length];
+      try {
+        localStorage.setItem("theme", chosen);
+      } catch {
+        // as above
+      }
+      show();
+      say();
+    });
+  });
+})();
