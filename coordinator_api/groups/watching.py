@@ -20,7 +20,20 @@ class Watcher:
     def __init__(self) -> None:
         self._woken = asyncio.Event()
         self._changed: set[str] = set()
-        self.released = False
+        self._stopped = asyncio.Event()
+
+    @property
+    def released(self) -> bool:
+        """Whether the service stops, so that nobody waits any longer."""
+        return self._stopped.is_set()
+
+    async def pause(self, seconds: float) -> None:
+        """Returns after this time, or when all are released."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+        except TimeoutError:
+            pass
 
     async def wait(self, at_most_s: float) -> frozenset[str]:
         """The groups that have changed since the last call, as soon as there is one; after `at_most_s` seconds, or when
@@ -43,7 +56,7 @@ class Watcher:
         self._woken.set()
 
     def release(self) -> None:
-        self.released = True
+        self._stopped.set()
         self._woken.set()
 
 

@@ -11,13 +11,15 @@ A stream begins with the digest, so a page that missed something mends itself. T
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractContextManager, aclosing
 
 from fastapi import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from coordinator_api.groups.admission import Admission
+from coordinator_api.groups.watching import Watcher
 from coordinator_api.http.auth import Gate
 from coordinator_api.http.problems import Problem
 from coordinator_api.web.rendering import SECURITY_HEADERS
@@ -27,10 +29,32 @@ RETRY_MS = 2_000
 SHORTEST_PAUSE_S = 0.2
 """Between two messages of one stream: a page need not be fetched more often."""
 
-Digests = Callable[[], AsyncIterator[str | None]]
+LOOK_EVERY_S = 1.0
+"""How often something is looked at that may change without a commit."""
+
+LONGEST_PAUSE_S = 2.0
+
+Digests = Callable[[], AsyncGenerator[str | None, None]]
 """Digests of what a page shows: whenever it may be another one, and at least every HEARTBEAT_S. None for nothing new.
 The iteration ends when the service stops.
 """
+
+
+async def digests_of(
+    watched: AbstractContextManager[Watcher], digest: Callable[[], Awaitable[str | None]]
+) -> AsyncGenerator[str | None, None]:
+    """The digest now, after each commit that `watched` is told of, and once a second; with pauses that leave three
+    quarters of the time to others.
+    """
+    loop = asyncio.get_running_loop()
+    with watched as watcher:
+        while not watcher.released:
+            began_s = loop.time()
+            found = await digest()
+            took_s = loop.time() - began_s
+            yield found
+            await watcher.pause(min(max(SHORTEST_PAUSE_S, 3 * took_s), LONGEST_PAUSE_S))
+            await watcher.wait(LOOK_EVERY_S)
 
 
 class EventStream(Response):
@@ -68,16 +92,16 @@ class EventStream(Response):
         await say(f": hello\nretry: {RETRY_MS}\n\n")
         loop = asyncio.get_running_loop()
         said, last_s = None, loop.time()
-        async for digest in self._digests():
-            if not self._still_known():
-                return
-            if digest is not None and digest != said:
-                said, last_s = digest, loop.time()
-                await say(f"event: changed\ndata: {digest}\n\n")
-                await asyncio.sleep(SHORTEST_PAUSE_S)
-            elif loop.time() - last_s >= HEARTBEAT_S:
-                last_s = loop.time()
-                await say(": still here\n\n")
+        async with aclosing(self._digests()) as digests:
+            async for digest in digests:
+                if not self._still_known():
+                    return
+                if digest is not None and digest != said:
+                    said, last_s = digest, loop.time()
+                    await say(f"event: changed\ndata: {digest}\n\n")
+                elif loop.time() - last_s >= HEARTBEAT_S:
+                    last_s = loop.time()
+                    await say(": still here\n\n")
 
 
 async def _hung_up(receive: Receive) -> None:

@@ -11,15 +11,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.http.group_document import described_group, list_entry
+from coordinator_api.groups.watching import Watcher
+from coordinator_api.http.group_document import list_entry
 from coordinator_api.store.errors import StoreError
+from coordinator_api.web.event_streams import digests_of
+from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.views.group_list import NOTHING_KNOWN, GroupSummary, ListedGroup, UnreadableGroup
 
 LOOK_EVERY_S = 1.0
@@ -32,6 +35,9 @@ LONGEST_FIRST_WAIT_S = 0.4
 """How long a page waits for groups of which nothing is known yet."""
 
 _REST_S = 40
+_TOGETHER_S = 0.05
+"""Commits that follow each other closely are looked at together."""
+
 _LOOKS_ON_S = 5.0
 """A page is fetched again and again: after the last time the loop goes on for so long."""
 
@@ -39,8 +45,9 @@ _LOOKS_ON_S = 5.0
 class GroupSummaries:
     """Of one service, on its event loop."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, documents: GroupDocuments) -> None:
         self._coordinator = coordinator
+        self._documents = documents
         self._tasks = BackgroundTasks()
         self._summaries: dict[str, GroupSummary] = {}
         self._due_s: dict[str, float] = {}
@@ -75,19 +82,21 @@ class GroupSummaries:
         except TimeoutError:
             pass
 
-    async def digests(self, sees: Callable[[str], bool]) -> AsyncIterator[str | None]:
+    def digests(self, sees: Callable[[str], bool]) -> AsyncGenerator[str | None, None]:
         """For an event stream: of the list as the caller sees it."""
-        with self._looked_at(), self._coordinator.watching.watch() as watcher:
-            while not watcher.released:
-                yield digest_of(*self.listed(sees))
-                await watcher.wait(LOOK_EVERY_S)
+
+        async def digest() -> str:
+            return digest_of(*self.listed(sees))
+
+        return digests_of(self._looked_at(), digest)
 
     @contextmanager
-    def _looked_at(self) -> Iterator[None]:
+    def _looked_at(self) -> Iterator[Watcher]:
         self._looking += 1
         self._look()
         try:
-            yield
+            with self._coordinator.watching.watch() as watcher:
+                yield watcher
         finally:
             self._looking -= 1
 
@@ -108,7 +117,9 @@ class GroupSummaries:
                     next_s = await self._work_out_what_is_due()
                     async with self._news:
                         self._news.notify_all()
-                    for group_id in await watcher.wait(max(0.05, next_s - loop.time())):
+                    changed = await watcher.wait(next_s - loop.time())
+                    await watcher.pause(_TOGETHER_S)
+                    for group_id in changed:
                         self._due_s.pop(group_id, None)
         finally:
             self._loop = None
@@ -143,9 +154,8 @@ class GroupSummaries:
 
     async def _work_out(self, runtime: GroupRuntime) -> None:
         try:
-            async with self._coordinator.descriptions:
-                document = await described_group(runtime, self._coordinator.clusters)
-                summary = await asyncio.to_thread(GroupSummary.of, document)
+            document = await self._documents.now(runtime.group_id)
+            summary = await asyncio.to_thread(GroupSummary.of, document.values)
         except (CoordinatorFault, StoreError):
             summary = self._summaries.get(runtime.group_id, NOTHING_KNOWN)
         self._summaries[runtime.group_id] = summary

@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.problems import ProblemPage
+from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_summaries import GroupSummaries
 from coordinator_api.web.problem_pages import problem_page
 from coordinator_api.web.routes import group, groups, login, static
@@ -28,4 +29,5 @@ class WebPages:
 
     def install(self, app: FastAPI, coordinator: Coordinator) -> None:
         app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
-        app.state.group_summaries = GroupSummaries(coordinator)
+        app.state.group_documents = documents = GroupDocuments(coordinator)
+        app.state.group_summaries = GroupSummaries(coordinator, documents)

@@ -33,7 +33,7 @@ function tick() {
   const at = now();
   for (const each of document.querySelectorAll("time[data-until-ms]")) {
     const left = Number(each.dataset.untilMs) - at;
-    say(each, left > 0 ? `in ${duration(left)}` : "now");
+    say(each, left > 0 ? `in ${duration(left)}` : "due");
   }
   for (const each of document.querySelectorAll("time[data-since-ms]")) {
     say(each, `${duration(at - Number(each.dataset.sinceMs))} ago`);

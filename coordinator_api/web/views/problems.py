@@ -32,4 +32,5 @@ class ProblemView:
 
     @classmethod
     def of(cls, code: str, status: int, title: str, detail: str) -> ProblemView:
+        detail = detail[:1].upper() + detail[1:] + ("" if detail.endswith((".", "?", "!")) else ".")
         return cls(status, code, title, detail, _WHAT_TO_DO.get(code, "Go back, change what is named, and try again."))

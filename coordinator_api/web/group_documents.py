@@ -1,0 +1,99 @@
+"""Groups as `GET /v1/groups/{group}` describes them, shared by all who look: worked out once, kept for a second.
+
+A description of a large group takes a part of a second, and each open page asks for it. Whoever asks while it is worked
+out gets the same one. A commit makes a new one due at once; lags change without a commit, so that what is kept ends by
+itself. A description that took long is kept longer, so that pages cost a quarter of the time at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from coordinator_api.group.image import GroupImage
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.group_document import described_group
+from coordinator_api.http.json_objects import encode_in_pieces
+
+KEPT_S = 1.0
+SHARE_OF_TIME = 4
+_DROPPED_AFTER_S = 5.0
+
+
+class GroupDocument(NamedTuple):
+    """`values`: the document; nobody changes it. `digest`: of all that pages show of it. `took_s`: how long it took."""
+
+    values: Mapping[str, Any]
+    digest: str
+    image: GroupImage
+    made_s: float
+    took_s: float
+
+
+class GroupDocuments:
+    """Of one service, on its event loop."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._kept: dict[str, GroupDocument] = {}
+        self._under_way: dict[str, asyncio.Task[GroupDocument]] = {}
+
+    async def now(self, group_id: str) -> GroupDocument:
+        """As the group is committed now, with lags of the last second.
+
+        Raises GroupNotFound, UnreadableGroup, TooManyRequests while the service is overloaded, StoreError.
+        """
+        while True:
+            image = self._coordinator.group(group_id).image
+            kept = self._kept.get(group_id)
+            if kept is not None and kept.image is image and not self._is_old(kept):
+                return kept
+            making = self._under_way.get(group_id)
+            if making is None:
+                self._coordinator.overload.admit("describe")
+                making = asyncio.create_task(self._make(group_id))
+                self._under_way[group_id] = making
+                making.add_done_callback(lambda done: self._made(group_id, done))
+            made = await asyncio.shield(making)
+            if made.image is self._coordinator.group(group_id).image:
+                return made
+            if made.image is not image:
+                return made  # it is newer than the question; a group that changes all the time is answered, too
+
+    async def _make(self, group_id: str) -> GroupDocument:
+        loop = asyncio.get_running_loop()
+        async with self._coordinator.descriptions:
+            began_s = loop.time()
+            runtime = self._coordinator.group(group_id)
+            image = runtime.image
+            values = await described_group(runtime, self._coordinator.clusters)
+            digest = await asyncio.to_thread(digest_of, values)
+            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s)
+
+    def _made(self, group_id: str, done: asyncio.Task[GroupDocument]) -> None:
+        del self._under_way[group_id]
+        if done.cancelled() or done.exception() is not None:
+            return
+        made = done.result()
+        self._kept[group_id] = made
+        asyncio.get_running_loop().call_later(
+            _DROPPED_AFTER_S + made.took_s * SHARE_OF_TIME, self._drop, group_id, made
+        )
+
+    def _drop(self, group_id: str, made: GroupDocument) -> None:
+        if self._kept.get(group_id) is made:
+            del self._kept[group_id]
+
+    def _is_old(self, kept: GroupDocument) -> bool:
+        return asyncio.get_running_loop().time() - kept.made_s >= max(KEPT_S * 0.9, (SHARE_OF_TIME - 1) * kept.took_s)
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """Without what changes all the time and is shown nowhere."""
+    shown = dict(document)
+    shown["members"] = [{**each, "last_heard_ms": None} for each in document["members"]]
+    shown["cluster"] = document["cluster"] and {**document["cluster"], "looked_at_ms": None}
+    shown.pop("stored_bytes", None)
+    return hashlib.sha256(encode_in_pieces(shown)).hexdigest()[:16]
