@@ -14,6 +14,7 @@ from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of, format_entries
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import GuardedApp, create_app
+from coordinator_api.web.pages import WebPages
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.store.databases import settings_for
 
@@ -48,7 +49,7 @@ async def tenants(
     )
     changes = {"group_initial_rebalance_delay_ms": 0, "auth_tokens": format_entries(entries), **changes}
     async with AsyncExitStack() as stack:
-        app = create_app(settings_for(directory, **changes))
+        app = create_app(settings_for(directory, **changes), pages=WebPages())
         await stack.enter_async_context(app.router.lifespan_context(app))
         app.state.coordinator.overload.admit = lambda kind: None  # the loop of a busy machine is late
         yield Tenants(app, stack)

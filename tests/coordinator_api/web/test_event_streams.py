@@ -1,0 +1,159 @@
+"""Event streams: what they say, how many there may be, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from assignor.access.principals import Right
+from coordinator_api.http.app import GuardedApp
+from coordinator_api.web import event_streams
+from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
+from tests.coordinator_api.service_process import ServiceProcess
+from tests.coordinator_api.web.visitors import Stream, streaming
+
+PRINCIPALS = {"olga": (Right.ADMIN, ""), "rita": (Right.READER, ""), "tom": (Right.READER, "a-")}
+RITA, TOM = {"authorization": "Bearer rita"}, {"authorization": "Bearer tom"}
+
+
+def app_of(service: Tenants) -> GuardedApp:
+    return service._app
+
+
+async def digest_in(stream: Stream) -> str:
+    block = await stream.next()
+    assert block.startswith("event: changed\ndata: "), block
+    return block.rpartition(" ")[2]
+
+
+async def test_should_say_at_once_what_there_is_and_then_each_change(tmp_path: Path) -> None:
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        olga = await service.client("olga")
+        await olga.put("/v1/groups/a-1", json=definition())
+        for path in ("/ui/events", "/ui/groups/a-1/events"):
+            async with streaming(app_of(service), path, RITA) as stream:
+                assert await stream.next() == ": hello\nretry: 2000"
+                assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+                assert stream.headers["cache-control"] == "no-store"
+                before = await digest_in(stream)
+                joined = await olga.post(
+                    "/v1/groups/a-1/subscriptions", json=join_body(client_id=path.replace("/", "-"))
+                )
+                assert joined.is_success
+                assert await digest_in(stream) != before
+
+
+async def test_should_show_the_digest_that_the_stream_begins_with(tmp_path: Path) -> None:
+    """A page that was loaded just now does not load again."""
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        rita, olga = await service.client("rita"), await service.client("olga")
+        await olga.put("/v1/groups/a-1", json=definition())
+        for page, path in (("/ui/groups", "/ui/events"), ("/ui/groups/a-1", "/ui/groups/a-1/events")):
+            shown = (await rita.get(page)).text.partition('data-digest="')[2].partition('"')[0]
+            async with streaming(app_of(service), path, RITA) as stream:
+                await stream.next()
+                assert await digest_in(stream) == shown
+
+
+async def test_should_tell_a_token_nothing_of_groups_that_it_does_not_see(tmp_path: Path) -> None:
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        olga = await service.client("olga")
+        async with streaming(app_of(service), "/ui/events", TOM) as stream:
+            await stream.next()
+            before = await digest_in(stream)
+            await olga.put("/v1/groups/b-1", json=definition())
+            await olga.put("/v1/groups/a-1", json=definition())
+            after = await digest_in(stream)
+        async with streaming(app_of(service), "/ui/events", TOM) as stream:
+            await stream.next()
+            last = await digest_in(stream)
+            await olga.post("/v1/groups/b-1/subscriptions", json=join_body())
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(2.5):
+                    await stream.next()
+
+    assert before != after
+    assert last
+
+
+async def test_should_refuse_more_streams_than_there_may_be(tmp_path: Path) -> None:
+    async with tenants(tmp_path, PRINCIPALS, page_events_max_count=1) as service:
+        rita = await service.client("rita")
+        async with streaming(app_of(service), "/ui/events", RITA) as stream:
+            await stream.next()
+            refused = await rita.get("/ui/events")
+        assert (refused.status_code, refused.json()["code"]) == (429, "THROTTLING_QUOTA_EXCEEDED")
+        assert "page.events.max.count" in refused.json()["detail"]
+        async with streaming(app_of(service), "/ui/events", RITA) as stream:
+            assert await stream.next() == ": hello\nretry: 2000"
+
+
+async def test_should_say_that_it_lives_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_streams, "HEARTBEAT_S", 0.1)
+    async with tenants(tmp_path, PRINCIPALS) as service, streaming(app_of(service), "/ui/events", RITA) as stream:
+        await stream.next()
+        await digest_in(stream)
+        assert await stream.next() == ": still here"
+
+
+async def test_should_end_when_the_token_counts_no_longer(tmp_path: Path) -> None:
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        olga = await service.client("olga")
+        made = await olga.post("/v1/tokens", json={"name": "short", "right": "reader"})
+        headers = {"authorization": f"Bearer {made.json()['token']}"}
+        async with streaming(app_of(service), "/ui/events", headers) as stream:
+            await stream.next()
+            await digest_in(stream)
+            assert (await olga.delete("/v1/tokens/short")).is_success
+            assert await stream.next() == ""
+
+
+async def test_should_keep_nothing_of_streams_that_ended(tmp_path: Path) -> None:
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        olga = await service.client("olga")
+        await olga.put("/v1/groups/a-1", json=definition())
+        for path in ("/ui/events", "/ui/groups/a-1/events"):
+            async with streaming(app_of(service), path, RITA) as stream:
+                await stream.next()
+                await digest_in(stream)
+        summaries = app_of(service).state.group_summaries
+        assert (summaries._looking, app_of(service).state.page_streams.count) == (0, 0)
+        assert set(service.coordinator.watching._watchers) <= {""}, (
+            "the loop that works out summaries goes on for a while"
+        )
+
+
+async def test_should_end_all_streams_when_the_service_stops(tmp_path: Path) -> None:
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        await (await service.client("olga")).put("/v1/groups/a-1", json=definition())
+        async with (
+            streaming(app_of(service), "/ui/events", RITA) as one,
+            streaming(app_of(service), "/ui/groups/a-1/events", RITA) as other,
+        ):
+            for stream in (one, other):
+                await stream.next()
+                await digest_in(stream)
+            service.coordinator.begin_stop()
+            assert [await one.next(), await other.next()] == ["", ""]
+
+
+def test_should_stop_quickly_while_streams_are_open(tmp_path: Path) -> None:
+    """The patience of a stop is a minute here: whoever waits for it does not end by itself."""
+    with (
+        ServiceProcess(tmp_path, "--shutdown-timeout-ms", "60000") as service,
+        service.client() as client,
+        client.stream("GET", "/ui/events") as answer,
+    ):
+        lines = answer.iter_lines()
+        assert next(lines) == ": hello"
+        began_s = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        for _ in lines:
+            pass
+        assert service.stop() == 0
+        assert time.monotonic() - began_s < 30

@@ -1,0 +1,262 @@
+"""The list of groups and a group's page, as they are served."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from bs4 import BeautifulSoup
+
+from assignor.access.principals import Right
+from coordinator_api.http.page_rights import PAGE_RIGHTS, SESSION_COOKIE, cookie_value
+from coordinator_api.web.pages import WebPages
+from coordinator_api.web.static_files import address_of, static_files
+from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
+from tests.coordinator_api.reported_rebalances import reported
+from tests.coordinator_api.web.visitors import HTML, soup
+
+PRINCIPALS = {
+    "olga": (Right.OPERATOR, ""),
+    "rita": (Right.READER, ""),
+    "tom": (Right.ADMIN, "a-"),
+}
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
+    async with tenants(tmp_path, PRINCIPALS) as running:
+        yield running
+
+
+async def browser_of(service: Tenants, token: str) -> httpx.AsyncClient:
+    client = await service.client(None)
+    client.headers.update(HTML)
+    client.cookies.set(SESSION_COOKIE, cookie_value(token.encode()), path="/ui")
+    return client
+
+
+async def declared(service: Tenants, *names: str) -> httpx.AsyncClient:
+    olga = await service.client("olga")
+    for name in names:
+        assert (await olga.put(f"/v1/groups/{name}", json=definition())).status_code == 201
+    return olga
+
+
+def names(page: BeautifulSoup) -> list[str]:
+    return [each.text for each in page.select("tbody th a")]
+
+
+def cells(page: BeautifulSoup, group: str) -> list[str]:
+    row = page.select_one(f'[id="group-{group}"]')
+    assert row is not None
+    return [" ".join(each.get_text(" ").split()) for each in row.select("td")]
+
+
+async def test_should_list_each_group_with_what_is_known_of_it(service: Tenants) -> None:
+    olga = await declared(service, "a-1", "b-waits")
+    assert (await olga.post("/v1/groups/a-1/subscriptions", json=join_body())).status_code == 201
+    member = (await olga.get("/v1/groups/a-1")).json()["members"][0]["member_id"]
+    await olga.get(f"/v1/groups/a-1/members/{member}/assignment", params={"min_generation": 1, "wait_ms": 30_000})
+    assert (await olga.post("/v1/groups/c-jvm/rebalances", json=reported("c-jvm", 3))).is_success
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
+
+    assert names(page) == ["a-1", "b-waits", "c-jvm"]
+    assert cells(page, "a-1") == ["Stable", "1", "0 of 4", "4 000", "– none", "– nothing"]
+    assert cells(page, "b-waits") == ["Empty", "0", "– none", "– not known", "– none", "– nothing"]
+    assert cells(page, "c-jvm")[:4] == ["Stable", "2", "2 of 2", "1 000"]
+    assert cells(page, "c-jvm")[5].startswith("Led by kafka.")
+    assert [each.name for each in page.select("#group-a-1 .state svg *")] == ["circle"]
+
+
+async def test_should_list_only_the_groups_of_the_token(service: Tenants) -> None:
+    await declared(service, "a-1", "b-1")
+    service.coordinator.unreadable["b-broken"] = "its log is damaged"
+    tom = await browser_of(service, "tom")
+
+    shown = await tom.get("/ui/groups")
+
+    assert names(soup(shown)) == ["a-1"]
+    assert "b-" not in soup(shown).select_one("#live").text  # type: ignore[union-attr]
+    assert (await tom.get("/ui/groups/b-1")).status_code == 403
+    assert (await tom.get("/ui/groups/b-none")).status_code == 403
+    assert (await tom.get("/ui/groups/b-1/events")).status_code == 403
+
+
+async def test_should_name_groups_that_cannot_be_read_and_what_to_do(service: Tenants) -> None:
+    service.coordinator.unreadable["b-broken"] = "record 7 is no JSON."
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
+
+    (said,) = page.select(".notice.bad dd")
+    assert said.text == (
+        "record 7 is no JSON. First save the log with assignor groups export b-broken. "
+        "Then assignor groups repair b-broken says what can be kept."
+    )
+
+
+async def test_should_say_how_to_begin_when_there_is_no_group(service: Tenants) -> None:
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
+
+    assert [each.text for each in page.select(".empty h2")] == ["No group yet"]
+    assert "assignor demo" in page.select_one(".empty").text  # type: ignore[union-attr]
+
+
+async def test_should_search_and_sort_by_the_address(service: Tenants) -> None:
+    await declared(service, "b-x", "a-x", "other")
+    browser = await browser_of(service, "rita")
+
+    page = soup(await browser.get("/ui/groups?q=-x&sort=group&order=desc"))
+
+    assert names(page) == ["b-x", "a-x"]
+    assert {str(each["aria-sort"]) for each in page.select("[aria-sort]")} == {"descending"}
+    assert page.select_one("#q")["value"] == "-x"  # type: ignore[index]
+    assert page.select_one("#by-group")["href"] == "/ui/groups?q=-x&sort=group"  # type: ignore[index]
+    assert page.select_one("#by-lag")["href"] == "/ui/groups?q=-x&sort=lag"  # type: ignore[index]
+    assert [each.text for each in soup(await browser.get("/ui/groups?q=zzz")).select(".empty h2")] == [
+        "No group matches"
+    ]
+
+
+async def test_should_write_what_was_typed_as_text(service: Tenants) -> None:
+    await declared(service, "a-1")
+
+    shown = await (await browser_of(service, "rita")).get("/ui/groups", params={"q": '"><script>alert(1)</script>'})
+
+    assert "<script>alert" not in shown.text
+    assert soup(shown).select_one("#q")["value"] == '"><script>alert(1)</script>'  # type: ignore[index]
+
+
+async def test_should_give_only_the_live_part_to_a_page_that_is_shown(service: Tenants) -> None:
+    await declared(service, "a-1")
+    browser = await browser_of(service, "rita")
+
+    part = await browser.get("/ui/groups", headers={"HX-Request": "true"})
+    restored = await browser.get("/ui/groups", headers={"HX-Request": "true", "HX-History-Restore-Request": "true"})
+
+    assert part.text.startswith('<div id="live"')
+    assert restored.text.startswith("<!doctype html>")
+
+
+async def test_should_tell_who_may_only_look(service: Tenants) -> None:
+    await declared(service, "a-1")
+
+    for token, says in (("rita", True), ("olga", False)):
+        page = soup(await (await browser_of(service, token)).get("/ui/groups/a-1"))
+        assert ("may look, and not steer" in page.text) is says
+
+
+async def test_should_show_the_head_of_a_group(service: Tenants) -> None:
+    await declared(service, "a-1")
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/a-1"))
+
+    assert (page.title.text, page.h1.text) == ("a-1 · assignor", "a-1")  # type: ignore[union-attr]
+    facts = {each.dt.text: each.dd.text for each in page.select(".facts div")}  # type: ignore[union-attr]
+    assert {name: facts[name] for name in ("Generation", "Members", "Lag")} == {
+        "Generation": "0",
+        "Members": "0",
+        "Lag": "not known",
+    }
+
+
+@pytest.mark.parametrize(
+    "path, status, title",
+    [
+        ("/ui/groups/none", 404, "No such group"),
+        ("/ui/groups/%20", 422, "Not a group id"),
+        ("/ui/nothing", 404, "Nothing under this address"),
+        ("/ui/groups/a-1/nothing", 404, "Nothing under this address"),
+    ],
+)
+async def test_should_show_a_problem_as_a_page_with_what_to_do(
+    service: Tenants, path: str, status: int, title: str
+) -> None:
+    answer = await (await browser_of(service, "rita")).get(path)
+
+    page = soup(answer)
+    assert (answer.status_code, page.h1.text) == (status, title)  # type: ignore[union-attr]
+    assert "What to do:" in page.text
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_should_show_a_page_while_the_service_stops(service: Tenants) -> None:
+    browser = await browser_of(service, "rita")
+    service.coordinator.stopping = True
+
+    answer = await browser.get("/ui/groups")
+
+    service.coordinator.stopping = False
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "Load the page again" in answer.text
+
+
+async def test_should_send_strict_headers_with_every_page(service: Tenants) -> None:
+    await declared(service, "a-1")
+    browser = await browser_of(service, "rita")
+
+    for path in ("/ui/groups", "/ui/groups/a-1", "/ui/groups/none", "/ui/login", "/ui"):
+        headers = (await browser.get(path)).headers
+        assert headers["content-security-policy"] == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        )
+        assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+
+
+async def test_should_write_no_style_and_no_script_into_a_page(service: Tenants) -> None:
+    """The policy would keep a browser from using it."""
+    await declared(service, "a-1")
+    browser = await browser_of(service, "rita")
+
+    for path in ("/ui/groups", "/ui/groups/a-1", "/ui/groups/none", "/ui/login"):
+        page = soup(await browser.get(path))
+        assert page.select("[style], style, script:not([src])") == []
+        assert not [name for each in page.select("*") for name in each.attrs if name.startswith(("on", "hx-on"))]
+
+
+async def test_should_serve_each_file_to_be_kept_for_ever(service: Tenants) -> None:
+    stranger = await service.client(None)
+    for name, file in static_files().items():
+        answer = await stranger.get(address_of(name), headers={"Accept-Encoding": "gzip"})
+        assert (answer.status_code, answer.content, answer.headers["content-type"]) == (
+            200,
+            file.content,
+            file.media_type,
+        )
+        assert "immutable" in answer.headers["cache-control"]
+        again = await stranger.get(address_of(name), headers={"If-None-Match": file.etag})
+        assert (again.status_code, again.content) == (304, b"")
+    old = await stranger.get("/ui/static/of-another-release/page.js")
+    assert (old.status_code, old.headers["cache-control"]) == (200, "no-cache")
+    for missing in ("none.js", "..", "..%2Fpages.py", "style.css%00", "__init__.py"):
+        assert (await stranger.get(f"/ui/static/x/{missing}")).status_code in (401, 404)
+
+
+async def test_should_name_only_files_that_are_there(service: Tenants) -> None:
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups"))
+
+    named = [str(each.get("src") or each.get("href")) for each in page.select("script[src], link, img")]
+    assert named
+    for address in named:
+        assert (await (await service.client(None)).get(address)).status_code == 200
+
+
+def test_should_have_a_right_for_every_page_and_nothing_else() -> None:
+    routes = {
+        (method, str(getattr(route, "path", "")))
+        for router in WebPages().routers
+        for route in router.routes
+        for method in getattr(route, "methods", ())
+    }
+
+    assert routes - {(method, path) for method, path in routes if method == "HEAD"} == set(PAGE_RIGHTS)
+
+
+async def test_should_leave_the_pages_out_of_the_reference(service: Tenants) -> None:
+    olga = await service.client("olga")
+
+    assert not [path for path in (await olga.get("/openapi.json")).json()["paths"] if path.startswith("/ui")]

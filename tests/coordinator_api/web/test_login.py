@@ -1,0 +1,279 @@
+"""The login, its cookie, and forms that no other site can send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from assignor.access.principals import Right
+from coordinator_api.http.page_rights import PAGE_RIGHTS, SESSION_COOKIE, cookie_value
+from coordinator_api.web.routes.login import TRY_S
+from coordinator_api.web.sessions import safe_next
+from tests.coordinator_api.group_members import definition, problem
+from tests.coordinator_api.http.tenants import Tenants, tenants
+from tests.coordinator_api.web.visitors import FROM_HERE, HTML, form_token, log_in, send_form, soup
+
+PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.MEMBER, "a-")}
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
+    async with tenants(tmp_path, PRINCIPALS, audit_log_file=tmp_path / "audit.log") as running:
+        yield running
+
+
+@pytest.fixture
+async def browser(service: Tenants) -> httpx.AsyncClient:
+    return await service.client(None)
+
+
+def audit_lines(directory: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (directory / "audit.log").read_text(encoding="ascii").splitlines()]
+
+
+async def test_should_ask_for_a_token_and_then_show_what_was_asked_for(browser: httpx.AsyncClient) -> None:
+    asked = await browser.get("/ui/groups?q=a&sort=lag", headers=HTML)
+    assert (asked.status_code, asked.headers["location"]) == (303, "/ui/login?next=%2Fui%2Fgroups%3Fq%3Da%26sort%3Dlag")
+    form = await browser.get(asked.headers["location"], headers=HTML)
+    fields = {str(each["name"]): str(each.get("value", "")) for each in soup(form).select("form input")}
+
+    entered = await send_form(browser, "/ui/login", {**fields, "token": "rita"})
+
+    assert (entered.status_code, entered.headers["location"]) == (303, "/ui/groups?q=a&sort=lag")
+    assert entered.headers["set-cookie"] == (
+        f"{SESSION_COOKIE}={cookie_value(b'rita')}; HttpOnly; Path=/ui; SameSite=strict"
+    )
+    shown = await browser.get("/ui/groups?q=a&sort=lag", headers=HTML)
+    assert (shown.status_code, soup(shown).select_one(".caller").text) == (200, "rita")  # type: ignore[union-attr]
+
+
+async def test_should_send_a_browser_from_the_root_to_the_page(browser: httpx.AsyncClient) -> None:
+    for_people = await browser.get("/", headers=HTML)
+    for_programs = await browser.get("/")
+
+    assert (for_people.status_code, for_people.headers["location"]) == (303, "/ui/groups")
+    assert problem(for_programs) == (401, "SASL_AUTHENTICATION_FAILED")
+
+
+async def test_should_mark_the_cookie_as_secure_when_the_browser_speaks_tls(browser: httpx.AsyncClient) -> None:
+    form = await browser.get("/ui/login", headers=HTML)
+    headers = {"Sec-Fetch-Site": "same-origin", "Origin": "https://groups.example"}
+
+    entered = await send_form(browser, "/ui/login", {"token": "rita", "form_token": form_token(form)}, headers)
+
+    assert "; Secure" in entered.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("token", ["nobody", "", "rit", "rita2", "ä€", "x" * 5_000, "rita\x00"])
+async def test_should_refuse_a_wrong_token_and_write_who_tried_without_the_token(
+    browser: httpx.AsyncClient, tmp_path: Path, token: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started_s = asyncio.get_running_loop().time()
+
+    refused = await log_in(browser, token)
+
+    assert asyncio.get_running_loop().time() - started_s >= TRY_S
+    assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
+    assert soup(refused).select_one("[role=alert]") is not None
+    (line,) = audit_lines(tmp_path)
+    assert {name: line[name] for name in ("principal", "right", "client", "call", "status")} == {
+        "principal": "unknown token",
+        "right": None,
+        "client": "198.51.100.7",
+        "call": "POST /ui/login",
+        "status": 401,
+    }
+    logged = "".join(capsys.readouterr()) + (tmp_path / "audit.log").read_text(encoding="ascii")
+    assert not token or token not in refused.text
+    assert len(token) < 4 or token not in logged
+
+
+async def test_should_write_who_has_logged_in(browser: httpx.AsyncClient, tmp_path: Path) -> None:
+    await log_in(browser, "olga")
+
+    (line,) = audit_lines(tmp_path)
+    assert (line["principal"], line["right"], line["status"], line["code"]) == ("olga", "operator", 303, "NONE")
+
+
+async def test_should_take_the_same_time_for_a_right_and_a_wrong_token(browser: httpx.AsyncClient) -> None:
+    loop, took_s = asyncio.get_running_loop(), []
+    for token in ("rita", "nobody"):
+        form = form_token(await browser.get("/ui/login", headers=HTML))
+        started_s = loop.time()
+        await send_form(browser, "/ui/login", {"token": token, "form_token": form})
+        took_s.append(loop.time() - started_s)
+        browser.cookies.clear()
+
+    assert min(took_s) >= TRY_S
+
+
+async def test_should_forget_the_token_at_logout(browser: httpx.AsyncClient) -> None:
+    await log_in(browser, "rita")
+    shown = await browser.get("/ui/groups", headers=HTML)
+
+    left = await send_form(browser, "/ui/logout", {"form_token": form_token(shown)})
+
+    assert (left.status_code, left.headers["location"]) == (303, "/ui/groups")
+    assert (await browser.get("/ui/groups", headers=HTML)).headers["location"].startswith("/ui/login")
+
+
+async def test_should_never_open_a_call_with_the_cookie(service: Tenants, browser: httpx.AsyncClient) -> None:
+    operator = await service.client("olga")
+    await operator.put("/v1/groups/a-1", json=definition())
+    cookie = {"Cookie": f"{SESSION_COOKIE}={cookie_value(b'olga')}"}
+    assert (await browser.get("/ui/groups", headers={**HTML, **cookie})).status_code == 200
+
+    for method, path in (
+        ("GET", "/v1/groups"),
+        ("POST", "/v1/groups/a-1/drain"),
+        ("GET", "/metrics"),
+        ("GET", "/docs"),
+    ):
+        assert problem(await browser.request(method, path, headers=cookie)) == (401, "SASL_AUTHENTICATION_FAILED")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://127.0.0.1"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "http://attacker.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1.attacker.example"},
+        {"Origin": "http://[::1"},
+        {},
+    ],
+)
+@pytest.mark.parametrize("path", ["/ui/login", "/ui/logout"])
+async def test_should_refuse_a_form_from_elsewhere(
+    browser: httpx.AsyncClient, path: str, headers: dict[str, str]
+) -> None:
+    await log_in(browser, "rita")
+    shown = await browser.get("/ui/groups", headers=HTML)
+
+    refused = await send_form(browser, path, {"token": "rita", "form_token": form_token(shown)}, headers)
+
+    assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+
+
+@pytest.mark.parametrize("change", ["missing", "changed", "of somebody else", "empty"])
+async def test_should_refuse_a_form_without_its_own_token(
+    service: Tenants, browser: httpx.AsyncClient, change: str
+) -> None:
+    await log_in(browser, "rita")
+    own = form_token(await browser.get("/ui/groups", headers=HTML))
+    other = await service.client(None)
+    await log_in(other, "olga")
+    others = form_token(await other.get("/ui/groups", headers=HTML))
+    given = {
+        "missing": None,
+        "changed": own[:-1] + ("0" if own[-1] != "0" else "1"),
+        "of somebody else": others,
+        "empty": "",
+    }
+
+    fields = {"next": "/ui", **({} if given[change] is None else {"form_token": str(given[change])})}
+    refused = await send_form(browser, "/ui/logout", fields)
+
+    assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+    assert "out of date" in refused.text
+    assert (await send_form(browser, "/ui/logout", {"form_token": own})).status_code == 303
+
+
+async def test_should_refuse_a_body_that_is_no_form(browser: httpx.AsyncClient) -> None:
+    refused = await browser.post("/ui/login", json={"token": "rita"}, headers={**HTML, **FROM_HERE})
+    too_long = await browser.post("/ui/login", data={"token": "x" * 70_000}, headers={**HTML, **FROM_HERE})
+
+    assert (refused.status_code, too_long.status_code) == (415, 413)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://attacker.example/",
+        "//attacker.example/",
+        "/\\attacker.example",
+        "/ui//attacker.example",
+        "/ui/../v1/groups",
+        "/ui/%2e%2e/v1/groups",
+        "/ui/groups\nLocation: x",
+        "/ui/groups\x00",
+        "/ui@attacker.example",
+        "javascript:alert(1)",
+        "/v1/groups",
+        "/ui/logout",
+        "/ui/login?next=/ui/login",
+        "/ui/events",
+        "/ui/groups#x",
+        "/ui/groups/" + "x" * 3_000,
+        "",
+    ],
+)
+async def test_should_lead_nowhere_but_to_a_page_after_the_login(browser: httpx.AsyncClient, address: str) -> None:
+    entered = await log_in(browser, "rita", address)
+
+    assert (entered.status_code, entered.headers["location"]) == (303, "/ui/groups")
+
+
+@pytest.mark.parametrize("address", ["/ui", "/ui/groups", "/ui/groups/a-1/time?from=1&to=2", "/ui/groups?q=a%20b"])
+def test_should_lead_back_to_any_page(address: str) -> None:
+    assert safe_next(address) == address
+
+
+async def test_should_let_a_link_of_another_site_in_with_the_cookie_that_browsers_keep_back(
+    browser: httpx.AsyncClient,
+) -> None:
+    """SameSite=Strict: the first request comes without it, the page's own next one with it."""
+    followed = await browser.get("/ui/groups/a-1?q=%22x", headers={**HTML, "Sec-Fetch-Site": "cross-site"})
+
+    assert followed.status_code == 401
+    assert soup(followed).select_one("meta[http-equiv=refresh]")["content"] == "0;url=/ui/groups/a-1?q=%22x"  # type: ignore[index]
+
+
+async def test_should_send_a_page_that_is_open_to_the_login_when_its_token_counts_no_longer(
+    browser: httpx.AsyncClient,
+) -> None:
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://127.0.0.1/ui/groups?q=x"}
+    browser.cookies.set(SESSION_COOKIE, cookie_value(b"revoked"), path="/ui")
+
+    answer = await browser.get("/ui/groups?q=x", headers=headers)
+
+    assert (answer.status_code, answer.headers["hx-redirect"]) == (401, "/ui/login?next=%2Fui%2Fgroups%3Fq%3Dx")
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+
+
+async def test_should_ask_nobody_when_the_service_has_no_tokens(tmp_path: Path) -> None:
+    async with tenants(tmp_path, {}, auth_tokens=None) as service:
+        browser = await service.client(None)
+        shown = await browser.get("/ui/groups", headers=HTML)
+        login = await browser.get("/ui/login?next=/ui/groups/a-1", headers=HTML)
+        foreign = await browser.get("/ui/groups", headers={**HTML, "Host": "attacker.example"})
+        style = await browser.get("/ui/static/x/style.css", headers={"Host": "attacker.example"})
+
+    assert (shown.status_code, soup(shown).select(".caller")) == (200, [])
+    assert (login.status_code, login.headers["location"]) == (303, "/ui/groups/a-1")
+    assert (foreign.status_code, style.status_code) == (403, 403)
+
+
+async def test_should_show_a_stranger_nothing_but_the_login_and_static_files(browser: httpx.AsyncClient) -> None:
+    answers = {
+        (method, path): (
+            await browser.request(
+                method, path.format(group="a-1", digest="x", file="style.css", generation=1, task="0_0")
+            )
+        ).status_code
+        for method, path in PAGE_RIGHTS
+    }
+
+    open_calls = {
+        ("GET", "/ui/login"): 200,
+        ("POST", "/ui/login"): 403,  # it is no form of this service
+        ("GET", "/ui/static/{digest}/{file}"): 200,
+    }
+    assert answers == {call: open_calls.get(call, 401) for call in PAGE_RIGHTS}

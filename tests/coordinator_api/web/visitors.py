@@ -1,0 +1,105 @@
+"""A browser without a window: it keeps cookies, follows nothing, and sends what browsers send with forms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from bs4 import BeautifulSoup
+
+from coordinator_api.http.app import GuardedApp
+
+HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
+FROM_HERE = {"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1"}
+
+
+def soup(answer: httpx.Response) -> BeautifulSoup:
+    return BeautifulSoup(answer.text, "html.parser")
+
+
+def form_token(answer: httpx.Response) -> str:
+    """What the forms of a page carry."""
+    field = soup(answer).select_one("input[name=form_token]")
+    assert field is not None, answer.text
+    return str(field["value"])
+
+
+async def send_form(
+    client: httpx.AsyncClient, path: str, fields: Mapping[str, str], headers: Mapping[str, str] = FROM_HERE
+) -> httpx.Response:
+    return await client.post(path, data=dict(fields), headers={**HTML, **headers})
+
+
+async def log_in(client: httpx.AsyncClient, token: str, next: str = "") -> httpx.Response:
+    """By the form, as a person does."""
+    form = await client.get("/ui/login", headers=HTML)
+    return await send_form(client, "/ui/login", {"token": token, "next": next, "form_token": form_token(form)})
+
+
+class Stream:
+    """An event stream that is being read."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._text = ""
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def next(self) -> str:
+        """The next block: a comment, or an event with its data; empty when the stream has ended."""
+        while "\n\n" not in self._text:
+            piece = await asyncio.wait_for(self._pieces.get(), 60)
+            if piece is None:
+                return ""
+            self._text += piece
+        block, _, self._text = self._text.partition("\n\n")
+        return block
+
+    async def take(self, message: Mapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+            return
+        if message.get("body"):
+            self._pieces.put_nowait(message["body"].decode())
+        if not message.get("more_body"):
+            self._pieces.put_nowait(None)
+
+
+@asynccontextmanager
+async def streaming(app: GuardedApp, path: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[Stream]:
+    """The application's own answer, piece by piece; hangs up at the end of the block."""
+    stream, hung_up, asked = Stream(), asyncio.Event(), False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal asked
+        if not asked:
+            asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await hung_up.wait()
+        return {"type": "http.disconnect"}
+
+    sent = {"host": "127.0.0.1", "accept": "text/event-stream", **(headers or {})}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+        "client": ("198.51.100.7", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    answering = asyncio.create_task(app(scope, receive, stream.take))
+    try:
+        yield stream
+    finally:
+        hung_up.set()
+        await asyncio.wait_for(answering, 60)
