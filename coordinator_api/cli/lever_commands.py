@@ -5,13 +5,18 @@ Each says why with `--reason`, for the coordinator's audit log and for whoever d
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.coordinator_calls import group_path
+from assignor.errors import InputError
+from assignor.story.words import duration
 from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument, ReasonOption
+from coordinator_api.cli.durations import duration_ms
 
 
 def register(groups: typer.Typer) -> None:
@@ -20,6 +25,7 @@ def register(groups: typer.Typer) -> None:
         request_rebalance
     )
     groups.command("pause", epilog=example("groups pause orders --reason 'the database is being moved'"))(pause_group)
+    groups.command("grace", epilog=example("groups grace orders 60s", "groups grace orders --off"))(set_rejoin_grace)
     groups.command("resume", epilog=example("groups resume orders"))(resume_group)
 
 
@@ -60,3 +66,32 @@ def resume_group(
     """End a pause: members go on where they stopped."""
     calls.call("POST", f"{group_path(group)}/resume", reason=reason)
     show({"group_id": group, "paused": False}, f"{group}: members go on", format)
+
+
+@options_of(calls=CoordinatorCalls)
+def set_rejoin_grace(
+    group: GroupArgument,
+    calls: CoordinatorCalls,
+    grace: Annotated[
+        str | None, typer.Argument(metavar="[DURATION]", help="How long tasks wait, such as 60s or 5m.")
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Wait for nobody, as Kafka does.")] = False,
+    reason: ReasonOption = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Have the tasks of members that leave wait for them.
+
+    A process that comes back in time goes on with its tasks, and no rebalance runs.
+    """
+    if off == (grace is not None):
+        raise InputError("give a duration such as 60s, or --off", "DURATION")
+    address = f"{group_path(group)}/rejoin-grace"
+    if grace is None:
+        calls.call("DELETE", address, reason=reason)
+        told = "tasks of members that leave go to others at once"
+        show({"group_id": group, "rejoin_grace_ms": None}, f"{group}: {told}", format)
+        return
+    grace_ms = duration_ms(grace, "DURATION")
+    calls.call("PUT", address, body={"grace_ms": grace_ms}, reason=reason)
+    told = f"tasks of members that leave wait {duration(grace_ms)} for them"
+    show({"group_id": group, "rejoin_grace_ms": grace_ms}, f"{group}: {told}", format)

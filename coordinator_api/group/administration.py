@@ -12,6 +12,7 @@ from coordinator_api.group.image import DefinitionOrigin
 from coordinator_api.group.outcome import Accepted, Declared, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import DefinitionChanged, DrainChanged, GroupDeleted
+from coordinator_api.group.rejoin_grace import end_grace
 from coordinator_api.group.running_definition import differences, shortened
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
 from coordinator_api.group.transition import GroupTransition
@@ -55,6 +56,7 @@ def drain(step: GroupTransition) -> Response:
         return _deleted()
     if not step.image.draining:
         step.emit(DrainChanged(True))
+        end_grace(step)  # those who left are not expected back
     return Accepted()
 
 

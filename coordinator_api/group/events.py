@@ -255,6 +255,18 @@ class SetPause:
 
 
 @dataclass(frozen=True, slots=True)
+class SetRejoinGrace:
+    """How long the places of members that leave wait for them from now on; None for not at all, which also ends the
+    wait for those who are away. Refused outside of `rejoin_grace`'s bounds. `by`, `reason`: as in `levers.Said`.
+    Answered with `Accepted`.
+    """
+
+    grace_ms: int | None
+    by: str | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """The first event after `replay`: asks again for a rebalance that was being computed. Answered with `Accepted`."""
 
@@ -278,5 +290,6 @@ Event = (
     | Drain
     | RequestRebalance
     | SetPause
+    | SetRejoinGrace
     | Recovered
 )

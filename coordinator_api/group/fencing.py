@@ -5,6 +5,7 @@
   its request does not name its instance id. Differs from Kafka, which remembers none.
 - An incarnation that is lower than the one that joined last is fenced as well. Differs from Kafka, which knows no
   incarnations.
+- A member that is away has left: `UNKNOWN_MEMBER_ID`, until its process joins again and takes its place.
 - A static member that missed a rebalance has lost its tasks: `ILLEGAL_GENERATION`.
 
 Source: `ClassicGroup.validateMember`; KIP-345.
@@ -33,10 +34,20 @@ def refuse_stranger(image: GroupImage, member_id: str, group_instance_id: str | 
         if static.member_id != member_id:
             return _fenced(member_id)
     if member_id in image.members:
-        return None
+        return refuse_absent(image.members[member_id])
     if image.members.has_fenced(member_id):
         return _fenced(member_id)
     return Rejected(RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member {member_id}; join without a member id")
+
+
+def refuse_absent(member: ClassicGroupMember) -> Rejected | None:
+    """None unless the member has left and its place waits for its process: what left asks for nothing any more."""
+    if not member.is_away:
+        return None
+    return Rejected(
+        RejectionCode.UNKNOWN_MEMBER_ID,
+        f"member {member.member_id} has left, and its place is kept; join without a member id",
+    )
 
 
 def refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Rejected | None:

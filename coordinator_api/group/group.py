@@ -31,6 +31,7 @@ from coordinator_api.group.events import (
     ReportRebalance,
     RequestRebalance,
     SetPause,
+    SetRejoinGrace,
     Tick,
     TopicsSeen,
 )
@@ -222,7 +223,7 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return declare(step, event)
         case Drain():
             return drain(step)
-        case RequestRebalance() | SetPause():
+        case RequestRebalance() | SetPause() | SetRejoinGrace():
             return pull(step, event)
         case DeleteGroup():
             return delete(step)

@@ -70,7 +70,7 @@ def note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: H
             pass
         case FetchAssignment() | RecheckAssignment():
             member = working.members.get(event.member_id)
-            if member is None:
+            if member is None or member.is_away:
                 return
             if isinstance(event, FetchAssignment):
                 liveness.heard_from(member, now_ms)
@@ -87,7 +87,7 @@ def _note_heartbeat(
     connection_id: int | None = None,
 ) -> None:
     member = working.members.get(event.member_id)
-    if member is None:
+    if member is None or member.is_away:
         return
     liveness.heard_from(member, now_ms, connection_id, event.task_offset_sums)
     if answered.state is GroupState.STABLE and event.generation_id == answered.generation_id:

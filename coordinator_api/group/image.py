@@ -113,12 +113,14 @@ class GroupImage:
     def takes_part(self, member: ClassicGroupMember) -> bool:
         """In all other states: whether the member sent its subscription for the current generation.
 
-        Only a static member that did not rejoin within the rebalance timeout does not take part.
+        Only two do not: a static member that did not rejoin within the rebalance timeout, and a member that was away.
         """
         return member.last_join.generation_id >= self.generation_id
 
     def all_joined(self) -> bool:
-        return self.members.count_joined_after(self.generation_id) == len(self.members)
+        """Nobody waits for those who are away: their last subscriptions count."""
+        absent = sum(not self.has_joined(member) for member in self.members.away())
+        return self.members.count_joined_after(self.generation_id) + absent == len(self.members)
 
     def rebalance_timeout_ms(self) -> int:
         """The longest rebalance timeout of any member; 0 without members."""

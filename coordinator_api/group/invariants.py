@@ -59,7 +59,7 @@ def _of_member(image: GroupImage, member: ClassicGroupMember) -> Iterator[str]:
     preparing = image.state is GroupState.PREPARING_REBALANCE
     if member.last_join.generation_id > image.generation_id + (1 if preparing else 0):
         yield f"{name} has joined generation {member.last_join.generation_id}, which is not being prepared"
-    if not preparing and not image.takes_part(member) and not member.is_static:
+    if not preparing and not image.takes_part(member) and not (member.is_static or member.is_away):
         yield f"{name} is dynamic and did not join generation {image.generation_id}"
     if (assigned.assignment is None) != (assigned.generation_id == 0):
         yield f"{name} has an assignment without its generation, or a generation without an assignment"
@@ -76,11 +76,16 @@ def _of_liveness(image: GroupImage, liveness: Liveness) -> Iterator[str]:
     earliest = min((one.expires_at_ms for one in liveness.sessions.values()), default=None)
     if earliest is not None and (liveness.next_expiry_ms is None or liveness.next_expiry_ms > earliest):
         yield "a session expires before the next timer"
+    for member in image.members.away() if image.led_by is None else ():
+        session = liveness.sessions.get(member.member_id)
+        if session is not None and (session.expires_at_ms != member.away_until_ms or session.connection_id is not None):
+            yield f"{member.member_id} is away, and has a session that does not end with its grace"
     without = {
         member_id
         for member_id, session in liveness.sessions.items()
         if member_id in image.members
         and image.takes_part(image.members[member_id])
+        and not image.members[member_id].is_away
         and session.acknowledged_generation < image.generation_id
     }
     if liveness.unfetched.keys() != (without if image.state is GroupState.STABLE else set()):

@@ -12,13 +12,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coordinator_api.group.events import Join
-from coordinator_api.group.fencing import refuse_after_missed_rebalance, refuse_older_incarnation, refuse_stranger
+from coordinator_api.group.fencing import (
+    refuse_absent,
+    refuse_after_missed_rebalance,
+    refuse_older_incarnation,
+    refuse_stranger,
+)
 from coordinator_api.group.members import ClassicGroupMember, LastJoin
 from coordinator_api.group.outcome import JoinAnswered, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import MemberReplaced, MemberSubscribed
-from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
-from coordinator_api.group.subscriptions import claims_tasks, static_identity
+from coordinator_api.group.rejoin_grace import assignment_still_holds, place_of
+from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
+from coordinator_api.group.subscriptions import claims_tasks
 from coordinator_api.group.transition import GroupTransition
 
 
@@ -33,9 +39,10 @@ def join(step: GroupTransition, event: Join) -> Response:
     if repeated is not None:
         return repeated
     static = step.image.members.with_instance(event.group_instance_id) if event.group_instance_id is not None else None
-    if static is None:
-        return _join_as_new_member(step, event)
-    return _join_as_incarnation(step, event, static)
+    if static is not None:
+        return _join_as_incarnation(step, event, static)
+    away = place_of(step.image, event) if event.group_instance_id is None else None
+    return _join_as_new_member(step, event) if away is None else _take_place(step, event, away)
 
 
 def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
@@ -73,6 +80,8 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
     known = None if event.join_id is None else step.image.members.with_join_id(event.join_id)
     if known is None:
         return None
+    if known.is_away and (event.incarnation or 0) <= (known.last_join.incarnation or 0):
+        return refuse_absent(known)
     if known.last_join.group_instance_id != event.group_instance_id:
         return Rejected(
             RejectionCode.INVALID_REQUEST,
@@ -147,9 +156,14 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
     known = old.last_join
     same_incarnation = event.incarnation is not None and event.incarnation == known.incarnation
     if same_incarnation and event.subscription == known.subscription:
-        return _rejoin(step, event, old)
-    assert known.group_instance_id is not None
-    unchanged = _assignment_still_holds(step, event, old)
+        return refuse_absent(old) or _rejoin(step, event, old)
+    return _take_place(step, event, old)
+
+
+def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
+    """A member that was started again, under a new member id, in the place of the old one."""
+    known = old.last_join
+    unchanged = assignment_still_holds(step.image, event, old)
     generation_id = step.image.generation_id if unchanged else step.image.generation_id + 1
     incarnation = known.incarnation if event.incarnation is None else event.incarnation
     step.emit(MemberReplaced(known.group_instance_id, old.member_id, event.new_member_id))
@@ -157,21 +171,9 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
         MemberSubscribed(event.new_member_id, _last_join(event, known.group_instance_id, incarnation, generation_id))
     )
     if not unchanged:
-        start_rebalance(step, RebalanceReason.STATIC_MEMBER_REPLACED)
+        dynamic = known.group_instance_id is None
+        start_rebalance(step, RebalanceReason.MEMBER_JOINED if dynamic else RebalanceReason.STATIC_MEMBER_REPLACED)
     return JoinAnswered(event.new_member_id, generation_id, step.image.state, created=True, replaced=old.member_id)
-
-
-def _assignment_still_holds(step: GroupTransition, event: Join, old: ClassicGroupMember) -> bool:
-    """Whether a static member that came back can go on with the assignment of its place.
-
-    It cannot when the last rebalance asked for a follow-up (this is its first rejoin) or failed (a join tries again).
-    """
-    image = step.image
-    if image.state is not GroupState.STABLE or image.last_rebalance is None:
-        return False
-    if image.last_rebalance.end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.ERROR):
-        return False
-    return static_identity(event.subscription) == static_identity(old.last_join.subscription)
 
 
 def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Rejected | None:

@@ -20,6 +20,7 @@ from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.persistent_map import PersistentMap
 from coordinator_api.group.records import (
     CoordinatorRecord,
+    MemberAway,
     MemberRemoved,
     MemberReplaced,
     MemberRestored,
@@ -178,6 +179,9 @@ class Liveness:
                 session = Session(now_ms, old.timeout_ms)
                 self.sessions = self.sessions.with_value(new_member_id, session)
                 self._await_fetches(after, now_ms)
+            case MemberAway(member_id):
+                self._end_session(member_id, now_ms)
+                self._start_session(after.members[member_id], now_ms)
             case MemberRemoved(member_id):
                 self._end_session(member_id, now_ms)
             case RebalanceStarted():
@@ -195,10 +199,7 @@ class Liveness:
         self.sessions = PersistentMap()
         if image.led_by is None:
             self.sessions = PersistentMap(
-                {
-                    member_id: Session(now_ms, member.last_join.session_timeout_ms)
-                    for member_id, member in image.members.items()
-                }
+                {member_id: _first_session(member, now_ms) for member_id, member in image.members.items()}
             )
         self._make_next_expiry_exact()
         self.join_timer = None
@@ -219,9 +220,9 @@ class Liveness:
         self.next_expiry_ms = min((session.expires_at_ms for session in self.sessions.values()), default=None)
 
     def _start_session(self, member: ClassicGroupMember, now_ms: int) -> None:
-        session = Session(now_ms, member.last_join.session_timeout_ms)
+        session = _first_session(member, now_ms)
         self.sessions = self.sessions.with_value(member.member_id, session)
-        self._expires(now_ms + session.timeout_ms)
+        self._expires(session.expires_at_ms)
 
     def _end_session(self, member_id: str, now_ms: int) -> None:
         self.connections = self.connections.moved(member_id, self.sessions[member_id].connection_id, None, now_ms)
@@ -262,7 +263,14 @@ class Liveness:
 
     def _has_to_fetch(self, member: ClassicGroupMember, image: GroupImage) -> bool:
         known = self.sessions[member.member_id].acknowledged_generation
-        return image.takes_part(member) and known < image.generation_id
+        return image.takes_part(member) and not member.is_away and known < image.generation_id
+
+
+def _first_session(member: ClassicGroupMember, now_ms: int) -> Session:
+    """From now on. That of a member that is away ends with its grace, which a restart does not make longer."""
+    if member.away_until_ms is not None:
+        return Session(now_ms, member.away_until_ms - now_ms)
+    return Session(now_ms, member.last_join.session_timeout_ms)
 
 
 def rejoin_timeout(image: GroupImage, now_ms: int) -> RejoinTimeout:

@@ -48,12 +48,21 @@ class LastAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupMember:
-    """`fenced_member_ids`: the ids of the static member's earlier incarnations, oldest first."""
+    """`fenced_member_ids`: the ids that it had before, oldest first: those of the static member's earlier incarnations,
+    and of the process that left. `away_until_ms`: until when its place waits for its process, which has left to come
+    back; None for a member that is there.
+    """
 
     member_id: str
     last_join: LastJoin
     last_assignment: LastAssignment = LastAssignment()
     fenced_member_ids: tuple[str, ...] = ()
+    away_until_ms: int | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it left and may come back: it is heard of no more, and asked for nothing."""
+        return self.away_until_ms is not None
 
     @property
     def is_static(self) -> bool:
@@ -64,8 +73,9 @@ class ClassicGroupMember:
 class ClassicGroupMembers(Mapping[str, ClassicGroupMember]):
     """Member id to member, in the order of joining. Immutable; a change makes another one and costs little."""
 
-    __slots__ = ("_by_id", "_by_instance", "_by_join_id", "_fenced", "_joined")
+    __slots__ = ("_away", "_by_id", "_by_instance", "_by_join_id", "_fenced", "_joined")
 
+    _away: frozenset[str]
     _by_id: PersistentMap[str, ClassicGroupMember]
     _by_instance: PersistentMap[str, str]
     _by_join_id: PersistentMap[str, str]
@@ -77,6 +87,7 @@ class ClassicGroupMembers(Mapping[str, ClassicGroupMember]):
         self._by_id = PersistentMap()
         self._by_instance = self._by_join_id = self._fenced = PersistentMap()
         self._joined = {}
+        self._away = frozenset()
 
     def with_member(self, member: ClassicGroupMember) -> ClassicGroupMembers:
         """With this member in the place of the one of its id, or behind all others."""
@@ -113,6 +124,10 @@ class ClassicGroupMembers(Mapping[str, ClassicGroupMember]):
         """Whether it is the id of an earlier incarnation of a member."""
         return member_id in self._fenced
 
+    def away(self) -> tuple[ClassicGroupMember, ...]:
+        """Those that left and may come back, in the order of their ids."""
+        return tuple(self._by_id[member_id] for member_id in sorted(self._away))
+
     def count_joined_after(self, generation_id: int) -> int:
         """How many joined for a later generation than this one."""
         return sum(count for joined, count in self._joined.items() if joined > generation_id)
@@ -139,7 +154,7 @@ class ClassicGroupMembers(Mapping[str, ClassicGroupMember]):
     def _copy(self) -> ClassicGroupMembers:
         made = ClassicGroupMembers.__new__(ClassicGroupMembers)
         made._by_id, made._by_instance, made._by_join_id = self._by_id, self._by_instance, self._by_join_id
-        made._fenced, made._joined = self._fenced, self._joined
+        made._fenced, made._joined, made._away = self._fenced, self._joined, self._away
         return made
 
     def _add_names(self, member: ClassicGroupMember) -> None:
@@ -152,6 +167,8 @@ class ClassicGroupMembers(Mapping[str, ClassicGroupMember]):
             if self._fenced.get(fenced) != member_id:
                 self._fenced = self._fenced.with_value(fenced, member_id)
         self._joined = {**self._joined, join.generation_id: self._joined.get(join.generation_id, 0) + 1}
+        if member.is_away:
+            self._away |= {member_id}
 
     def _remove_names(self, member: ClassicGroupMember, after: ClassicGroupMember | None) -> None:
         """Those of `member` that `after`, which takes its place, has not."""
@@ -167,3 +184,4 @@ class ClassicGroupMembers(Mapping[str, ClassicGroupMember]):
                 self._fenced = self._fenced.without(fenced)
         joined = {**self._joined, join.generation_id: self._joined[join.generation_id] - 1}
         self._joined = {generation_id: count for generation_id, count in joined.items() if count}
+        self._away -= {member.member_id}

@@ -10,8 +10,9 @@ from coordinator_api.group.events import ConnectionLost, Heartbeat, Leave, Proce
 from coordinator_api.group.fencing import refuse_stranger
 from coordinator_api.group.hearing import HeardEvent, answer, note
 from coordinator_api.group.outcome import Accepted, Left, Rejected, Response
-from coordinator_api.group.rebalancing import follow_up_when_acknowledged, start_rebalance
-from coordinator_api.group.records import MemberRemoved
+from coordinator_api.group.rebalancing import follow_up_when_acknowledged, go_on_when_all_joined, start_rebalance
+from coordinator_api.group.records import MemberAway, MemberRemoved
+from coordinator_api.group.rejoin_grace import away_until_ms
 from coordinator_api.group.states import RebalanceReason, RemovalReason
 from coordinator_api.group.transition import GroupTransition
 
@@ -33,10 +34,18 @@ def connection_lost(step: GroupTransition, event: ConnectionLost) -> Response:
 
 
 def leave(step: GroupTransition, event: Leave) -> Response:
-    """Differs from Kafka: static members leave just like dynamic ones, because a DELETE is always deliberate."""
+    """Differs from Kafka: static members leave just like dynamic ones, because a DELETE is always deliberate.
+
+    With a rejoin grace the member's place waits for its process (`rejoin_grace`).
+    """
     refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
     if refused is not None:
         return refused
+    until_ms = away_until_ms(step.image, step.image.members[event.member_id], step.now_ms)
+    if until_ms is not None:
+        step.emit(MemberAway(event.member_id, until_ms))
+        go_on_when_all_joined(step)
+        return Left(event.member_id)
     step.emit(MemberRemoved(event.member_id, RemovalReason.LEFT))
     start_rebalance(step, RebalanceReason.MEMBER_LEFT)
     return Left(event.member_id)

@@ -5,15 +5,16 @@ None of this has a counterpart in Kafka, and none of it happens unless an operat
 
 from __future__ import annotations
 
-from coordinator_api.group.events import RequestRebalance, SetPause
-from coordinator_api.group.levers import Said
+from coordinator_api.group.events import RequestRebalance, SetPause, SetRejoinGrace
+from coordinator_api.group.levers import RejoinGrace, Said
 from coordinator_api.group.outcome import Accepted, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
-from coordinator_api.group.records import PauseChanged
+from coordinator_api.group.records import PauseChanged, RejoinGraceChanged
+from coordinator_api.group.rejoin_grace import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.group.transition import GroupTransition
 
-LeverEvent = RequestRebalance | SetPause
+LeverEvent = RequestRebalance | SetPause | SetRejoinGrace
 
 
 def pull(step: GroupTransition, event: LeverEvent) -> Response:
@@ -26,6 +27,8 @@ def pull(step: GroupTransition, event: LeverEvent) -> Response:
             return _request_rebalance(step, event)
         case SetPause():
             return _set_pause(step, event)
+        case SetRejoinGrace():
+            return _set_rejoin_grace(step, event)
 
 
 def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Response:
@@ -46,4 +49,21 @@ def _set_pause(step: GroupTransition, event: SetPause) -> Response:
         step.emit(PauseChanged(Said(event.by, step.now_ms, event.reason)))
     elif is_paused and not event.paused:
         step.emit(PauseChanged(None))
+    return Accepted()
+
+
+def _set_rejoin_grace(step: GroupTransition, event: SetRejoinGrace) -> Response:
+    """Those who are away keep the deadline that they have, unless the grace is switched off."""
+    grace_ms = event.grace_ms
+    if grace_ms is None:
+        if step.image.levers.rejoin_grace is not None:
+            step.emit(RejoinGraceChanged(None))
+        end_grace(step)
+        return Accepted()
+    if not SHORTEST_GRACE_MS <= grace_ms <= LONGEST_GRACE_MS:
+        return Rejected(
+            RejectionCode.INVALID_REQUEST,
+            f"grace_ms must be from {SHORTEST_GRACE_MS} to {LONGEST_GRACE_MS}, not {grace_ms}",
+        )
+    step.emit(RejoinGraceChanged(RejoinGrace(grace_ms, Said(event.by, step.now_ms, event.reason))))
     return Accepted()

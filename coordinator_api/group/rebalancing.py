@@ -18,10 +18,12 @@ from assignor.snapshot import Member
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen
 from coordinator_api.group.image import GroupImage, RebalanceCause
 from coordinator_api.group.liveness import Liveness, rejoin_timeout
+from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, Response, RunRebalance
 from coordinator_api.group.rebalance_result import completed_rebalance, failed_rebalance
 from coordinator_api.group.records import GenerationStarted, GroupEmptied, MemberRemoved, RebalanceStarted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
+from coordinator_api.group.subscriptions import subscription_while_away
 from coordinator_api.group.transition import GroupTransition
 
 MAX_CHANGES_NAMED = 5
@@ -36,6 +38,13 @@ def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str 
     state = step.image.state
     if state is not GroupState.PREPARING_REBALANCE:
         step.emit(RebalanceStarted(RebalanceCause(reason, detail), initial=state is GroupState.EMPTY))
+    go_on_when_all_joined(step)
+
+
+def go_on_when_all_joined(step: GroupTransition) -> None:
+    """Nothing happens unless a rebalance is being prepared, and the initial delay is over."""
+    if step.image.state is not GroupState.PREPARING_REBALANCE:
+        return
     if not step.image.initial and step.image.all_joined():
         _start_generation(step)
 
@@ -44,11 +53,12 @@ def close_joins(step: GroupTransition) -> None:
     """The wait for joins is over: go on with the members that rejoined.
 
     Dynamic members that did not rejoin are removed. Static ones stay, with the subscription they sent last, until their
-    session expires. When only static members are left and none of them has rejoined, the wait starts again.
+    session expires; so do those that are away, until their grace is over. When only such members are left and none of
+    them has rejoined, the wait starts again.
     """
     members = step.image.members.values()
     late = [member for member in members if not step.image.has_joined(member)]
-    late_dynamic = [member for member in late if not member.is_static]
+    late_dynamic = [member for member in late if not member.is_static and not member.is_away]
     nobody_joined = len(late) == len(members)
     nobody_left = len(late_dynamic) == len(members)
     if nobody_joined and not nobody_left:
@@ -71,18 +81,22 @@ def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
     """The rebalance that has to be computed in this state, if there is one."""
     if image.state is not GroupState.COMPLETING_REBALANCE or image.input_json is None or image.cause is None:
         return ()
-    joins = {member_id: member.last_join for member_id, member in image.members.items()}
     return (
         RunRebalance(
             generation_id=image.generation_id,
             definition_revision=image.rebalance_revision,
             input_json=image.input_json,
-            members={
-                key: Member(join.subscription, join.client_id, join.group_instance_id) for key, join in joins.items()
-            },
+            members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
             reason=image.cause.in_words(),
         ),
     )
+
+
+def _as_it_takes_part(member: ClassicGroupMember) -> Member:
+    join, subscription = member.last_join, member.last_join.subscription
+    if member.is_away:
+        subscription = subscription_while_away(subscription, member.last_assignment.assignment)
+    return Member(subscription, join.client_id, join.group_instance_id)
 
 
 def store_rebalance(step: GroupTransition, event: AssignmentComputed | RebalanceFailed) -> Response:

@@ -94,6 +94,7 @@ STORED_FORMS: Mapping[str, StoredForm] = {
         frozenset(_ASKED_LATER),
     ),
     "MemberReplaced": StoredForm(records.MemberReplaced, _same("group_instance_id", "old_member_id", "new_member_id")),
+    "MemberAway": StoredForm(records.MemberAway, _same("member_id", "until_ms")),
     "MemberRemoved": StoredForm(records.MemberRemoved, _same("member_id", "reason")),
     "RoundPreparing": StoredForm(
         records.RebalanceStarted,
@@ -165,9 +166,10 @@ STORED_FORMS: Mapping[str, StoredForm] = {
             **_same("assignment", "warm_ups", within="member.last_assignment"),
             "fenced_member_ids": "member.fenced_member_ids",
             **_asked("member.last_join"),
+            "away_until_ms": "member.away_until_ms",
         },
-        frozenset(_ASKED_LATER),
-        frozenset(_ASKED_LATER),
+        frozenset({*_ASKED_LATER, "away_until_ms"}),
+        frozenset({*_ASKED_LATER, "away_until_ms"}),
     ),
 }
 

@@ -89,11 +89,21 @@ class MemberSubscribed:
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced:
-    """A newer incarnation of a static member took over its place and assignment. The old member id is fenced."""
+    """A newer incarnation of a static member took over its place and assignment; or the process of a dynamic one that
+    was away came back, then `group_instance_id` is None. The old member id is fenced.
+    """
 
-    group_instance_id: str
+    group_instance_id: str | None
     old_member_id: str
     new_member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAway:
+    """A member left, and its place waits for its process to come back until `until_ms`."""
+
+    member_id: str
+    until_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +233,7 @@ CoordinatorRecord = (
     | InstanceDrainEnded
     | MemberSubscribed
     | MemberReplaced
+    | MemberAway
     | MemberRemoved
     | RebalanceStarted
     | GenerationStarted

@@ -27,6 +27,7 @@ from coordinator_api.group.records import (
     InstanceDrained,
     InstanceDrainEnded,
     LastRebalanceRestored,
+    MemberAway,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
@@ -71,10 +72,14 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return replace(image, levers=replace(image.levers, drained=left))
         case MemberSubscribed(member_id, join):
             known = image.members.get(member_id)
-            member = ClassicGroupMember(member_id, join) if known is None else replace(known, last_join=join)
-            return _with_member(image, member)
+            if known is None:
+                return _with_member(image, ClassicGroupMember(member_id, join))
+            return _with_member(image, replace(known, last_join=join, away_until_ms=None))
         case MemberReplaced():
             return _replaced(image, record)
+        case MemberAway(member_id, until_ms):
+            _expect(member_id in image.members, image, record)
+            return _with_member(image, replace(image.members[member_id], away_until_ms=until_ms))
         case MemberRemoved(member_id):
             _expect(member_id in image.members, image, record)
             return replace(image, members=image.members.without(member_id))
@@ -162,7 +167,7 @@ def _completed(image: GroupImage, record: RebalanceCompleted) -> GroupImage:
     def assigned(member: ClassicGroupMember) -> ClassicGroupMember:
         key = member.member_id
         last = LastAssignment(record.generation_id, parts[key], tuple(warm_ups.get(key, ())))
-        return ClassicGroupMember(key, member.last_join, last, member.fenced_member_ids)
+        return ClassicGroupMember(key, member.last_join, last, member.fenced_member_ids, member.away_until_ms)
 
     members = image.members.assigned(assigned)
     last_rebalance = LastRebalance(

@@ -64,6 +64,7 @@ class RemovalReason(StrEnum):
     REBALANCE_TIMEOUT = "rebalance-timeout"
     ASSIGNMENT_NOT_FETCHED = "assignment-not-fetched"
     DISCONNECTED = "disconnected"
+    GRACE_ENDED = "grace-ended"
 
 
 class RejectionCode(StrEnum):

@@ -21,6 +21,7 @@ from coordinator_api.group.records import (
     InstanceDrained,
     InstanceDrainEnded,
     LastRebalanceRestored,
+    MemberAway,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
@@ -66,8 +67,12 @@ def in_words(record: CoordinatorRecord) -> str:
             return f"{target} may have tasks"
         case MemberSubscribed(member_id, join):
             return f"{member_id} joined for generation {join.generation_id}"
+        case MemberReplaced(None, old_member_id, new_member_id):
+            return f"{new_member_id} came back in the place of {old_member_id}"
         case MemberReplaced(group_instance_id, old_member_id, new_member_id):
             return f"{new_member_id} replaced {old_member_id} as {group_instance_id}"
+        case MemberAway(member_id, until_ms):
+            return f"{member_id} is away, until {until_ms}"
         case MemberRemoved(member_id, reason):
             return f"{member_id} removed: {reason}"
         case RebalanceStarted(cause):

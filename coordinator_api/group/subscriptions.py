@@ -23,6 +23,7 @@ from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     checked_user_data,
+    decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
@@ -36,7 +37,7 @@ from assignor.protocol.subscription_info import (
     encode_subscription_info,
 )
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
-from assignor.types import AssignorErrorCode, ProcessId, TaskId
+from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId
 
 
 def read_subscription(subscription: bytes) -> SubscriptionInfo:
@@ -84,6 +85,26 @@ def static_identity(subscription: bytes) -> bytes:
     return _encoded(
         replace(outer, generation_id=None, owned_partitions=()), replace(info, unique_field=0, task_offset_sums={})
     )
+
+
+def subscription_while_away(subscription: bytes, assignment: AssignmentParts | None) -> bytes:
+    """The last subscription of a member that is away, as if it had rejoined with what it was assigned.
+
+    It left in good order, so what its last assignment gave it is what its disk has: its active tasks up to date, its
+    standby tasks at least as far as it last said. Its own last subscription is older than that assignment, and would
+    claim tasks that others run by now.
+    """
+    decoded = _decoded(subscription)
+    if decoded is None or assignment is None:
+        return subscription
+    outer, info = decoded
+    try:
+        partitions, tasks = decode_assignment(bytes(assignment)).partitions, assigned_tasks(assignment)
+    except AssignorFault:
+        return subscription
+    sums = {task: known for task, known in info.task_offset_sums.items() if task in tasks.standby and known >= 0}
+    sums.update(dict.fromkeys(tasks.active, LATEST_OFFSET))
+    return _encoded(replace(outer, owned_partitions=partitions), replace(info, task_offset_sums=sums))
 
 
 def subscription_info(subscription: bytes) -> SubscriptionInfo | None:

@@ -34,10 +34,14 @@ def _expire_sessions(step: GroupTransition) -> None:
     for member_id, reason in gone.items():
         step.emit(MemberRemoved(member_id, reason))
     if gone:
-        start_rebalance(step, RebalanceReason.MEMBER_REMOVED)
+        left = all(reason is RemovalReason.GRACE_ENDED for reason in gone.values())
+        detail = f"{', '.join(gone)} did not come back within the rejoin grace" if left else None
+        start_rebalance(step, RebalanceReason.MEMBER_LEFT if left else RebalanceReason.MEMBER_REMOVED, detail)
 
 
 def _expiry(step: GroupTransition, member_id: str) -> RemovalReason:
+    if step.image.members[member_id].is_away:
+        return RemovalReason.GRACE_ENDED
     silent = step.liveness.sessions[member_id].never_heard_from
     return RemovalReason.NEVER_HEARD_FROM if silent else RemovalReason.SESSION_EXPIRED
 

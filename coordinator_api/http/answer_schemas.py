@@ -92,6 +92,9 @@ class GroupMemberAnswer(BaseModel):
     generation_id: int
     joined: bool
     fetched: bool = Field(description="Whether it has the assignment of the group's generation.")
+    away_until_ms: int | None = Field(
+        description=f"Until when its place waits for it, because it left and may come back; null when it is here. {_MS}"
+    )
     last_heard_ms: int | None = Field(description=_MS)
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None

@@ -49,6 +49,8 @@ RIGHTS: Mapping[tuple[str, str], Right] = {
     ("POST", "/v1/groups/{group}/rebalance"): Right.OPERATOR,
     ("POST", "/v1/groups/{group}/pause"): Right.OPERATOR,
     ("POST", "/v1/groups/{group}/resume"): Right.OPERATOR,
+    ("PUT", "/v1/groups/{group}/rejoin-grace"): Right.OPERATOR,
+    ("DELETE", "/v1/groups/{group}/rejoin-grace"): Right.OPERATOR,
     ("DELETE", "/v1/groups/{group}"): Right.OPERATOR,
     ("GET", "/v1/groups/{group}/log"): Right.OPERATOR,
     ("POST", "/v1/groups/{group}/repair"): Right.OPERATOR,

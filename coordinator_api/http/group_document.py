@@ -180,6 +180,7 @@ def _member(member: DescribedMember) -> dict[str, object]:
         "generation_id": member.member.last_assignment.generation_id,
         "joined": member.has_joined,
         "fetched": member.fetched,
+        "away_until_ms": member.member.away_until_ms,
         "last_heard_ms": member.last_heard_ms,
         "session_timeout_ms": join.session_timeout_ms or None,
         "rebalance_timeout_ms": join.rebalance_timeout_ms or None,

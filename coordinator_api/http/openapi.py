@@ -23,11 +23,18 @@ from coordinator_api.http.document_schemas import DefinitionBody, PlacementDocum
 from coordinator_api.http.examples import examples
 from coordinator_api.http.problems import MEDIA_TYPE
 from coordinator_api.http.reference_page import PAGE_HEADERS, reference_page
-from coordinator_api.http.schemas import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody, TokenBody
+from coordinator_api.http.schemas import (
+    HeartbeatBody,
+    LeaveBody,
+    ProcessHeartbeatBody,
+    RejoinGraceBody,
+    SubscriptionBody,
+    TokenBody,
+)
 
 BODIES: tuple[type[BaseModel], ...] = (
     *(SubscriptionBody, HeartbeatBody, ProcessHeartbeatBody, LeaveBody),
-    TokenBody,
+    *(TokenBody, RejoinGraceBody),
     *(DefinitionBody, ReportBody, RebalanceDocument, PlacementDocument),
 )
 """Routes refer to their schemas by name."""

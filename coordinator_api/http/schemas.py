@@ -183,6 +183,12 @@ class LeaveBody(_Body):
     model_config = _of_later_releases_too(0)
 
 
+class RejoinGraceBody(_Body):
+    """How long the tasks of a member that leaves wait for its process to come back."""
+
+    grace_ms: Annotated[int, Strict(), Field(ge=1_000, le=3_600_000, examples=[60_000])]
+
+
 class MemberNewsAnswer(_Body):
     """`rejoin`, `stop`: as in `HeartbeatAnswer`. `assignment_generation`: of the assignment that the member can fetch
     now, 0 for none.

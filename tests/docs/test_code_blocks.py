@@ -37,6 +37,7 @@ PYTHON_NOT_RUN = {
 }
 _OF_GROUPS = (
     "stop-an-application",
+    "steer-a-group",
     "watch-a-group",
     "find-lost-records",
     "find-out-why-a-task-moved",

@@ -51,7 +51,7 @@ class SimulatedMember:
     unanswered: Join | None = None
     dead: bool = False
 
-    def started_anew(self, incarnation: int, connection_id: int | None) -> SimulatedMember:
+    def started_anew(self, incarnation: int | None, connection_id: int | None) -> SimulatedMember:
         """The process again over the same disk; it runs nothing yet. The old one may live on as a zombie."""
         disk = dict.fromkeys((*self.running, *self.standbys), END_OFFSET)
         return SimulatedMember(

@@ -27,6 +27,9 @@ from coordinator_api.group.events import (
     ProcessHeartbeat,
     RebalanceFailed,
     RecheckAssignment,
+    RequestRebalance,
+    SetPause,
+    SetRejoinGrace,
     Tick,
 )
 from coordinator_api.group.hearing import answer
@@ -140,6 +143,31 @@ class GroupSimulation(RuleBasedStateMachine):
             member.dead = True
             member.running = frozenset()
             self._send(Leave(member.member_id), fault)
+
+    @rule(index=names, fault=faults)
+    def restart_in_good_order(self, index: int, fault: Fault) -> None:
+        """It leaves, and its process comes back: with a rejoin grace into its place, if it is soon enough."""
+        member = self._member(index)
+        if member is None or member.member_id is None or member.group_instance_id is not None:
+            return
+        restarted = member.started_anew(None, None if member.connection_id is None else self._fresh())
+        member.dead, member.running = True, frozenset()
+        self._send(Leave(member.member_id), fault)
+        left = self.recorded.group.image.members.get(member.member_id)
+        if left is None or left.is_away:  # else the leave was lost, and nobody knows that it is the same process
+            self.members.append(restarted)
+
+    @rule(grace_ms=st.sampled_from([None, 1_000, 20_000]), fault=faults)
+    def set_rejoin_grace(self, grace_ms: int | None, fault: Fault) -> None:
+        self._send(SetRejoinGrace(grace_ms, "ann"), fault)
+
+    @rule(paused=st.booleans(), fault=faults)
+    def set_pause(self, paused: bool, fault: Fault) -> None:
+        self._send(SetPause(paused, "ann"), fault)
+
+    @rule(fault=faults)
+    def request_rebalance(self, fault: Fault) -> None:
+        self._send(RequestRebalance("ann"), fault)
 
     @rule(index=names)
     def die(self, index: int) -> None:

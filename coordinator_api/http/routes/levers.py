@@ -6,13 +6,27 @@ lever is pulled, they stand in the group's document as well.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, ValidationError
 
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted
+from coordinator_api.http.bodies import check_json, check_not_encoded
+from coordinator_api.http.json_objects import parse_object
+from coordinator_api.http.problems import from_validation
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, caller, problems
+from coordinator_api.http.schemas import RejoinGraceBody
 
-router = APIRouter(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
+
+def _body(name: str) -> dict[str, object]:
+    """For OpenAPI: a small body, which comes as it is."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+router = APIRouter(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409, 415))
 
 
 @router.post("/{group}/rebalance", status_code=204)
@@ -37,6 +51,36 @@ async def resume_group(request: Request, group_id: GroupId, coordinator: TheCoor
     """End a pause: members go on where they stopped."""
     event = events.SetPause(False, caller(request), reason_of(request))
     accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
+@router.put("/{group}/rejoin-grace", status_code=204, openapi_extra=_body("RejoinGraceBody"))
+async def set_rejoin_grace(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+    """Have the tasks of members that leave wait for them: a process that is back within `grace_ms` goes on with them,
+    and no rebalance runs. A process that dies, instead of leaving, is given no grace.
+    """
+    body = await _sent(request, RejoinGraceBody)
+    event = events.SetRejoinGrace(body.grace_ms, caller(request), reason_of(request))
+    accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
+@router.delete("/{group}/rejoin-grace", status_code=204)
+async def end_rejoin_grace(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+    """Wait for nobody any more. Members that are away are removed at once."""
+    event = events.SetRejoinGrace(None, caller(request), reason_of(request))
+    accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+async def _sent(request: Request, kind: type[Body]) -> Body:
+    """The body of a call. Raises Problem for what is none."""
+    check_json(request)
+    check_not_encoded(request)
+    try:
+        return kind.model_validate(parse_object(await request.body()))
+    except ValidationError as error:
+        raise from_validation(error.errors()) from None
 
 
 def reason_of(request: Request) -> str | None:

@@ -149,6 +149,29 @@ def test_should_pause_and_resume_a_group_and_show_who_did(service: ServiceProces
     assert "paused" not in afterwards
 
 
+def test_should_show_for_how_long_a_member_may_stay_away(service: ServiceProcess, member: HttpMember) -> None:
+    group = group_of(member)
+    where = ("--coordinator", service.url)
+
+    given = assignor("groups", "grace", group, "60s", *where)
+    member.leave()
+    _, away, _ = assignor("groups", "describe", group, *where)
+    ended = assignor("groups", "grace", group, "--off", *where)
+    refused = [
+        assignor("groups", "grace", group, *words, *where)
+        for words in ((), ("60s", "--off"), ("soon",), ("60",), ("500ms",))
+    ]
+
+    assert given == (0, f"{group}: tasks of members that leave wait 1 min 0 s for them\n", "")
+    assert re.search(r"rejoin grace: tasks wait 1 min 0 s for members that left; set ", " ".join(away.split()))
+    assert re.search(r" AWAY FOR ", away)
+    assert re.search(r" (59s|1m|1m0s) ", away)
+    assert ended == (0, f"{group}: tasks of members that leave go to others at once\n", "")
+    assert [code for code, _, _ in refused] == [2, 2, 2, 2, 1]
+    assert "must be a duration such as 60s, 10m or 1h30m, not 'soon'" in refused[2][2]
+    assert refused[4][2].startswith("error: INVALID_REQUEST: ")
+
+
 def test_should_say_the_services_refusal_in_one_line(service: ServiceProcess) -> None:
     assert assignor("groups", "describe", "nobody", "--coordinator", service.url) == (
         1,

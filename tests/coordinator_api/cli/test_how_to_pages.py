@@ -1,7 +1,8 @@
 """Pages that ask a coordinator: each of their commands is understood there and succeeds, in the order of the page.
 
-The pages: stop-an-application.md, watch-a-group.md, find-lost-records.md, find-out-why-a-task-moved.md, history.md,
-what-if.md, find-out-why-nothing-is-processed.md, see-how-far-behind-it-is.md, find-out-why-a-group-rebalances.md.
+The pages: stop-an-application.md, steer-a-group.md, watch-a-group.md, find-lost-records.md, history.md, what-if.md,
+find-out-why-a-task-moved.md, find-out-why-nothing-is-processed.md, see-how-far-behind-it-is.md,
+find-out-why-a-group-rebalances.md.
 """
 
 from __future__ import annotations
@@ -116,6 +117,17 @@ def test_should_stop_an_application(on_pages: Pages, running: Callable[[str], Ht
     assert member.heartbeat().json()["stop"] is True
     member.leave()
     on_pages.run(delete)
+
+
+def test_should_steer_a_group(on_pages: Pages, running: Callable[[str], HttpMember]) -> None:
+    page = "docs/how-to/steer-a-group.md"
+    member = running("orders")
+    told = []
+    for call in on_pages.calls(page):
+        told.append(on_pages.run(call).stdout)
+        settle(member)
+
+    assert told == [block.code for block in blocks(page) if block.language == "text"]
 
 
 def test_should_watch_a_group(on_pages: Pages, running: Callable[[str], HttpMember]) -> None:

@@ -39,6 +39,7 @@ from coordinator_api.group.events import (
     ReportRebalance,
     RequestRebalance,
     SetPause,
+    SetRejoinGrace,
     Tick,
     TopicsSeen,
 )
@@ -211,6 +212,9 @@ def _member(described: DescribedMember) -> str:
         f"{task.task_id}:{task.role}" + ("" if task.offset_sum is None else f"@{task.offset_sum}")
         for task in described.tasks
     )
+    until = described.member.away_until_ms
+    if until is not None:
+        return f"{described.member.member_id}{static}: away until {until}, {held or 'no tasks'}"
     joined = "joined" if described.has_joined else "not joined"
     fetched = "fetched" if described.fetched else "not fetched"
     return (
@@ -318,6 +322,7 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "rebalance": lambda words, _options: RequestRebalance("ann", " ".join(words) or None),
     "pause": lambda words, _options: SetPause(True, "ann", " ".join(words) or None),
     "resume": lambda words, _options: SetPause(False, "ann", " ".join(words) or None),
+    "grace": lambda words, _options: SetRejoinGrace(None if words[0] == "off" else int(words[0]), "ann"),
     "drain": lambda _words, _options: Drain(),
     "delete": lambda _words, _options: DeleteGroup(),
 }

@@ -31,6 +31,7 @@ from coordinator_api.group.records import (
     InstanceDrained,
     InstanceDrainEnded,
     LastRebalanceRestored,
+    MemberAway,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
@@ -85,6 +86,7 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "InstanceDrainEnded": st.builds(InstanceDrainEnded),
     "MemberSubscribed": st.builds(MemberSubscribed, st.text(), joins),
     "MemberReplaced": st.builds(MemberReplaced),
+    "MemberAway": st.builds(MemberAway),
     "MemberRemoved": st.builds(MemberRemoved, st.text(), st.sampled_from(RemovalReason)),
     "RoundPreparing": st.builds(RebalanceStarted, causes, st.booleans()),
     "GenerationStarted": st.builds(GenerationStarted),
@@ -111,7 +113,9 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
         LastRebalanceRestored, st.builds(LastRebalance, st.integers(), st.none() | causes, st.integers(), ends, bases)
     ),
     "AssignmentsPacked": st.builds(AssignmentsPacked, packed),
-    "MemberRestored": st.builds(MemberRestored, st.builds(ClassicGroupMember, st.text(), joins, assignments, names)),
+    "MemberRestored": st.builds(
+        MemberRestored, st.builds(ClassicGroupMember, st.text(), joins, assignments, names, st.none() | st.integers(0))
+    ),
 }
 
 

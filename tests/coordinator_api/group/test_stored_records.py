@@ -1,7 +1,7 @@
 """What is stored stays: logs that an earlier version wrote are read, lead to the same state, and are written the same.
 
 Each line of `stored_by_the_last_version.jsonl` holds one group: its log, and the snapshot that the earlier version made
-of its last state. There is a group for each scenario that `tests/scenarios` had then, and four more with the fields
+of its last state. There is a group for each scenario that `tests/scenarios` had then, and some more with the fields
 that no scenario sets; those with packed assignments stand at the end. Together they hold a record of every type.
 """
 

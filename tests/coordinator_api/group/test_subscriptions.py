@@ -8,7 +8,8 @@ import pytest
 
 from assignor.protocol.assignment_info import TasksOfMember
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
-from assignor.types import AssignorErrorCode, TaskId
+from assignor.protocol.shared_assignments import AssignmentParts
+from assignor.types import LATEST_OFFSET, AssignorErrorCode, TaskId
 from coordinator_api.group.subscriptions import (
     assigned_tasks,
     claims_tasks,
@@ -18,6 +19,8 @@ from coordinator_api.group.subscriptions import (
     rebalance_input,
     running_tasks,
     static_identity,
+    subscription_info,
+    subscription_while_away,
 )
 from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, process_named, subscription
 
@@ -99,3 +102,24 @@ def test_should_read_assigned_tasks_and_find_none_in_anything_else() -> None:
 def test_should_give_an_error_without_tasks() -> None:
     info = assigned(error_assignment(AssignorErrorCode.ASSIGNMENT_ERROR))
     assert (info.err_code, info.active_tasks, info.standby_tasks) == (AssignorErrorCode.ASSIGNMENT_ERROR, (), {})
+
+
+def test_should_let_who_is_away_claim_what_it_was_assigned_and_no_more() -> None:
+    moved, kept = TaskId(0, 2), TaskId(0, 3)
+    last = subscription(replace(STATE, running=(moved,), on_disk={OTHER: 7, kept: 9}))
+
+    away = subscription_while_away(last, AssignmentParts(assignment((TASK,), (OTHER,))))
+
+    info = subscription_info(away)
+    assert info is not None
+    assert info.task_offset_sums == {TASK: LATEST_OFFSET, OTHER: 7}
+    assert static_identity(away) == static_identity(last)
+    assert claims_tasks(away)
+
+
+def test_should_leave_a_subscription_as_it_is_that_nothing_can_be_read_of() -> None:
+    last = subscription(STATE)
+
+    assert subscription_while_away(b"", AssignmentParts(assignment((TASK,), ()))) == b""
+    assert subscription_while_away(last, None) == last
+    assert subscription_while_away(last, AssignmentParts(b"x")) == last

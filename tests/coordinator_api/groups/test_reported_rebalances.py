@@ -113,6 +113,7 @@ def _member(client_id: str, instance: str | None, process_id: str, **tasks: list
         "generation_id": 7,
         "joined": True,
         "fetched": True,
+        "away_until_ms": None,
         "last_heard_ms": None,
         "session_timeout_ms": None,
         "rebalance_timeout_ms": None,
@@ -169,6 +170,7 @@ def test_should_not_serve_members_of_a_group_that_is_led_elsewhere(client: httpx
     for refused in (member.heartbeat(), member.fetch(0), member.leave(), client.put(member.path, json=definition())):
         assert problem(refused) == (409, "NOT_COORDINATOR")
     assert problem(client.post(f"{member.path}/drain")) == (409, "NOT_COORDINATOR")
+    assert problem(client.delete(f"{member.path}/rejoin-grace")) == (409, "NOT_COORDINATOR")
     for lever in ("rebalance", "pause", "resume"):
         assert problem(client.post(f"{member.path}/{lever}")) == (409, "NOT_COORDINATOR")
 

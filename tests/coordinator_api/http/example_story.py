@@ -119,6 +119,8 @@ def _lived(client: httpx.Client) -> tuple[Examples, dict[str, str]]:
     story.call("request_rebalance", "POST", f"{at}/rebalance", reason="the disk was replaced")
     story.call("pause_group", "POST", f"{at}/pause", reason="the database is being moved")
     story.call("resume_group", "POST", f"{at}/resume")
+    story.call("set_rejoin_grace", "PUT", f"{at}/rejoin-grace", {"grace_ms": 60_000}, reason="a rolling restart")
+    story.call("end_rejoin_grace", "DELETE", f"{at}/rejoin-grace")
     story.call("assign_once", "POST", "/v1/assign", recorded)
     story.call("forecast_once", "POST", "/v1/simulate", recorded, max_rounds=3)
     report = reported(ANOTHER, 7)

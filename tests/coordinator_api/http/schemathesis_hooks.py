@@ -57,6 +57,8 @@ _SPOILS = frozenset(
         "request_rebalance",
         "pause_group",
         "resume_group",
+        "set_rejoin_grace",
+        "end_rejoin_grace",
         "delete_group",
         "report_rebalance",
     }
@@ -183,6 +185,8 @@ _MAKE_RIGHT: Mapping[str, Callable[[Case[Any], int], None]] = {
     "request_rebalance": _in_a_fresh_group_with_a_member,
     "pause_group": _in_a_fresh_group,
     "resume_group": _in_a_fresh_group,
+    "set_rejoin_grace": _in_a_fresh_group,
+    "end_rejoin_grace": _in_a_fresh_group,
     "describe_group": _of_a_known_member,
     "subscribe": _join_a_fresh_group,
     "fetch_assignment": _of_a_known_member,

@@ -227,6 +227,7 @@ def test_should_delete_a_group_without_members_and_forget_its_rebalances(client:
         ("POST", "/rebalance"),
         ("POST", "/pause"),
         ("POST", "/resume"),
+        ("DELETE", "/rejoin-grace"),
         ("GET", "/rebalances"),
         ("GET", "/rebalances/1"),
         ("GET", "/rebalances/1/explain"),

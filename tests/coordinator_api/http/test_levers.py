@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pytest
 
 from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
 
@@ -92,6 +93,54 @@ def test_should_answer_a_held_heartbeat_when_the_group_is_paused(client: httpx.C
         assert client.post(f"{member.path}/pause").status_code == 204
 
         assert held.result().json()["paused"] is True
+
+
+def test_should_keep_the_place_of_a_member_that_left_until_its_process_is_back(client: httpx.Client) -> None:
+    member = a_settled_member(client)
+    old, generation_id = member.member_id, member.generation_id
+    asked = client.put(f"{member.path}/rejoin-grace", json={"grace_ms": 60_000}, params={"reason": "an upgrade"})
+    lever = client.get(member.path).json()["levers"]["rejoin_grace"]
+    assert member.leave().status_code == 204
+    away = client.get(member.path).json()
+    member.member_id = None
+    joined = member.subscribe()
+    back = client.get(member.path).json()
+
+    assert asked.status_code == 204
+    assert (lever["grace_ms"], lever["reason"]) == (60_000, "an upgrade")
+    assert (away["state"], away["members"][0]["member_id"]) == ("Stable", old)
+    assert 0 < away["members"][0]["away_until_ms"] - lever["at_ms"] <= 120_000
+    assert (joined.status_code, joined.json()["state"], joined.json()["generation_id"]) == (
+        201,
+        "Stable",
+        generation_id,
+    )
+    assert [(each["member_id"], each["away_until_ms"]) for each in back["members"]] == [(member.member_id, None)]
+    assert member.member_id != old
+    assert len(client.get(f"{member.path}/rebalances").json()["rebalances"]) == 1
+
+
+def test_should_wait_for_nobody_any_more_once_the_rejoin_grace_is_off(client: httpx.Client) -> None:
+    member = a_settled_member(client)
+    assert client.put(f"{member.path}/rejoin-grace", json={"grace_ms": 60_000}).status_code == 204
+    assert member.leave().status_code == 204
+
+    assert client.delete(f"{member.path}/rejoin-grace").status_code == 204
+
+    assert client.get(member.path).json()["state"] == "Empty"
+    assert levers_of(client, member) == OFF
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"grace_ms": 999}, {"grace_ms": 3_600_001}, {"grace_ms": "60s"}, {"grace_ms": 1.5}, {}, {"grace": 1}, [], 7],
+)
+def test_should_refuse_a_rejoin_grace_that_is_none(client: httpx.Client, body: object) -> None:
+    member = a_settled_member(client)
+
+    assert problem(client.put(f"{member.path}/rejoin-grace", json=body)) == (422, "INVALID_REQUEST")
+
+    assert levers_of(client, member) == OFF
 
 
 def test_should_show_all_levers_off_at_first(client: httpx.Client) -> None:

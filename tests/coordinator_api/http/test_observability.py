@@ -24,6 +24,7 @@ CALLS = {
     "/v1/groups/{group}/rebalance": {"post"},
     "/v1/groups/{group}/pause": {"post"},
     "/v1/groups/{group}/resume": {"post"},
+    "/v1/groups/{group}/rejoin-grace": {"put", "delete"},
     "/v1/groups/{group}/log": {"get"},
     "/v1/groups/{group}/repair": {"post"},
     "/v1/groups/{group}/subscriptions": {"post"},

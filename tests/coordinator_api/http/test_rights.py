@@ -101,6 +101,8 @@ CALLS: dict[tuple[str, str], Callable[[Place], Sent]] = {
         ("POST", f"/v1/groups/{{group}}/{lever}"): lambda place, lever=lever: Sent(_at(place, f"/{lever}"))  # type: ignore[misc]
         for lever in ("rebalance", "pause", "resume")
     },
+    ("PUT", "/v1/groups/{group}/rejoin-grace"): lambda place: Sent(_at(place, "/rejoin-grace"), {"grace_ms": 1_000}),
+    ("DELETE", "/v1/groups/{group}/rejoin-grace"): lambda place: Sent(_at(place, "/rejoin-grace")),
     ("DELETE", "/v1/groups/{group}"): lambda place: Sent(_at(place)),
     ("GET", "/v1/groups/{group}/log"): lambda place: Sent(_at(place, "/log")),
     ("POST", "/v1/groups/{group}/repair"): lambda place: Sent(_at(place, "/repair")),
