@@ -40,6 +40,11 @@ class DecisionKind(StrEnum):
     PREVIOUS_ACTIVE = "previous-active"  # process ran it before
     PREVIOUS_STANDBY = "previous-standby"  # process had a standby of it
     LEAST_LOADED = "least-loaded"  # process = client with the most room
+    # what operators ask for (`steering`), beside and instead of the above
+    DRAIN_SET_ASIDE = "drain-set-aside"  # every client is drained, so none is
+    DRAIN_MOVES = "drain-moves"  # process = next owner, other = drained client that ran it
+    DRAIN_WAITS = "drain-waits"  # process = drained client that runs it until `other`, its next owner, has caught up
+    KEPT_OWNED = "kept-owned"  # process = owner; nothing that runs is moved
     # tasks to threads
     THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # consumer ran it or had a standby of it
     THREAD_BALANCED = "thread-balanced"  # consumer had room

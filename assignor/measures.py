@@ -15,7 +15,7 @@ from assignor.errors import DecodeError
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
-from assignor.types import UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,45 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
         for task in client.previous_active:
             owners.setdefault(task, []).append(process)
     return owners
+
+
+def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
+    """Whether a copy that a client says it runs goes to another one.
+
+    A client reports state that lies closed on its disk as it reports a standby. So no more than num.standby.replicas
+    of a task count as standbys, those with the smallest lag.
+    """
+    owners = previous_owners(problem)
+    for process, placed in placement.clients.items():
+        if any(task in owners and process not in owners[task] for task in placed.active):
+            return True
+    return _moves_a_standby(problem, placement)
+
+
+def places_ownerless(problem: PlacementProblem, placement: Placement) -> bool:
+    """Whether a task is placed that no client says it runs."""
+    owners = previous_owners(problem)
+    return any(task not in owners for placed in placement.clients.values() for task in placed.active)
+
+
+def _moves_a_standby(problem: PlacementProblem, placement: Placement) -> bool:
+    new: set[TaskId] = set()
+    for process, placed in placement.clients.items():
+        client = problem.clients[process]
+        new |= placed.standby - placed.warm_ups - client.previous_active - client.previous_standby
+    if not new:
+        return False
+    holders: dict[TaskId, list[tuple[int, ProcessId]]] = {}
+    for process, client in problem.clients.items():
+        for task in client.previous_standby & new:
+            lag = client.lags.lag_for(task) if task in client.lags else UNKNOWN_OFFSET_SUM
+            holders.setdefault(task, []).append((JAVA_LONG_MAX if lag == UNKNOWN_OFFSET_SUM else lag, process))
+    for task, found in holders.items():
+        for _, process in sorted(found)[: problem.configs.num_standby_replicas]:
+            placed = placement.clients[process]
+            if task not in placed.standby and task not in placed.active:
+                return True
+    return False
 
 
 def records_to_restore(problem: PlacementProblem, placement: Placement) -> int | None:

@@ -24,6 +24,7 @@ from assignor.java.order import hash_set_order, int64, process_hash, task_hash
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
+from assignor.steering import steered_assignor
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named, validate_placement
 from assignor.threads.consumer_assignments import ConsumerAssignments, consumer_assignments, error_assignments
@@ -85,7 +86,8 @@ def _steps(
     end_offsets = sum_end_offsets(snapshot, tasks)
     states = _client_states(group, tasks, end_offsets)
     problem = _placement_problem(snapshot, tasks, states)
-    placement = _chosen(snapshot, task_assignor, end_offsets.known).assign(problem, effects.log)
+    chosen = steered_assignor(_chosen(snapshot, task_assignor, end_offsets.known), snapshot.steering)
+    placement = chosen.assign(problem, effects.log)
     validate_placement(problem, placement)
 
     # step 3
@@ -97,7 +99,15 @@ def _steps(
     leader = snapshot.leader_process_id
     announced = None if leader is None or deadline_ms is None else (leader, deadline_ms)
     members = consumer_assignments(
-        group, states, placement, tasks.partitions, in_java_order, hosts, announced, effects.log
+        group,
+        states,
+        placement,
+        tasks.partitions,
+        in_java_order,
+        hosts,
+        announced,
+        effects.log,
+        snapshot.steering.drained_members,
     )
     return RebalanceResult(
         assignments=SharedAssignments({member_id: members.by_member[member_id] for member_id in snapshot.members}),

@@ -69,6 +69,9 @@ _STANDBY_TARGETS = frozenset(
 )
 
 
+_SAID_WITH_ITS_TARGET = frozenset({DecisionKind.DRAIN_WAITS, DecisionKind.DRAIN_MOVES, DecisionKind.KEPT_OWNED})
+
+
 class _Reason:
     """Collects the lags while the clauses are made."""
 
@@ -99,11 +102,26 @@ class _Reason:
             step = steps.get(kind)
             if step is not None:
                 text = words(step)
-                return text if step.process == self._target else f"{text}{self._meanwhile()}"
+                is_all = step.process == self._target or step.kind in _SAID_WITH_ITS_TARGET
+                return text if is_all else f"{text}{self._meanwhile()}"
         return ""
 
     def _runs(self) -> tuple[tuple[DecisionKind, Callable[[Decision], str]], ...]:
         return (
+            (
+                DecisionKind.KEPT_OWNED,
+                lambda step: f"{self._name(step.process)} runs it, and this rebalance moves nothing that runs",
+            ),
+            (
+                DecisionKind.DRAIN_WAITS,
+                lambda step: f"but {self._name(step.process)} is drained and runs it until {self._next(step)}",
+            ),
+            (
+                DecisionKind.DRAIN_MOVES,
+                lambda step: (
+                    f"and {self._with_lag(step.process)} takes it over from {self._name(step.other)}, which is drained"
+                ),
+            ),
             (DecisionKind.KEPT, self._kept),
             (DecisionKind.SWAPPED, lambda step: f"{self._behind(step)}: {self._taker(step)} {self._takes_over(step)}"),
             (
@@ -117,6 +135,11 @@ class _Reason:
             (DecisionKind.HANDED_OVER, lambda step: f"and {self._with_lag(step.process)} is caught up"),
             (DecisionKind.WAITS, lambda step: f"but {self._with_lag(step.other)} has to catch up first"),
         )
+
+    def _next(self, step: Decision) -> str:
+        if step.other == self._target and DecisionKind.WARM_UP_BUDGET_SPENT in self._of_target:
+            return f"{self._with_lag(step.other)} has had its turn to warm up (max.warmup.replicas)"
+        return f"{self._with_lag(step.other)} has caught up"
 
     def _kept(self, step: Decision) -> str:
         if step.process in self._previous:

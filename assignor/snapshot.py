@@ -14,6 +14,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision
 from assignor.errors import KafkaError
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
+from assignor.steering import NO_STEERING, Steering
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic as CreatedTopic
@@ -48,7 +49,8 @@ class RebalanceSnapshot:
 
     `leader_process_id`: None when the leader is not a member of the group. `future_process_id`: the id of the dummy
     client for members of an unknown future version; random in Kafka, given here, and needed only when there are such
-    members. `created_internal_topics`: topics that a recorder saw appear with this rebalance.
+    members. `created_internal_topics`: topics that a recorder saw appear with this rebalance. `steering`: what
+    operators ask for beside Kafka's rules.
     """
 
     assignor: str
@@ -64,6 +66,7 @@ class RebalanceSnapshot:
     leader_process_id: ProcessId | None = None
     future_process_id: ProcessId | None = None
     created_internal_topics: Mapping[str, TopicMetadata] | None = None
+    steering: Steering = NO_STEERING
 
     def seen(self, view: ClusterView) -> RebalanceSnapshot:
         """The same group on the cluster of `view`."""

@@ -26,8 +26,10 @@ from assignor.recording.fields import (
     list_items,
     object_entries,
 )
+from assignor.recording.steering_fields import as_steering
 from assignor.recording.topology_fields import as_topology
 from assignor.snapshot import Member, RebalanceSnapshot
+from assignor.steering import NO_STEERING
 
 REBALANCE_FORMAT = "rebalance/1"
 SOURCES = ("coordinator", "kafka", "generated")
@@ -115,7 +117,7 @@ def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnaps
             "leader_process_id",
             "members",
         ),
-        ("failures", "future_process_id", "created_internal_topics"),
+        ("failures", "future_process_id", "created_internal_topics", "steering"),
     )
     return RebalanceSnapshot(
         assignor=fields.read("assignor", as_assignor),
@@ -131,6 +133,7 @@ def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnaps
         leader_process_id=fields.read_or_none("leader_process_id", as_process_id),
         future_process_id=fields.read_or_none("future_process_id", as_process_id),
         created_internal_topics=fields.read_or_none("created_internal_topics", _as_topics),
+        steering=fields.read_or_none("steering", as_steering) or NO_STEERING,
     )
 
 

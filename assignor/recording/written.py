@@ -11,8 +11,10 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import KafkaError
 from assignor.pins import pins_document, weights_document
 from assignor.recording.rebalance import REBALANCE_FORMAT
+from assignor.recording.steering_fields import steering_document
 from assignor.recording.topology_fields import topology_document
 from assignor.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.steering import NO_STEERING
 from assignor.task_assignors.base import Placement
 
 
@@ -89,6 +91,8 @@ def rebalance_input(snapshot: RebalanceSnapshot) -> dict[str, object]:
         document["future_process_id"] = str(snapshot.future_process_id)
     if snapshot.created_internal_topics is not None:
         document["created_internal_topics"] = _topics(snapshot.created_internal_topics)
+    if snapshot.steering != NO_STEERING:
+        document["steering"] = steering_document(snapshot.steering)
     return document
 
 

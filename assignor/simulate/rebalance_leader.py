@@ -55,7 +55,9 @@ class RebalanceLeader:
         reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
         ends = _recorded_ends(result.problem)
         members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
-        self._snapshot = with_created(self._snapshot, result.created_topics)
+        # what an operator kept is kept by one rebalance; a drain goes on
+        later = replace(self._snapshot.steering, keeps_owned=False)
+        self._snapshot = with_created(replace(self._snapshot, steering=later), result.created_topics)
         try:
             return self._decided(result), members
         except KafkaError as error:

@@ -55,6 +55,7 @@ class _GroupAssignment:
     tells_next_rebalance: bool
     log: DecisionLog
     result: ConsumerAssignments
+    drained_members: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +73,18 @@ def consumer_assignments(
     hosts: HostMaps,
     probing_deadline: tuple[ProcessId, int] | None,
     log: DecisionLog,
+    drained_members: frozenset[str] = frozenset(),
 ) -> ConsumerAssignments:
     """`partitions_for_task`: sorted partitions of every task. `probing_deadline`: the process that gets the time, and
-    the time in milliseconds. Raises IllegalStateError when a member would get what another still owns.
+    the time in milliseconds. `drained_members` get nothing while their process has others. Raises IllegalStateError
+    when a member would get what another still owns.
     """
     versions = group.versions
     encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
     tells_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
     result = ConsumerAssignments()
     group_assignment = _GroupAssignment(
-        group, partitions_for_task, in_java_order, encoder, tells_next_rebalance, log, result
+        group, partitions_for_task, in_java_order, encoder, tells_next_rebalance, log, result, drained_members
     )
     for process_id, state in states.items():
         told_process, deadline_ms = probing_deadline or (None, None)
@@ -106,7 +109,7 @@ def error_assignments(
 def _add_client(
     group_assignment: _GroupAssignment, state: ClientState, placed: ClientPlacement, deadline_ms: int | None
 ) -> None:
-    tasks = _tasks_of_threads(state, placed, group_assignment.log)
+    tasks = _tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
     for consumer, consumer_tasks in tasks.items():
         assigned, held_back = _hand_out(group_assignment, state, consumer, consumer_tasks.active)
         standby = {
@@ -128,8 +131,11 @@ def _add_client(
         group_assignment.result.by_member[consumer] = assignment_parts(partitions, user_data)
 
 
-def _tasks_of_threads(state: ClientState, placed: ClientPlacement, log: DecisionLog) -> dict[str, _ConsumerTasks]:
-    consumers = state.metadata.consumers
+def _tasks_of_threads(
+    state: ClientState, placed: ClientPlacement, log: DecisionLog, drained_members: frozenset[str]
+) -> dict[str, _ConsumerTasks]:
+    everybody = state.metadata.consumers
+    consumers = tuple([consumer for consumer in everybody if consumer not in drained_members]) or everybody
     process_id = state.metadata.process_id
     previous = {consumer: state.previous_tasks_by_lag(consumer) for consumer in consumers}
     thread_load: dict[str, int] = {}
@@ -150,7 +156,9 @@ def _tasks_of_threads(state: ClientState, placed: ClientPlacement, log: Decision
     stateless_active = assign(hash_set_order(stateless, task_hash), {}, Role.ACTIVE)
     return {
         consumer: _ConsumerTasks(stateful_active[consumer] + stateless_active[consumer], standby[consumer])
-        for consumer in consumers
+        if consumer in standby
+        else _ConsumerTasks((), ())
+        for consumer in everybody
     }
 
 

@@ -143,7 +143,9 @@ class ComputedAssignments:
     `assignments`: for every member; none when `error` is set. `packed`: the same as they are stored, empty for none.
     `warm_ups`: which of a member's standby tasks are warm-ups; members without any are left out. `fingerprint`: equal
     for two rebalances that decided the same from the same input. `error`: `"SimpleName: message"` of what the leader
-    would have thrown. `error_code`: the code inside error assignments, else 0. The rest as in `RebalanceResult`.
+    would have thrown. `error_code`: the code inside error assignments, else 0. `moves_owned`: a task or
+    standby that a member of the group says it runs goes to another process. `places_ownerless`: a task is placed that
+    nobody says it runs. The rest as in `RebalanceResult`.
     """
 
     assignments: SharedAssignments
@@ -154,6 +156,8 @@ class ComputedAssignments:
     probing_rebalance_at_ms: int | None = None
     error: str | None = None
     error_code: int = 0
+    moves_owned: bool = False
+    places_ownerless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member
+from assignor.steering import NO_STEERING, Steering
 from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 
@@ -169,7 +170,8 @@ class RunRebalance:
     """Compute the rebalance of `generation_id`, then send `AssignmentComputed` or `RebalanceFailed`.
 
     A later `RunRebalance` makes this one void: its result will be discarded. `members`: in the order in which they
-    joined. `input_json`: the definition to use; `definition_revision`: its number. `reason`: in words.
+    joined. `input_json`: the definition to use; `definition_revision`: its number. `reason`: in words. `steering`: what
+    operators ask of it.
     """
 
     generation_id: int
@@ -177,6 +179,7 @@ class RunRebalance:
     input_json: str
     members: Mapping[str, Member]
     reason: str
+    steering: Steering = NO_STEERING
 
 
 Effect = RunRebalance

@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Mapping
 
 from assignor.errors import IllegalStateError
+from assignor.measures import moves_owned, places_ownerless
 from assignor.protocol.assignment_packing import share
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, AssignmentParts, SharedAssignments
 from assignor.snapshot import Member, RebalanceResult
@@ -49,6 +50,7 @@ def computed_assignments(
         error = IllegalStateError(f"the assignor's output and the members differ; in only one of them: {strange}")
         return ComputedAssignments(NO_ASSIGNMENTS, error=error.as_recorded())
     assignments = packed_assignments(result.assignments)
+    placed = None if result.problem is None or result.placement is None else (result.problem, result.placement)
     return ComputedAssignments(
         assignments=SharedAssignments(assignments.parts),
         packed=assignments.packed,
@@ -57,6 +59,8 @@ def computed_assignments(
         followup_rebalance=result.followup_rebalance,
         probing_rebalance_at_ms=result.probing_rebalance_at_ms,
         error_code=int(result.error_code),
+        moves_owned=placed is not None and moves_owned(*placed),
+        places_ownerless=placed is not None and places_ownerless(*placed),
     )
 
 

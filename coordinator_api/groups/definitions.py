@@ -29,6 +29,7 @@ _DEFAULTS: Mapping[str, object] = {
 _NOT_OF_A_DEFINITION: Mapping[str, str] = {
     "members": "members join by POST of their subscriptions",
     "leader_process_id": "the leader is this service, which is in no process of the group",
+    "steering": "operators steer a group by its levers, such as POST /v1/groups/{group}/drain?instance=",
 }
 
 _KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "committed_offsets")

@@ -141,6 +141,7 @@ class RebalanceRunner:
             future_process_id=self._new_process_id(),
             assignor_classes=self._allowed.class_paths,
             max_partitions=self._max_partitions,
+            steering=effect.steering,
         )
 
     def _read(self, revision: int, input_json: str) -> Definition:

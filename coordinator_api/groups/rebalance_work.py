@@ -17,6 +17,7 @@ from assignor.protocol.shared_assignments import NO_ASSIGNMENTS
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording import rebalance_document
 from assignor.snapshot import ClusterView, Member, RebalanceResult, RebalanceSnapshot
+from assignor.steering import NO_STEERING, Steering
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.topology.repartition_topics import missing_source_topics
@@ -63,6 +64,7 @@ class RebalanceJob:
     max_partitions: int
     view: ClusterView | None = None
     failure: str | None = None
+    steering: Steering = NO_STEERING
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapsh
     future = declared.future_process_id
     if future is None and _has_future_member(members):
         future = job.future_process_id
-    snapshot = replace(declared, members=members, future_process_id=future)
+    snapshot = replace(declared, members=members, future_process_id=future, steering=job.steering)
     return snapshot if job.view is None else snapshot.seen(job.view)
 
 

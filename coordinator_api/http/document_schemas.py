@@ -208,6 +208,14 @@ class RecordedMemberPart(_DocumentPart):
     group_instance_id: str | None = None
 
 
+class SteeringPart(_DocumentPart):
+    """What operators asked of the rebalance beside Kafka's rules; absent when they asked for nothing."""
+
+    drained_processes: list[ProcessText] | None = None
+    drained_members: list[str] | None = None
+    keeps_owned: bool | None = None
+
+
 class RebalanceInputPart(_DocumentPart):
     """Everything that the leader knew."""
 
@@ -224,6 +232,7 @@ class RebalanceInputPart(_DocumentPart):
     failures: list[Failure] | None = None
     future_process_id: ProcessText | None = None
     created_internal_topics: Annotated[dict[str, TopicPart], _BY_TOPIC] | None = None
+    steering: SteeringPart | None = None
 
 
 class ReportedInputPart(RebalanceInputPart):

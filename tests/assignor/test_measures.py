@@ -8,7 +8,14 @@ import pytest
 
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.measures import RebalanceMeasures, measure, recorded_placement, records_to_restore_by_process
+from assignor.measures import (
+    RebalanceMeasures,
+    measure,
+    moves_owned,
+    places_ownerless,
+    recorded_placement,
+    records_to_restore_by_process,
+)
 from assignor.rerun import RerunRebalance, run
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
@@ -153,3 +160,34 @@ def test_should_read_back_from_recorded_bytes_what_kafka_had_placed() -> None:
 
 def test_should_not_read_a_placement_of_members_that_are_not_in_the_round() -> None:
     assert recorded_placement(problem(client(A)), {"somebody": b""}) is None
+
+
+ON_A_AND_B = (
+    client(A, active=(T0, T1), lags={T2: 0}),
+    client(B, active=(T2,), lags={T0: 0, T1: 500}),
+    client(C, lags={T0: 400}),
+)
+
+
+@pytest.mark.parametrize(
+    ("to", "moves", "places"),
+    [
+        (placed(A=({T0, T1}, {T2}, set()), B=({T2}, {T0, T1}, set()), C=(set(), set(), set())), False, False),
+        (placed(A=({T0, T1, STATELESS}, {T2}, set()), B=({T2}, {T0, T1}, set()), C=(set(), set(), set())), False, True),
+        (placed(A=({T0}, {T2}, set()), B=({T2}, {T0}, set()), C=({T1}, set(), set())), True, False),
+        # the standby of T1 goes from B to C
+        (placed(A=({T0, T1}, {T2}, set()), B=({T2}, {T0}, set()), C=(set(), {T1}, set())), True, False),
+        # C warms up, and nobody loses anything
+        (placed(A=({T0, T1}, {T2}, set()), B=({T2}, {T0, T1}, set()), C=(set(), {T2}, {T2})), False, False),
+    ],
+)
+def test_should_tell_a_move_of_what_runs_from_a_place_for_what_nobody_runs(
+    to: Placement, moves: bool, places: bool
+) -> None:
+    asked = problem(*ON_A_AND_B)
+    assert (moves_owned(asked, to), places_ownerless(asked, to)) == (moves, places)
+
+
+def test_should_not_take_state_that_lies_on_disk_for_a_standby() -> None:
+    asked = problem(client(A, active=(T0,)), client(B, lags={T0: 5}), client(C, lags={T0: 900}), standbys=1)
+    assert not moves_owned(asked, placed(A=({T0}, set(), set()), B=(set(), {T0}, set()), C=(set(), set(), set())))

@@ -1,0 +1,59 @@
+"""A placement that can be changed, and whether a client has caught up on a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from assignor.clients.task_lags import is_caught_up
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
+from assignor.types import ProcessId, TaskId
+
+
+@dataclass(slots=True)
+class Copies:
+    """By process; `warm_ups` are among `standby`. `owner`: the process of the active copy, by task."""
+
+    active: dict[ProcessId, set[TaskId]]
+    standby: dict[ProcessId, set[TaskId]]
+    warm_ups: dict[ProcessId, set[TaskId]]
+    owner: dict[TaskId, ProcessId]
+
+    @classmethod
+    def of(cls, placement: Placement) -> Copies:
+        clients = placement.clients.items()
+        return cls(
+            active={process: set(client.active) for process, client in clients},
+            standby={process: set(client.standby) for process, client in clients},
+            warm_ups={process: set(client.warm_ups) for process, client in clients},
+            owner={task: process for process, client in clients for task in client.active},
+        )
+
+    def count(self, process: ProcessId) -> int:
+        return len(self.active[process]) + len(self.standby[process])
+
+    def move_active(self, task: TaskId, to: ProcessId) -> None:
+        """`to` may be a process that had no entry."""
+        self.active[self.owner[task]].discard(task)
+        self.active.setdefault(to, set()).add(task)
+        self.owner[task] = to
+
+    def drop_standby(self, process: ProcessId, task: TaskId) -> None:
+        """Nothing when there is none."""
+        self.standby[process].discard(task)
+        self.warm_ups[process].discard(task)
+
+    def placed(self) -> dict[ProcessId, ClientPlacement]:
+        return {
+            process: ClientPlacement(
+                frozenset(self.active[process]),
+                frozenset(self.standby.get(process, ())),
+                frozenset(self.warm_ups.get(process, ())),
+            )
+            for process in self.active
+        }
+
+
+def is_caught_up_on(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
+    """Within acceptable.recovery.lag. A lag that is not known is not caught up."""
+    lags = problem.clients[process].lags
+    return task in lags and is_caught_up(lags.lag_for(task), problem.configs.acceptable_recovery_lag)

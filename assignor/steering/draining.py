@@ -1,0 +1,192 @@
+"""Empties instances without a pause: their tasks go at once where that costs nothing, and after a warm-up elsewhere.
+
+The wrapped assignor places all tasks on the clients that are left. A stateful task whose new owner has not caught up
+stays on the drained client that runs it; its new owner restores it meanwhile, as a warm-up. A probing rebalance then
+hands it over. At most max.warmup.replicas warm-ups restore at a time, those of the wrapped assignor among them: first
+those that have begun, then those of drained clients, because somebody waits for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.steering.copies import Copies, is_caught_up_on
+from assignor.steering.steering import Steering
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem, TaskAssignor
+from assignor.types import ProcessId, Role, TaskId
+
+_WHERE_IT_BELONGS = frozenset(
+    {
+        DecisionKind.TARGET,
+        DecisionKind.BALANCED,
+        DecisionKind.TARGET_KEPT,
+        DecisionKind.TARGET_MOVED,
+        DecisionKind.TARGET_PINNED,
+        DecisionKind.TARGET_NEW,
+        DecisionKind.PIN_SET_ASIDE,
+    }
+)
+"""What the wrapped assignor says of a task that is placed otherwise here, and is true all the same."""
+
+
+_WarmUp = tuple[ProcessId, TaskId]
+
+
+class DrainingAssignor:
+    def __init__(self, assignor: TaskAssignor, steering: Steering) -> None:
+        self.name = assignor.name
+        self._assignor = assignor
+        self._steering = steering
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        """When every client is drained, none is: somebody has to run the tasks."""
+        left = _clients_left(problem, self._steering)
+        if not left:
+            log.extend(Decision(DecisionKind.DRAIN_SET_ASIDE, task, Role.ACTIVE) for task in sorted(problem.tasks))
+            return self._assignor.assign(problem, log)
+        if left == problem.clients:
+            return self._assignor.assign(problem, log)
+        inner_log: DecisionLog = []
+        among_left = replace(problem, clients=left)
+        placed = self._assignor.assign(among_left, inner_log)
+        if placed.clients.keys() != left.keys():
+            log.extend(inner_log)
+            return placed  # the check of placements says what is wrong with it
+        return _Draining(problem, left, placed, inner_log).placement(log)
+
+
+def _clients_left(problem: PlacementProblem, steering: Steering) -> dict[ProcessId, PlacementClient]:
+    """Clients that are not drained, each with the threads that are not."""
+    left: dict[ProcessId, PlacementClient] = {}
+    for process, client in problem.clients.items():
+        consumers = tuple(each for each in client.consumers if each not in steering.drained_members)
+        if process in steering.drained_processes or (client.consumers and not consumers):
+            continue
+        drained_threads = len(client.consumers) - len(consumers)
+        if drained_threads:
+            client = replace(client, consumers=consumers, capacity=client.capacity - drained_threads)
+        left[process] = client
+    return left
+
+
+@dataclass(slots=True)
+class _Draining:
+    """`left`: the clients that the wrapped assignor saw; `placed`, `log`: what it decided, and why."""
+
+    problem: PlacementProblem
+    left: Mapping[ProcessId, PlacementClient]
+    placed: Placement
+    log: DecisionLog
+    said: DecisionLog = field(default_factory=list)
+    retold: set[TaskId] = field(default_factory=set)
+
+    def placement(self, log: DecisionLog) -> Placement:
+        copies = Copies.of(self.placed)
+        waits: list[tuple[TaskId, ProcessId, ProcessId]] = []
+        for task, runner in sorted(self._run_by_drained().items()):
+            owner = copies.owner[task]
+            if task not in self._stateful or self._is_caught_up(owner, task):
+                self._say(DecisionKind.DRAIN_MOVES, task, owner, runner)
+                continue
+            ready = self._caught_up_client(task, copies)
+            if ready is not None:
+                self._hand_over(copies, task, ready, runner)
+            else:
+                waits.append((task, runner, owner))
+        self._wait(copies, waits)
+        log.extend(self._told(copies))
+        log.extend(self.said)
+        clients = copies.placed()
+        empty = ClientPlacement(frozenset(), frozenset())
+        return Placement(
+            self.placed.probing_rebalance_needed or bool(waits),
+            {process: clients.get(process, empty) for process in self.problem.clients},
+        )
+
+    @property
+    def _stateful(self) -> frozenset[TaskId]:
+        return frozenset(self.problem.stateful_tasks)
+
+    def _run_by_drained(self) -> dict[TaskId, ProcessId]:
+        """Of several clients that say so, the one that has caught up; the first of these."""
+        tasks = frozenset(self.problem.tasks)
+        runners: dict[TaskId, list[ProcessId]] = {}
+        for process in sorted(self.problem.clients.keys() - self.left.keys()):
+            for task in self.problem.clients[process].previous_active & tasks:
+                runners.setdefault(task, []).append(process)
+        return {
+            task: min(found, key=lambda process: (not self._is_caught_up(process, task), process))
+            for task, found in runners.items()
+        }
+
+    def _is_caught_up(self, process: ProcessId, task: TaskId) -> bool:
+        return is_caught_up_on(self.problem, process, task)
+
+    def _caught_up_client(self, task: TaskId, copies: Copies) -> ProcessId | None:
+        """Assignors that do not look at lags may have passed it over. The least loaded one."""
+        ready = [process for process in self.left if self._is_caught_up(process, task)]
+        load = {process: copies.count(process) / max(1, self.left[process].capacity) for process in ready}
+        return min(ready, key=lambda process: (load[process], process), default=None)
+
+    def _hand_over(self, copies: Copies, task: TaskId, ready: ProcessId, runner: ProcessId) -> None:
+        owner = copies.owner[task]
+        was_standby = task in copies.standby[ready] and task not in copies.warm_ups[ready]
+        copies.drop_standby(ready, task)
+        copies.move_active(task, ready)
+        if was_standby:
+            copies.standby[owner].add(task)
+        self.retold.add(task)
+        self._say(DecisionKind.DRAIN_MOVES, task, ready, runner)
+        self._say(DecisionKind.MOVED_TO_CAUGHT_UP, task, ready, owner)
+
+    def _wait(self, copies: Copies, waits: list[tuple[TaskId, ProcessId, ProcessId]]) -> None:
+        """`waits`: tasks with the drained client that runs each of them, and its next owner."""
+        if not waits:
+            return
+        for task, runner, _ in waits:
+            for process in self.left:
+                if task in copies.warm_ups[process]:
+                    copies.drop_standby(process, task)  # of a task that waits, only its next owner warms up
+            copies.move_active(task, runner)
+            self.retold.add(task)
+        others = [(process, task) for process in self.left for task in copies.warm_ups[process]]
+        may_restore = self._first_in_turn([(owner, task) for task, _, owner in waits], others)
+        for process, task in others:
+            if (process, task) not in may_restore:
+                copies.drop_standby(process, task)
+        for task, runner, owner in waits:
+            self._say(DecisionKind.DRAIN_WAITS, task, runner, owner)
+            if (owner, task) in may_restore:
+                copies.standby[owner].add(task)
+                copies.warm_ups[owner].add(task)
+                self._say(DecisionKind.WARM_UP, task, owner, runner)
+            else:
+                self._say(DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, runner)
+
+    def _first_in_turn(self, wanted: Iterable[_WarmUp], others: Iterable[_WarmUp]) -> set[_WarmUp]:
+        """`wanted`: for tasks of drained clients. Those that have begun go on."""
+        clients = self.problem.clients
+        turns = [
+            (task not in clients[process].previous_standby, is_other, task, process)
+            for is_other, warm_ups in enumerate((wanted, others))
+            for process, task in warm_ups
+        ]
+        turns.sort()
+        return {(process, task) for _, _, task, process in turns[: self.problem.configs.max_warmup_replicas]}
+
+    def _say(self, kind: DecisionKind, task: TaskId, process: ProcessId, other: ProcessId) -> None:
+        self.said.append(Decision(kind, task, Role.ACTIVE, process, other))
+
+    def _told(self, copies: Copies) -> DecisionLog:
+        """What the wrapped assignor said, as far as it still holds."""
+        told: DecisionLog = []
+        for step in self.log:
+            if step.task in self.retold and step.role is Role.ACTIVE and step.kind not in _WHERE_IT_BELONGS:
+                continue
+            warms_up = step.process is not None and step.task in copies.warm_ups.get(step.process, ())
+            if step.kind is DecisionKind.WARM_UP and not warms_up:
+                step = step._replace(kind=DecisionKind.WARM_UP_BUDGET_SPENT)
+            told.append(step)
+        return told

@@ -1,0 +1,15 @@
+"""The task assignor of a group, wrapped in what its operators ask for."""
+
+from __future__ import annotations
+
+from assignor.steering.draining import DrainingAssignor
+from assignor.steering.keeping import KeepingAssignor
+from assignor.steering.steering import Steering
+from assignor.task_assignors.base import TaskAssignor
+
+
+def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor:
+    """`assignor` itself when nothing is steered. What is kept is kept on drained instances, too."""
+    if steering.drains:
+        assignor = DrainingAssignor(assignor, steering)
+    return KeepingAssignor(assignor) if steering.keeps_owned else assignor
