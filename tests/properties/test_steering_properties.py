@@ -53,7 +53,7 @@ def test_should_leave_on_drained_clients_only_what_runs_there_and_nobody_else_ha
     placement = steered_assignor(task_assignor_named(assignor), Steering(drained)).assign(problem, log)
     validate_placement(problem, placement)
     stateful = frozenset(problem.stateful_tasks)
-    waiting = set()
+    waiting: set[TaskId] = set()
     for process in drained:
         placed = placement.clients[process]
         assert placed.active <= problem.clients[process].previous_active & stateful

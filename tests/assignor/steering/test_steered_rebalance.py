@@ -15,6 +15,7 @@ from assignor.recording import parse_recorded_rebalance, rebalance_document, reb
 from assignor.rerun import RerunRebalance, run
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.steering import NO_STEERING, Steering
+from assignor.task_assignors.base import ClientPlacement
 from assignor.types import TaskId
 from tests.group_model import NOW_MS, SimulatedGroup, process_id, topology_of
 
@@ -71,7 +72,7 @@ def test_should_keep_tasks_on_a_drained_instance_until_their_next_owner_has_caug
     _, result = steered(group, Steering(frozenset({B})))
     assert result.placement is not None
     on_b = result.placement.clients[B]
-    assert (on_b.active, on_b.standby) == ({TaskId(0, 1), TaskId(0, 3)}, frozenset())
+    assert on_b == ClientPlacement(frozenset({TaskId(0, 1), TaskId(0, 3)}), frozenset())
     assert result.placement.clients[A].warm_ups == {TaskId(0, 1)}
     assert result.probing_rebalance_at_ms is not None
     texts = {each.task: each.text for each in explain_rebalance(result)}
