@@ -31,6 +31,9 @@ LOOK_EVERY_S = 1.0
 SHARE_OF_TIME = 4
 """A group that took a second is followed by a pause of three."""
 
+FIRST_PAUSE = 0.5
+"""The same for a group of which nothing is known yet: half a second."""
+
 LONGEST_FIRST_WAIT_S = 0.4
 """How long a page waits for groups of which nothing is known yet."""
 
@@ -123,6 +126,9 @@ class GroupSummaries:
                         self._due_s.pop(group_id, None)
         finally:
             self._loop = None
+            # they grow old: who looks again later gets new ones
+            self._summaries.clear()
+            self._due_s.clear()
 
     async def _work_out_what_is_due(self) -> float:
         """Returns when the next group is due."""
@@ -132,10 +138,9 @@ class GroupSummaries:
             self._summaries.pop(gone, None)
             self._due_s.pop(gone, None)
         now_s = loop.time()
-        due = sorted(
-            (each for each in runtimes if self._due_s.get(each, 0.0) <= now_s),
-            key=lambda each: self._due_s.get(each, 0.0),
-        )
+        due = [group_id for group_id in runtimes if self._due_s.get(group_id, 0.0) <= now_s]
+        # of those of which nothing is known the small ones first
+        due.sort(key=lambda group_id: (self._due_s.get(group_id, 0.0), runtimes[group_id].stored_bytes))
         for group_id in due:
             if self._coordinator.stopping:
                 break
@@ -144,12 +149,14 @@ class GroupSummaries:
                 self._coordinator.overload.admit("describe")
             except TooManyRequests:
                 return began_s + LOOK_EVERY_S
+            is_first = group_id not in self._summaries
             await self._work_out(runtimes[group_id])
             took_s = loop.time() - began_s
             self._due_s[group_id] = began_s + max(LOOK_EVERY_S, _REST_S * took_s)
             async with self._news:
                 self._news.notify_all()
-            await asyncio.sleep((SHARE_OF_TIME - 1) * took_s)
+            # whoever opens the page waits for what is not known of any group
+            await asyncio.sleep(took_s * (FIRST_PAUSE if is_first else SHARE_OF_TIME - 1))
         return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + LOOK_EVERY_S)
 
     async def _work_out(self, runtime: GroupRuntime) -> None:

@@ -9,7 +9,7 @@ from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.routes.surface import TheCoordinator
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, digest_of
-from coordinator_api.web.rendering import page, see_other
+from coordinator_api.web.rendering import page, see_other, wants_live_part
 from coordinator_api.web.sessions import HOME
 from coordinator_api.web.views.group_list import group_list
 
@@ -28,7 +28,8 @@ async def groups(
 ) -> Response:
     """Every group that the caller may see. `q`: words to search for. `sort`: a column. `order`: `desc` or none."""
     summaries: GroupSummaries = request.app.state.group_summaries
-    await summaries.known()
+    if not wants_live_part(request):
+        await summaries.known()
     listed, unreadable = summaries.listed(principal_of(request).sees)
     shown = group_list(listed, unreadable, q, sort, order)
     return page(request, "groups", list=shown, digest=digest_of(listed, unreadable))

@@ -155,10 +155,13 @@ def group_list(
     sort = sort if any(sort == key for key, _, _ in _COLUMNS) else "group"
     descending = order == "desc"
     words = _folded(query).split()
-    rows = [row for row in listed if _has(words, row.group_id, row.badge.word, row.badge.more, *row.notes)]
+    rows = [
+        row
+        for row in sorted(listed, key=lambda row: row.group_id)
+        if _has(words, row.group_id, row.badge.word, row.badge.more, *row.notes)
+    ]
     values = {row.group_id: _value(row, sort) for row in rows}
     known = [row for row in rows if values[row.group_id] is not None]
-    known.sort(key=lambda row: row.group_id)
     known.sort(key=lambda row: values[row.group_id], reverse=descending)  # type: ignore[arg-type, return-value]
     return GroupList(
         (*known, *(row for row in rows if values[row.group_id] is None)),

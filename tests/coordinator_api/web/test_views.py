@@ -1,0 +1,177 @@
+"""What pages show, made of documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_api.web.views import words
+from coordinator_api.web.views.group_header import PulledLever, pulled_levers
+from coordinator_api.web.views.group_list import NOTHING_KNOWN, GroupList, GroupSummary, ListedGroup, UnreadableGroup
+from coordinator_api.web.views.group_list import group_list as listed_groups
+from coordinator_api.web.views.problems import ProblemView
+from coordinator_api.web.views.states import Badge, state_badge
+
+
+def entry(group_id: str, **changes: object) -> dict[str, Any]:
+    return {
+        "group_id": group_id,
+        "state": "Stable",
+        "generation_id": 3,
+        "members": 2,
+        "draining": False,
+        "probing_rebalance_at_ms": None,
+        "error": None,
+        "led_by": None,
+        "condition": None,
+        "notices": 0,
+        **changes,
+    }
+
+
+def row(group_id: str, lag: int | None = None, running: int | None = None, **changes: object) -> ListedGroup:
+    known = GroupSummary(running, None if running is None else 8, lag, 0, None)
+    return ListedGroup.of(entry(group_id, **changes), known)
+
+
+def shown(found: GroupList) -> list[str]:
+    return [each.group_id for each in found.rows]
+
+
+@pytest.mark.parametrize(
+    "ms, said",
+    [
+        (-5, "0 s"),
+        (0, "0 s"),
+        (999, "0 s"),
+        (61_000, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (3_605_000, "1 h"),
+        (90_061_000, "1 d 1 h"),
+    ],
+)
+def test_should_say_how_long_something_takes(ms: int, said: str) -> None:
+    assert words.duration(ms).replace("\u00a0", " ") == said
+
+
+def test_should_say_counts_and_moments() -> None:
+    assert (words.count(None), words.count(7), words.count(1_234_567)) == ("–", "7", "1\u202f234\u202f567")
+    assert words.utc(1_700_000_000_000) == "2023-11-14 22:13:20 UTC"
+    assert words.utc_iso(10**20) == "1970-01-01T00:00:00Z"
+    assert (words.plural(1, "member"), words.plural(2, "copy", "copies")) == ("1 member", "2 copies")
+
+
+def test_should_sum_up_a_group() -> None:
+    copies = [
+        {"task": "0_0", "role": "active", "member_id": "a", "lag": -2},
+        {"task": "0_1", "role": "active", "member_id": "a", "lag": 700},
+        {"task": "0_2", "role": "active", "member_id": "b", "lag": -2},
+        {"task": "1_0", "role": "active", "member_id": "a", "lag": None},
+        {"task": "0_0", "role": "warm-up", "member_id": "b", "lag": 300},
+        {"task": "0_3", "role": "standby", "member_id": "a", "lag": 0},
+    ]
+    members = [{"member_id": "a", "fetched": True}, {"member_id": "b", "fetched": False}]
+
+    found = GroupSummary.of({"members": members, "tasks": copies, "advice": "Do something."})
+
+    assert found == GroupSummary(tasks_running=2, tasks=5, lag=1_000, lag_of=3, advice="Do something."), (
+        "0_1 is being restored, 0_2 has not been fetched, and 0_3 has no owner"
+    )
+
+
+def test_should_not_know_the_lag_of_a_group_that_says_nothing_of_it() -> None:
+    members = [{"member_id": "a", "fetched": True}]
+    stateless = {"task": "0_0", "role": "active", "member_id": "a", "lag": None}
+    caught_up = {"task": "0_1", "role": "active", "member_id": "a", "lag": -2}
+
+    assert GroupSummary.of({"members": members, "tasks": [stateless], "advice": None}).lag is None
+    assert GroupSummary.of({"members": members, "tasks": [stateless, caught_up], "advice": None}).lag == 0
+
+
+@pytest.mark.parametrize("sort, order, expected", [
+    ("", "", ["a", "b", "c"]),
+    ("group", "desc", ["c", "b", "a"]),
+    ("lag", "", ["c", "a", "b"]),
+    ("lag", "desc", ["a", "c", "b"]),
+    ("members", "desc", ["b", "a", "c"]),
+    ("probing", "", ["b", "a", "c"]),
+    ("nonsense", "sideways", ["a", "b", "c"]),
+])  # fmt: skip
+def test_should_sort_by_each_column_with_what_is_not_known_last(sort: str, order: str, expected: list[str]) -> None:
+    rows = [row("c", lag=5), row("a", lag=900), row("b", members=9, probing_rebalance_at_ms=1)]
+
+    assert shown(listed_groups(rows, [], "", sort, order)) == expected
+
+
+@pytest.mark.parametrize(
+    "query, expected",
+    [
+        ("PAY", ["payments"]),
+        ("stable pay", ["payments"]),
+        ("topics", ["orders"]),
+        ("led kafka", ["jvm"]),
+        ("ﬀ", []),
+        ("  ", ["jvm", "orders", "payments"]),
+    ],
+)
+def test_should_find_words_in_name_state_and_notes(query: str, expected: list[str]) -> None:
+    rows = [row("payments"), row("orders", condition="MISSING_SOURCE_TOPICS"), row("jvm", led_by="kafka")]
+
+    assert shown(listed_groups(rows, [], query)) == expected
+
+
+def test_should_find_groups_that_cannot_be_read() -> None:
+    found = listed_groups([row("a")], [UnreadableGroup("b", "record 3 is no JSON")], "unreadable")
+
+    assert (shown(found), [each.group_id for each in found.unreadable], found.total) == ([], ["b"], 2)
+
+
+def test_should_say_what_to_do_about_a_group() -> None:
+    failed = ListedGroup.of(entry("a", error="TaskAssignmentException: no", notices=2), NOTHING_KNOWN)
+    advised = ListedGroup.of(entry("a", error="X: no"), GroupSummary(0, 1, None, 0, "Create the topic."))
+
+    assert failed.notes == (
+        "The last rebalance failed: TaskAssignmentException: no.",
+        "Its instances have 2 things to tell.",
+    )
+    assert advised.notes == ("Create the topic.",)
+
+
+@pytest.mark.parametrize("state, condition, draining, badge", [
+    ("Stable", None, False, Badge("Stable", "good")),
+    ("Stable", "NO_TASKS", False, Badge("Stable", "warn", "no member has a task")),
+    ("Stable", None, True, Badge("Stable", "warn", "members are told to stop")),
+    ("PreparingRebalance", None, False, Badge("PreparingRebalance", "busy")),
+    ("Empty", None, False, Badge("Empty", "idle")),
+    ("Unheard", "UNHEARD", False, Badge("Unheard", "warn", "UNHEARD")),
+])  # fmt: skip
+def test_should_show_a_state_as_a_word_and_a_shape(
+    state: str, condition: str | None, draining: bool, badge: Badge
+) -> None:
+    assert state_badge(state, condition, draining=draining) == badge
+
+
+def test_should_name_each_lever_that_is_pulled() -> None:
+    said = {"by": "olga", "at_ms": 5, "reason": "an upgrade"}
+    levers = {
+        "hold": {"time_limit_ms": 600_000, **said},
+        "rejoin_grace": None,
+        "promotion": None,
+        "pause": said,
+        "drained": [{"process_id": "p", "member_id": None, **said}, {"process_id": "p", "member_id": "m", **said}],
+    }
+
+    assert pulled_levers(levers) == (
+        PulledLever("A rebalance that moves tasks waits for approval", "olga", 5, "an upgrade"),
+        PulledLever("Members process no records", "olga", 5, "an upgrade"),
+        PulledLever("Instance p is drained", "olga", 5, "an upgrade"),
+        PulledLever("Member m is drained", "olga", 5, "an upgrade"),
+    )
+
+
+def test_should_make_a_sentence_of_a_problem() -> None:
+    view = ProblemView.of("GROUP_ID_NOT_FOUND", 404, "No such group", "there is no group x")
+
+    assert view.detail == "There is no group x."
+    assert view.what_to_do
