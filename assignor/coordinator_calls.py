@@ -25,6 +25,7 @@ _CONDITIONS = {
     "MISSING_SOURCE_TOPICS": "waits for topics",
     "REBALANCE_FAILED": "rebalance failed",
     "NO_TASKS": "has no tasks",
+    "PAUSED": "paused",
 }
 
 _UNAUTHORIZED = 401

@@ -17,15 +17,21 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome
 MISSING_SOURCE_TOPICS = "MISSING_SOURCE_TOPICS"
 REBALANCE_FAILED = "REBALANCE_FAILED"
 NO_TASKS = "NO_TASKS"
+PAUSED = "PAUSED"
 _OTHER_PARTITIONS = "has invalid partitions"
 
 
 def condition(
-    state: GroupState, last: LastRebalance | None, led_by: str | None, has_active_task: bool | None = None
+    state: GroupState,
+    last: LastRebalance | None,
+    led_by: str | None,
+    has_active_task: bool | None = None,
+    *,
+    paused: bool = False,
 ) -> str | None:
     """Why a group does no work though its state is Stable; None for one that works, or that is led elsewhere.
 
-    `has_active_task`: whether anybody has one, None when that is not known.
+    `has_active_task`: whether anybody has one, None when that is not known. `paused`: by an operator.
     """
     if state is not GroupState.STABLE or last is None or led_by is not None:
         return None
@@ -33,6 +39,8 @@ def condition(
         return MISSING_SOURCE_TOPICS
     if last.end.outcome is RebalanceOutcome.ERROR:
         return REBALANCE_FAILED
+    if paused:
+        return PAUSED
     comes_by_itself = last.end.outcome is RebalanceOutcome.FOLLOW_UP
     return NO_TASKS if has_active_task is False and not comes_by_itself else None
 
@@ -64,6 +72,8 @@ def advice(
         and group.state in (GroupState.STABLE, GroupState.EMPTY)
     ):
         return _after_error(group, last, definition, cluster)
+    if group.levers.pause is not None:
+        return "An operator has paused the group. Nothing is processed until it is resumed: `assignor groups resume`."
     if condition(group.state, last, group.led_by, has_active_task(group)) == NO_TASKS:
         return (
             "No member has a task, so nothing is processed. See `assignor rebalances show` for the reasons of the last "

@@ -19,6 +19,7 @@ _CONDITIONS = {
     "MISSING_SOURCE_TOPICS": "waits for source topics",
     "REBALANCE_FAILED": "the last rebalance failed",
     "NO_TASKS": "no member has a task",
+    "PAUSED": "paused by an operator",
 }
 
 

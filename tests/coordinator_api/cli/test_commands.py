@@ -146,6 +146,7 @@ def test_should_pause_and_resume_a_group_and_show_who_did(service: ServiceProces
         " ".join(described.split()),
     )
     assert resumed == (0, f'{{"group_id":"{group_of(member)}","paused":false}}\n', "")
+    assert described.splitlines()[0].startswith(f"{group_of(member)}: paused, generation 1")
     assert "paused" not in afterwards
 
 

@@ -61,13 +61,16 @@ def test_should_tell_members_of_a_pause_until_it_is_resumed(client: httpx.Client
     asked = client.post(f"{member.path}/pause", params={"reason": "the database is being moved"}, headers=ADA)
     again = client.post(f"{member.path}/pause", params={"reason": "once more"})
     paused, told = member.heartbeat().json(), client.post(f"{member.path}/heartbeat", json=beat).json()
-    described = client.get(member.path).json()["levers"]
+    document = client.get(member.path).json()
+    described = document["levers"]
     resumed = client.post(f"{member.path}/resume")
 
     assert [one.status_code for one in (asked, again, resumed)] == [204, 204, 204]
     assert paused == {**before, "paused": True}
     assert told["paused"] is True
     assert told["news"] != known["news"]
+    assert (document["state"], document["condition"]) == ("Stable", "PAUSED")
+    assert document["advice"].endswith("`assignor groups resume`.")
     assert described["pause"].pop("at_ms") > 0
     assert described == {**OFF, "pause": {"by": "ada/1 at 127.0.0.1", "reason": "the database is being moved"}}
     assert member.heartbeat().json() == before
