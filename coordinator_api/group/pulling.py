@@ -35,7 +35,7 @@ def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Respon
     """One that is being prepared already is the one that was asked for; one that is being computed is given up."""
     if not step.image.members:
         return Rejected(
-            RejectionCode.INVALID_REQUEST,
+            RejectionCode.UNKNOWN_MEMBER_ID,
             "the group has no members, so there is nothing to rebalance; the first instance that joins starts one",
         )
     start_rebalance(step, RebalanceReason.OPERATOR_REQUESTED, event.reason)

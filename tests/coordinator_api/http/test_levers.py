@@ -46,7 +46,7 @@ def test_should_name_a_rebalance_that_was_requested_without_a_reason(client: htt
 def test_should_refuse_to_rebalance_a_group_without_members(client: httpx.Client) -> None:
     refused = client.post(f"/v1/groups/{new_group(client)}/rebalance")
 
-    assert problem(refused) == (422, "INVALID_REQUEST")
+    assert problem(refused) == (404, "UNKNOWN_MEMBER_ID")
     assert refused.json()["detail"] == (
         "the group has no members, so there is nothing to rebalance; the first instance that joins starts one"
     )
