@@ -12,7 +12,7 @@ from assignor.commands.tables import Column, View, age_text, paragraph, table_te
 from assignor.coordinator_calls import state_in_words
 from assignor.names import short_members
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM
-from coordinator_api.cli.lever_lines import levers_in_words
+from coordinator_api.cli.lever_lines import held_line, levers_in_words
 
 _INDENT = 14
 _PROCESS_DIGITS = 8
@@ -108,6 +108,7 @@ def _heading(document: Any, view: View) -> list[str]:
     notes = (
         ("draining", "members are told to stop", document["draining"]),
         *levers_in_words(document.get("levers"), view),
+        *held_line(document.get("held_rebalance"), view),
         ("settled", "nothing can change any more, though a task waits to be revoked", document["settled"]),
         ("led by", f"{document['led_by']}, last reported {_time(document['last_reported_ms'])}", document["led_by"]),
         ("state", f"{document['state']}, but nothing is processed", document.get("condition")),

@@ -10,6 +10,7 @@ from assignor.coordinator_calls import group_path
 from assignor.errors import InputError
 from assignor.reading.sources import RawLine
 from coordinator_api.cli.client import CallFailed, call
+from coordinator_api.store.repository import HELD
 
 _MAX_PAGE = 1_000
 _GONE = "RESOURCE_NOT_FOUND"
@@ -44,13 +45,13 @@ def _only_group(url: str, token_file: str | None) -> str:
 
 
 def _newest(url: str, path: str, last: int, token_file: str | None) -> list[int]:
-    """Generations, newest first."""
+    """Generations, newest first, but none that waits for approval: no member was told of it."""
     generations: list[int] = []
     before: int | None = None
     while len(generations) < last:
         limit = min(last - len(generations), _MAX_PAGE)
         page = _asked(url, path, token_file, limit=limit, before=before)
-        generations += [int(each["generation_id"]) for each in page["rebalances"]]
+        generations += [int(each["generation_id"]) for each in page["rebalances"] if each["outcome"] != HELD]
         before = page["next_before"]
         if before is None:
             break

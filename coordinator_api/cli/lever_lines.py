@@ -28,6 +28,24 @@ def levers_in_words(levers: Any, view: View) -> list[tuple[str, str, bool]]:
     return [(name, f"{text}; set {_said(lever, view)}", True) for name, text, lever in told]
 
 
+def held_line(held: Any, view: View) -> list[tuple[str, str, bool]]:
+    """As `levers_in_words`, of the rebalance that waits; `held`: None for none, and from an older service."""
+    return [] if held is None else [("held", f"{held_in_words(held, view)}; it waits since {_ago(held, view)}", True)]
+
+
+def _ago(held: Any, view: View) -> str:
+    return f"{age_text(held['since_ms'], view.now_ms)} ago"
+
+
+def held_in_words(held: Any, view: View) -> str:
+    """`held`: a rebalance that waits, as in a group's document."""
+    left_ms = held["until_ms"] - view.now_ms
+    until = f"for {duration(left_ms)} more" if left_ms > 0 else "no more"
+    moved = len(held["tasks_to_move"])
+    tasks = "1 task would move" if moved == 1 else f"{moved:,} tasks would move"
+    return f"a rebalance (generation {held['generation_id']}) waits for approval {until}: {tasks}"
+
+
 def _said(lever: Any, view: View) -> str:
     """`3m ago by ada at 10.0.0.7: the disk is replaced`"""
     why = f": {lever['reason']}" if lever["reason"] else ""

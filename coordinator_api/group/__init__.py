@@ -49,6 +49,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              joining         join, rejoin, the next incarnation of a static member
              hearing         what heartbeats and fetches hear, and what is noted of them
              membership      heartbeat, fetch and leave as events
+             holding         computed rebalances that wait for approval
              administration  declare, drain, delete
              reporting       groups that another leader leads
              rebalance_result  the outcome of a computed rebalance; when a group is settled

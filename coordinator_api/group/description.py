@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.types import ProcessId, Role, TaskId
+from coordinator_api.group.holding import DescribedHeld, describe_held
 from coordinator_api.group.image import DefinitionOrigin, GroupImage, LastRebalance
 from coordinator_api.group.levers import NO_LEVERS, Levers
 from coordinator_api.group.liveness import Session
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack, subscription_info
+from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class DescribedMember:
     they are of an unknown future version. `tasks`: what its last assignment gives it. `running`: the active tasks that
     its last subscription named. `fetched`: whether it is known to have the assignment of the current generation.
     `last_heard_ms`, `session_expires_at_ms`: None in a group that is led elsewhere, which knows its members only by the
-    reports. `rack`: as its last subscription says, None when it says none.
+    reports.
     """
 
     member: ClassicGroupMember
@@ -44,7 +45,6 @@ class DescribedMember:
     fetched: bool
     tasks: tuple[DescribedTask, ...]
     running: tuple[TaskId, ...]
-    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class GroupDescription:
     `settled`: the last rebalance asked for a follow-up, but another one would change nothing. `error`: of the last
     rebalance, unless another one has been started since. `led_by`, `reported_at_ms`: who leads the group, and when it
     last reported a rebalance; None when this coordinator leads it. `origin`: of the definition.
-    `levers`: what operators have set.
+    `levers`: what operators have set. `held`: the rebalance that waits for approval, None for none.
     """
 
     group_id: str
@@ -72,6 +72,7 @@ class GroupDescription:
     reported_at_ms: int | None = None
     origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
     levers: Levers = NO_LEVERS
+    held: DescribedHeld | None = None
 
 
 def describe(
@@ -99,6 +100,7 @@ def describe(
         reported_at_ms=image.reported_at_ms,
         origin=image.origin,
         levers=image.levers,
+        held=describe_held(image),
     )
 
 
@@ -117,7 +119,6 @@ def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Ses
         fetched=session is None or session.acknowledged_generation == image.generation_id,
         tasks=_tasks(member, session),
         running=tuple(sorted(known.prev_tasks)) if known else (),
-        rack=subscribed_rack(member.last_join.subscription),
     )
 
 

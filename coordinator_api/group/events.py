@@ -166,14 +166,17 @@ class AssignmentComputed:
 
     `topics`: partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist; empty
     for a group whose definition describes its cluster itself. `missing_topics`: source topics that did not exist.
-    Answered with `AssignmentStored`, or with `AssignmentDiscarded` when the group has moved on: then the result must
-    not be recorded as a rebalance of this group.
+    `kept_owned`: it was computed with every task kept where it is.
+    Answered with `AssignmentStored`; with `RebalanceWaits` when it waits for approval; with `ComputedAgain`, or with
+    `AssignmentDiscarded` when the group has moved on: then the result must not be recorded as a rebalance of this
+    group.
     """
 
     generation_id: int
     rebalance: ComputedAssignments
     topics: Mapping[str, int] = field(default_factory=dict)
     missing_topics: tuple[str, ...] = ()
+    kept_owned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +274,51 @@ class SetRejoinGrace:
 
 
 @dataclass(frozen=True, slots=True)
+class SetHold:
+    """From now on computed rebalances wait for approval, for `time_limit_ms` at most. `by`: who asks for it, as
+    `DeclareGroup.declared_by`; `reason`: why. Answered with `Accepted`.
+    """
+
+    time_limit_ms: int
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndHold:
+    """Computed rebalances wait no more; one that waits is carried out. Answered with `Accepted` or `AssignmentStored`.
+    `by`, `reason`: as in `SetHold`.
+    """
+
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveRebalance:
+    """Carry out the rebalance that waits. `generation_id`: the one that was looked at, None for whichever waits.
+
+    Answered with `AssignmentStored`. `by`, `reason`: as in `SetHold`.
+    """
+
+    generation_id: int | None = None
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardRebalance:
+    """Keep every task where it is instead of the rebalance that waits. As in `ApproveRebalance`.
+
+    Answered with `ComputedAgain`.
+    """
+
+    generation_id: int | None = None
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """The first event after `replay`: asks again for a rebalance that was being computed. Answered with `Accepted`."""
 
@@ -295,5 +343,9 @@ Event = (
     | RequestRebalance
     | SetPause
     | SetRejoinGrace
+    | SetHold
+    | EndHold
+    | ApproveRebalance
+    | DiscardRebalance
     | Recovered
 )

@@ -13,11 +13,14 @@ from assignor.types import TaskId
 from coordinator_api.group.administration import declare, delete, drain
 from coordinator_api.group.description import GroupDescription, describe
 from coordinator_api.group.events import (
+    ApproveRebalance,
     AssignmentComputed,
     ConnectionLost,
     DeclareGroup,
     DeleteGroup,
+    DiscardRebalance,
     Drain,
+    EndHold,
     Event,
     FetchAssignment,
     Heartbeat,
@@ -30,12 +33,14 @@ from coordinator_api.group.events import (
     Recovered,
     ReportRebalance,
     RequestRebalance,
+    SetHold,
     SetPause,
     SetRejoinGrace,
     Tick,
     TopicsSeen,
 )
 from coordinator_api.group.hearing import HeardEvent, answer, note
+from coordinator_api.group.holding import approve, discard, end_hold, set_hold
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import join
@@ -51,7 +56,7 @@ from coordinator_api.group.rebalancing import (
     rebalance_when_topics_changed,
     store_rebalance,
 )
-from coordinator_api.group.records import CoordinatorRecord, GenerationStarted
+from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, RebalanceKept
 from coordinator_api.group.replay import IllegalTransition, next_image
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
 from coordinator_api.group.snapshot import snapshot_records
@@ -59,6 +64,8 @@ from coordinator_api.group.states import GroupState
 from coordinator_api.group.story import Story
 from coordinator_api.group.ticking import tick
 from coordinator_api.group.transition import GroupTransition
+
+_COMPUTED_NEXT = (GenerationStarted, RebalanceKept)
 
 
 class _DecidedImages(NamedTuple):
@@ -120,7 +127,7 @@ class Group:
             raise self._with_story(f"{event!r}: {illegal}") from illegal
         outcome = step.outcome(response)
         self._decided = _DecidedImages(outcome.records, tuple(step.images)) if outcome.records else None
-        if isinstance(event, Recovered) or any(isinstance(record, GenerationStarted) for record in outcome.records):
+        if isinstance(event, Recovered) or any(isinstance(record, _COMPUTED_NEXT) for record in outcome.records):
             return replace(outcome, effects=rebalance_to_run(step.image))
         return outcome
 
@@ -225,6 +232,14 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return drain(step)
         case RequestRebalance() | SetPause() | SetRejoinGrace():
             return pull(step, event)
+        case SetHold():
+            return set_hold(step, event)
+        case EndHold():
+            return end_hold(step, event)
+        case ApproveRebalance():
+            return approve(step, event)
+        case DiscardRebalance():
+            return discard(step, event)
         case DeleteGroup():
             return delete(step)
         case Tick():

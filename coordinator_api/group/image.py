@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assignor.protocol.shared_assignments import SharedAssignments
+from assignor.types import TaskId
 from coordinator_api.group.levers import NO_LEVERS, Levers
 from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers
-from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason
+from coordinator_api.group.packed_assignments import PackedAssignments
+from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8
 """How many earlier member ids of a static member stay fenced. The group forgets older ones: they become unknown."""
@@ -72,6 +75,19 @@ class LastRebalance:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldRebalance:
+    """A rebalance that was computed and waits for approval. `since_ms`: since when. The rest: as in
+    `RebalanceCompleted`, which it becomes when it is carried out.
+    """
+
+    since_ms: int
+    end: RebalanceEnd
+    assignments: SharedAssignments | PackedAssignments
+    warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
+    basis: RebalanceBasis = field(default_factory=RebalanceBasis)
+
+
+@dataclass(frozen=True, slots=True)
 class DefinitionOrigin:
     """Where a definition came from. `declared_by`: the caller, as the service knew it; `declared_at_ms`: when it came.
     Both are None for a definition that an earlier release stored.
@@ -89,6 +105,11 @@ class GroupImage:
     `initial`: the rebalance that is being prepared found the group empty, so the initial delay applies. `cause` and
     `rebalance_revision` (the revision of the definition): of the current rebalance. `led_by`: who leads the group, None
     when this coordinator does. The state of a group that is led elsewhere is its last report, of `reported_at_ms`.
+
+    `held`: the rebalance of this generation, while it waits for approval. `kept_because`: why this generation is
+    computed with every task kept where it is; None when it is not. After a discard, so is a follow-up.
+    `approved_generation`: the held rebalance that was carried out last, as long as what follows from it needs no
+    approval of its own.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -105,6 +126,9 @@ class GroupImage:
     reported_at_ms: int | None = None
     origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
     levers: Levers = NO_LEVERS
+    held: HeldRebalance | None = None
+    kept_because: KeptBecause | None = None
+    approved_generation: int | None = None
 
     def has_joined(self, member: ClassicGroupMember) -> bool:
         """While a rebalance is being prepared: whether the member has sent its subscription for it."""
@@ -121,6 +145,12 @@ class GroupImage:
         """Nobody waits for those who are away: their last subscriptions count."""
         absent = sum(not self.has_joined(member) for member in self.members.away())
         return self.members.count_joined_after(self.generation_id) + absent == len(self.members)
+
+    def held_until_ms(self) -> int | None:
+        """When the rebalance that is held will be carried out by itself; None when none is held."""
+        if self.held is None or self.levers.hold is None:
+            return None
+        return self.held.since_ms + self.levers.hold.time_limit_ms
 
     def rebalance_timeout_ms(self) -> int:
         """The longest rebalance timeout of any member; 0 without members."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.members import ClassicGroupMember
-from coordinator_api.group.states import GroupState
+from coordinator_api.group.states import GroupState, KeptBecause
 
 
 def broken_invariants(image: GroupImage, liveness: Liveness) -> tuple[str, ...]:
     """A sentence for each rule that does not hold."""
-    found = [*_of_state(image), *_of_identities(image), *_of_liveness(image, liveness)]
+    found = [*_of_state(image), *_of_holding(image), *_of_identities(image), *_of_liveness(image, liveness)]
     for member in image.members.values():
         found.extend(_of_member(image, member))
     return tuple(found)
@@ -41,6 +41,21 @@ def _of_state(image: GroupImage) -> Iterator[str]:
         yield "the group is Stable, but no rebalance of its generation was completed"
     if image.last_rebalance is not None and image.last_rebalance.generation_id > image.generation_id:
         yield "the last rebalance is of a later generation than the group"
+
+
+def _of_holding(image: GroupImage) -> Iterator[str]:
+    if image.held is not None:
+        if image.state is not GroupState.COMPLETING_REBALANCE:
+            yield f"a rebalance is held, and the group is {image.state}"
+        if image.levers.hold is None:
+            yield "a rebalance is held, and nobody has asked for that"
+        if image.held.assignments.keys() != image.members.keys():
+            yield "the rebalance that is held is not of the present members"
+        if image.kept_because is not None:
+            yield "a rebalance that keeps every task where it is waits for approval"
+    completing = image.state is GroupState.COMPLETING_REBALANCE
+    if image.kept_because is KeptBecause.TASKS_WITHOUT_OWNER and not completing:
+        yield f"every task is to be kept where it is, and the group is {image.state}"
 
 
 def _of_identities(image: GroupImage) -> Iterator[str]:

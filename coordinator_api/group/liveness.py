@@ -163,6 +163,7 @@ class Liveness:
         if image.state is GroupState.STABLE:
             due.append(self.fetch_due_ms)
             due.append(image.last_rebalance.end.probing_rebalance_at_ms if image.last_rebalance else None)
+        due.append(image.held_until_ms())
         return min((one for one in due if one is not None), default=None)
 
     def applied(self, record: CoordinatorRecord, before: GroupImage, after: GroupImage, now_ms: int) -> None:

@@ -121,6 +121,21 @@ class AssignmentDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceWaits:
+    """The rebalance waits for approval: store it in the transaction that commits the records, as one that is held."""
+
+    generation_id: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedAgain:
+    """The same generation is computed again, with every task kept where it is. There is nothing to store yet."""
+
+    generation_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class RebalanceReported:
     """A rebalance that was led elsewhere. `created`: it is new here (201; store it), or known already (200)."""
 
@@ -151,6 +166,8 @@ Response = (
     | Left
     | AssignmentStored
     | AssignmentDiscarded
+    | RebalanceWaits
+    | ComputedAgain
     | RebalanceReported
     | Accepted
     | Rejected

@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assignor.snapshot import Member
+from assignor.steering import Steering
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen
+from coordinator_api.group.holding import give_up_held, take_computed
 from coordinator_api.group.image import GroupImage, RebalanceCause
 from coordinator_api.group.liveness import Liveness, rejoin_timeout
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored, Response, RunRebalance
-from coordinator_api.group.rebalance_result import completed_rebalance, failed_rebalance
+from coordinator_api.group.rebalance_result import failed_rebalance
 from coordinator_api.group.records import GenerationStarted, GroupEmptied, MemberRemoved, RebalanceStarted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
 from coordinator_api.group.subscriptions import subscription_while_away
@@ -37,7 +39,9 @@ def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str 
     """
     state = step.image.state
     if state is not GroupState.PREPARING_REBALANCE:
-        step.emit(RebalanceStarted(RebalanceCause(reason, detail), initial=state is GroupState.EMPTY))
+        cause = RebalanceCause(reason, detail)
+        give_up_held(step, cause.in_words())
+        step.emit(RebalanceStarted(cause, initial=state is GroupState.EMPTY))
     go_on_when_all_joined(step)
 
 
@@ -81,6 +85,8 @@ def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
     """The rebalance that has to be computed in this state, if there is one."""
     if image.state is not GroupState.COMPLETING_REBALANCE or image.input_json is None or image.cause is None:
         return ()
+    if image.held is not None:
+        return ()
     return (
         RunRebalance(
             generation_id=image.generation_id,
@@ -88,6 +94,7 @@ def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
             input_json=image.input_json,
             members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
             reason=image.cause.in_words(),
+            steering=Steering(keeps_owned=image.kept_because is not None),
         ),
     )
 
@@ -100,17 +107,24 @@ def _as_it_takes_part(member: ClassicGroupMember) -> Member:
 
 
 def store_rebalance(step: GroupTransition, event: AssignmentComputed | RebalanceFailed) -> Response:
-    """Make the group Stable with what was computed, unless the group has moved on since."""
+    """Make the group Stable with what was computed, unless the group has moved on since, or it has to be approved."""
     image = step.image
-    if image.state is not GroupState.COMPLETING_REBALANCE or event.generation_id != image.generation_id:
+    if not _is_awaited(image, event):
         return AssignmentDiscarded(event.generation_id)
-    match event:
-        case RebalanceFailed(_, error, topics):
-            record = failed_rebalance(image, error, topics)
-        case AssignmentComputed():
-            record = completed_rebalance(image, event)
+    if isinstance(event, AssignmentComputed):
+        return take_computed(step, event)
+    record = failed_rebalance(image, event.error, event.topics)
     step.emit(record)
     return AssignmentStored(record.generation_id, record.end.outcome)
+
+
+def _is_awaited(image: GroupImage, event: AssignmentComputed | RebalanceFailed) -> bool:
+    """Not what was computed twice, and not what was computed before a generation is computed again with all kept."""
+    if image.state is not GroupState.COMPLETING_REBALANCE or event.generation_id != image.generation_id:
+        return False
+    if isinstance(event, AssignmentComputed) and event.kept_owned != (image.kept_because is not None):
+        return False
+    return image.held is None
 
 
 def follow_up_when_acknowledged(step: GroupTransition) -> None:

@@ -26,7 +26,14 @@ from assignor.types import TaskId
 from coordinator_api.group import records
 from coordinator_api.group.packed_assignments import PackedAssignments, unpacked_assignments
 from coordinator_api.group.records import CoordinatorRecord
-from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
+from coordinator_api.group.states import (
+    GroupState,
+    HoldEnd,
+    KeptBecause,
+    RebalanceOutcome,
+    RebalanceReason,
+    RemovalReason,
+)
 
 
 class StoredForm(NamedTuple):
@@ -115,6 +122,21 @@ STORED_FORMS: Mapping[str, StoredForm] = {
         },
         frozenset({"topics", "missing_topics"}),
     ),
+    "RoundHeld": StoredForm(
+        records.RebalanceHeld,
+        {
+            "generation_id": "generation_id",
+            "since_ms": "held.since_ms",
+            "outcome": "held.end.outcome",
+            "assignments": "held.assignments",
+            **_end("held.end"),
+            "warm_ups": "held.warm_ups",
+            **_same("fingerprint", "topics", "missing_topics", within="held.basis"),
+        },
+    ),
+    "HeldRoundEnded": StoredForm(records.HeldRebalanceEnded, {**_same("generation_id", "end"), **_said("said")}),
+    "RoundKept": StoredForm(records.RebalanceKept, _same("generation_id", "because")),
+    "ApprovalRestored": StoredForm(records.ApprovalRestored, _same("generation_id")),
     "RoundLedElsewhere": StoredForm(
         records.RebalanceLedElsewhere,
         {
@@ -287,6 +309,8 @@ _SHAPES: Mapping[Any, _Shape] = {
     RebalanceOutcome: _Shape(str, RebalanceOutcome),
     RemovalReason: _Shape(str, RemovalReason),
     RebalanceReason: _Shape(str, RebalanceReason),
+    HoldEnd: _Shape(str, HoldEnd),
+    KeptBecause: _Shape(str, KeptBecause),
 }
 
 

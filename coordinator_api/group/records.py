@@ -14,11 +14,18 @@ from dataclasses import dataclass, field
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
-from coordinator_api.group.image import DefinitionOrigin, LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
+from coordinator_api.group.image import (
+    DefinitionOrigin,
+    HeldRebalance,
+    LastRebalance,
+    RebalanceBasis,
+    RebalanceCause,
+    RebalanceEnd,
+)
 from coordinator_api.group.levers import Drained, Hold, RejoinGrace, Said
 from coordinator_api.group.members import ClassicGroupMember, LastJoin
 from coordinator_api.group.packed_assignments import PackedAssignments
-from coordinator_api.group.states import GroupState, RemovalReason
+from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RemovalReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +161,33 @@ class RebalanceCompleted:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceHeld:
+    """The rebalance of this generation was computed and waits for approval. The state stays CompletingRebalance."""
+
+    generation_id: int
+    held: HeldRebalance
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRebalanceEnded:
+    """The rebalance waits no more. What is carried out is completed by the next record. `said`: who ended the wait
+    and why, by nobody when time did, or another rebalance.
+    """
+
+    generation_id: int
+    end: HoldEnd
+    said: Said
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceKept:
+    """The generation is computed again, with every task kept where it is that has a living owner."""
+
+    generation_id: int
+    because: KeptBecause
+
+
+@dataclass(frozen=True, slots=True)
 class RebalanceLedElsewhere:
     """Stable: another leader ran a rebalance and reported it. A `MemberReported` for each member follows.
 
@@ -204,6 +238,13 @@ class LastRebalanceRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalRestored:
+    """In a snapshot: what follows from the rebalance of this generation needs no approval."""
+
+    generation_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemberRestored:
     """In a snapshot: one member with all that the group remembers of it, in the order of joining.
 
@@ -239,6 +280,10 @@ CoordinatorRecord = (
     | GenerationStarted
     | GroupEmptied
     | RebalanceCompleted
+    | RebalanceHeld
+    | HeldRebalanceEnded
+    | RebalanceKept
+    | ApprovalRestored
     | RebalanceLedElsewhere
     | MemberReported
     | GroupDeleted

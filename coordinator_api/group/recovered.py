@@ -42,6 +42,9 @@ def without_members(image: GroupImage, generation_id: int) -> GroupImage:
         initial=False,
         cause=None,
         members=ClassicGroupMembers(),
+        held=None,
+        kept_because=None,
+        approved_generation=None,
     )
 
 

@@ -15,6 +15,7 @@ from coordinator_api.group.image import MAX_FENCED_MEMBER_IDS, GroupImage, LastR
 from coordinator_api.group.levers import Levers
 from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
 from coordinator_api.group.records import (
+    ApprovalRestored,
     AssignmentsPacked,
     CoordinatorRecord,
     DefinitionChanged,
@@ -23,6 +24,7 @@ from coordinator_api.group.records import (
     GroupDeleted,
     GroupEmptied,
     GroupRestored,
+    HeldRebalanceEnded,
     HoldChanged,
     InstanceDrained,
     InstanceDrainEnded,
@@ -36,14 +38,25 @@ from coordinator_api.group.records import (
     PauseChanged,
     PromotionChanged,
     RebalanceCompleted,
+    RebalanceHeld,
+    RebalanceKept,
     RebalanceLedElsewhere,
     RebalanceStarted,
     RejoinGraceChanged,
 )
-from coordinator_api.group.states import GroupState, RebalanceReason
+from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason
 
 REPORTED_REVISION = 1
 """A group that is led elsewhere has one definition here. Each reported rebalance replaces its content."""
+
+
+COVERED_BY_APPROVAL = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
+"""What comes of a rebalance that was approved needs no approval of its own."""
+
+COVERED_BY_DISCARD = (RebalanceReason.FOLLOWUP_REBALANCE,)
+"""What comes of a rebalance that kept every task where it is, because another one was discarded, keeps them as well."""
+
+CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
 
 
 class IllegalTransition(AssignorFault):
@@ -58,7 +71,7 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
     match record:
         case DefinitionChanged(revision, input_json, origin):
             _expect(revision == image.revision + 1 or image.revision == 0, image, record)
-            return replace(image, revision=revision, input_json=input_json, origin=origin)
+            return _asked_anew(replace(image, revision=revision, input_json=input_json, origin=origin))
         case DrainChanged(draining):
             return replace(image, draining=draining)
         case HoldChanged() | RejoinGraceChanged() | PromotionChanged() | PauseChanged():
@@ -73,7 +86,7 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
         case MemberSubscribed(member_id, join):
             known = image.members.get(member_id)
             if known is None:
-                return _with_member(image, ClassicGroupMember(member_id, join))
+                return _with_member(_asked_anew(image), ClassicGroupMember(member_id, join))
             return _with_member(image, replace(known, last_join=join, away_until_ms=None))
         case MemberReplaced():
             return _replaced(image, record)
@@ -82,9 +95,13 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return _with_member(image, replace(image.members[member_id], away_until_ms=until_ms))
         case MemberRemoved(member_id):
             _expect(member_id in image.members, image, record)
-            return replace(image, members=image.members.without(member_id))
+            return _asked_anew(replace(image, members=image.members.without(member_id)))
         case RebalanceStarted() | GenerationStarted() | GroupEmptied() | RebalanceCompleted() | GroupDeleted():
             return _moved(image, record)
+        case RebalanceHeld() | HeldRebalanceEnded() | RebalanceKept():
+            return _waited(image, record)
+        case ApprovalRestored(generation_id):
+            return replace(image, approved_generation=generation_id)
         case RebalanceLedElsewhere():
             return _led_elsewhere(image, record)
         case MemberReported():
@@ -104,6 +121,11 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return _with_member(image, member)
         case AssignmentsPacked(assignments):
             return _given(image, record, assignments.parts)
+
+
+def _asked_anew(image: GroupImage) -> GroupImage:
+    """Nothing that was approved or discarded counts any more."""
+    return replace(image, approved_generation=None, kept_because=None)
 
 
 def _with_lever(levers: Levers, record: HoldChanged | RejoinGraceChanged | PromotionChanged | PauseChanged) -> Levers:
@@ -128,7 +150,15 @@ def _moved(
         case RebalanceStarted(cause, initial):
             _expect(not preparing and state is not GroupState.DEAD and image.led_by is None, image, record)
             _expect(initial == (state is GroupState.EMPTY), image, record)
-            return replace(image, state=GroupState.PREPARING_REBALANCE, cause=cause, initial=initial)
+            return replace(
+                image,
+                state=GroupState.PREPARING_REBALANCE,
+                cause=cause,
+                initial=initial,
+                held=None,
+                kept_because=image.kept_because if cause.reason in COVERED_BY_DISCARD else None,
+                approved_generation=image.approved_generation if cause.reason in COVERED_BY_APPROVAL else None,
+            )
         case GenerationStarted(generation_id, revision):
             _expect(preparing and generation_id == image.generation_id + 1 and bool(image.members), image, record)
             return replace(
@@ -148,6 +178,24 @@ def _moved(
             return replace(image, state=GroupState.DEAD, members=ClassicGroupMembers())
 
 
+def _waited(image: GroupImage, record: RebalanceHeld | HeldRebalanceEnded | RebalanceKept) -> GroupImage:
+    """The records between the computation of a rebalance and its completion."""
+    _expect(record.generation_id == image.generation_id, image, record)
+    if not isinstance(record, RebalanceKept):  # in a snapshot it may come later
+        _expect(image.state is GroupState.COMPLETING_REBALANCE, image, record)
+    match record:
+        case RebalanceHeld(_, held):
+            _expect(image.held is None and held.assignments.keys() == image.members.keys(), image, record)
+            return replace(image, held=held)
+        case HeldRebalanceEnded(generation_id, end):
+            _expect(image.held is not None, image, record)
+            approved = generation_id if end in CARRIED_OUT else None
+            return replace(image, held=None, approved_generation=approved)
+        case RebalanceKept(_, because):
+            _expect(image.held is None and image.kept_because is None, image, record)
+            return replace(image, kept_because=because)
+
+
 def _replaced(image: GroupImage, record: MemberReplaced) -> GroupImage:
     old = image.members.get(record.old_member_id)
     _expect(old is not None and old.last_join.group_instance_id == record.group_instance_id, image, record)
@@ -159,7 +207,7 @@ def _replaced(image: GroupImage, record: MemberReplaced) -> GroupImage:
 
 
 def _completed(image: GroupImage, record: RebalanceCompleted) -> GroupImage:
-    _expect(image.state is GroupState.COMPLETING_REBALANCE, image, record)
+    _expect(image.state is GroupState.COMPLETING_REBALANCE and image.held is None, image, record)
     _expect(record.generation_id == image.generation_id, image, record)
     _expect(record.assignments.keys() == image.members.keys(), image, record)
     parts, warm_ups = record.assignments.parts, record.warm_ups
@@ -170,10 +218,11 @@ def _completed(image: GroupImage, record: RebalanceCompleted) -> GroupImage:
         return ClassicGroupMember(key, member.last_join, last, member.fenced_member_ids, member.away_until_ms)
 
     members = image.members.assigned(assigned)
+    kept = image.kept_because if image.kept_because is KeptBecause.DISCARDED else None
     last_rebalance = LastRebalance(
         record.generation_id, image.cause, image.rebalance_revision, record.end, record.basis
     )
-    return replace(image, state=GroupState.STABLE, members=members, last_rebalance=last_rebalance)
+    return replace(image, state=GroupState.STABLE, members=members, last_rebalance=last_rebalance, kept_because=kept)
 
 
 def _led_elsewhere(image: GroupImage, record: RebalanceLedElsewhere) -> GroupImage:

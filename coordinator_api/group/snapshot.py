@@ -12,6 +12,7 @@ from coordinator_api.group.levers import Levers
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.records import (
+    ApprovalRestored,
     AssignmentsPacked,
     CoordinatorRecord,
     DefinitionChanged,
@@ -25,6 +26,8 @@ from coordinator_api.group.records import (
     MemberRestored,
     PauseChanged,
     PromotionChanged,
+    RebalanceHeld,
+    RebalanceKept,
     RebalanceLedElsewhere,
     RejoinGraceChanged,
 )
@@ -42,10 +45,16 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
         found.append(DrainChanged(True))
     found.extend(_lever_records(image.levers))
     found.append(GroupRestored(image.state, image.generation_id, image.initial, image.cause, image.rebalance_revision))
+    if image.kept_because is not None:
+        found.append(RebalanceKept(image.generation_id, image.kept_because))
+    if image.approved_generation is not None:
+        found.append(ApprovalRestored(image.approved_generation))
     if image.last_rebalance is not None:
         found.append(LastRebalanceRestored(image.last_rebalance))
     found.extend(MemberRestored(_without_shared(member)) for member in image.members.values())
     found.extend(_packed(image))
+    if image.held is not None:
+        found.append(RebalanceHeld(image.generation_id, image.held))
     return tuple(found)
 
 

@@ -55,6 +55,27 @@ class RebalanceOutcome(StrEnum):
     ERROR = "error"
 
 
+class HoldEnd(StrEnum):
+    """How the wait of a held rebalance ended.
+
+    `approved`, `time-limit`, `hold-ended` (the lever was taken away): it was carried out. `discarded`: everything was
+    kept where it was. `replaced`: another rebalance began in its place.
+    """
+
+    APPROVED = "approved"
+    DISCARDED = "discarded"
+    TIME_LIMIT = "time-limit"
+    HOLD_ENDED = "hold-ended"
+    REPLACED = "replaced"
+
+
+class KeptBecause(StrEnum):
+    """Why a generation is computed again with every task kept where it is, as far as it has a living owner."""
+
+    DISCARDED = "discarded"
+    TASKS_WITHOUT_OWNER = "tasks-without-owner"
+
+
 class RemovalReason(StrEnum):
     """Why a member was removed."""
 

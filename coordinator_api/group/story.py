@@ -9,6 +9,7 @@ from collections import deque
 
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.records import (
+    ApprovalRestored,
     AssignmentsPacked,
     CoordinatorRecord,
     DefinitionChanged,
@@ -17,6 +18,7 @@ from coordinator_api.group.records import (
     GroupDeleted,
     GroupEmptied,
     GroupRestored,
+    HeldRebalanceEnded,
     HoldChanged,
     InstanceDrained,
     InstanceDrainEnded,
@@ -30,6 +32,8 @@ from coordinator_api.group.records import (
     PauseChanged,
     PromotionChanged,
     RebalanceCompleted,
+    RebalanceHeld,
+    RebalanceKept,
     RebalanceLedElsewhere,
     RebalanceStarted,
     RejoinGraceChanged,
@@ -83,6 +87,15 @@ def in_words(record: CoordinatorRecord) -> str:
             return f"generation {generation_id} is empty"
         case RebalanceCompleted(generation_id, end):
             return f"rebalance {generation_id} completed: {end.outcome}"
+        case RebalanceHeld(generation_id, held):
+            return f"rebalance {generation_id} waits for approval: {held.end.outcome}"
+        case HeldRebalanceEnded(generation_id, end, said):
+            why = f", {said.reason}" if said.reason else ""
+            return f"rebalance {generation_id} waits no more: {end}{why}"
+        case RebalanceKept(generation_id, because):
+            return f"rebalance {generation_id} is computed again, all kept: {because}"
+        case ApprovalRestored(generation_id):
+            return f"rebalance {generation_id} was approved"
         case RebalanceLedElsewhere(led_by, generation_id, end=end):
             return f"rebalance {generation_id} led by {led_by}: {end.outcome}"
         case MemberReported(member_id):

@@ -8,6 +8,7 @@ keeps the probing deadline. Here the coordinator keeps it, because the leader ru
 
 from __future__ import annotations
 
+from coordinator_api.group.holding import end_waiting
 from coordinator_api.group.liveness import InitialDelay, extended
 from coordinator_api.group.rebalancing import close_joins, follow_up_when_acknowledged, start_rebalance
 from coordinator_api.group.records import MemberRemoved
@@ -23,6 +24,7 @@ def tick(step: GroupTransition) -> None:
     _end_join_wait(step)
     _start_probing_rebalance(step)
     follow_up_when_acknowledged(step)
+    end_waiting(step)  # last: nobody has fetched yet what it completes, so no follow-up of it may be due
 
 
 def _expire_sessions(step: GroupTransition) -> None:

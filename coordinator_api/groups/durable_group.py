@@ -24,6 +24,7 @@ from coordinator_api.group.records import CoordinatorRecord
 from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.held_recordings import notes_of
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.telemetry import GroupTelemetry
@@ -207,7 +208,8 @@ class DurableGroup:
                 await self._repository.delete(group_id, self._sequence)
                 self.stored_bytes = 0
                 return
-            written = await self._repository.append(group_id, self._sequence, lines, recording)
+            notes = notes_of(taken)
+            written = await self._repository.append(group_id, self._sequence, lines, recording, notes)
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
 

@@ -36,6 +36,7 @@ from coordinator_api.group.outcome import (
     Response,
     RunRebalance,
 )
+from coordinator_api.group.rebalancing import rebalance_to_run
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import subscription_info
@@ -362,8 +363,10 @@ class GroupRuntime:
         self._timer.set(self.group.next_timer_ms)
 
     def _waits_for(self, effect: RunRebalance) -> bool:
-        image = self.image
-        return image.state is GroupState.COMPLETING_REBALANCE and image.generation_id == effect.generation_id
+        return any(
+            (due.generation_id, due.steering) == (effect.generation_id, effect.steering)
+            for due in rebalance_to_run(self.image)
+        )
 
     def _tick_now(self) -> None:
         """What becomes due while a tick is under way may have come too late for it: another one follows."""

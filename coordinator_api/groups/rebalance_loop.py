@@ -17,7 +17,7 @@ from assignor.errors import AssignorFault
 from coordinator_api.clusters.clusters import ClusterOutOfReach
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
-from coordinator_api.group.outcome import AssignmentStored, Response, RunRebalance
+from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.durable_group import RecordingFor
 from coordinator_api.groups.group_environment import GroupEnvironment
@@ -166,4 +166,10 @@ class RebalanceLoop:
 
 def _recording(computed: ComputedRebalance, response: Response) -> Recording | None:
     """A rebalance that the group has not taken is no part of its history."""
-    return computed.recording(response.outcome) if isinstance(response, AssignmentStored) else None
+    match response:
+        case AssignmentStored(outcome=outcome):
+            return computed.recording(outcome)
+        case RebalanceWaits(since_ms=since_ms):
+            return computed.held_recording(since_ms)
+        case _:
+            return None

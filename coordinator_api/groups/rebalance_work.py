@@ -29,8 +29,9 @@ from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.group.subscriptions import subscribed_version
 from coordinator_api.groups.allowed_assignors import allowed_here
 from coordinator_api.groups.definitions import Definition, check_size, read_input
+from coordinator_api.groups.held_recordings import waits_since
 from coordinator_api.recorded_documents import pack_document
-from coordinator_api.store.repository import Recording
+from coordinator_api.store.repository import HELD, Recording
 
 _KEPT_DEFINITIONS = 8
 
@@ -98,7 +99,14 @@ class ComputedRebalance:
 
     def recording(self, outcome: RebalanceOutcome) -> Recording:
         """The rebalance as it is stored. Costs nothing."""
-        summary = {**self.summary, "outcome": str(outcome)}
+        return self._recording({"outcome": str(outcome)})
+
+    def held_recording(self, since_ms: int) -> Recording:
+        """The same while it waits for approval. `since_ms`: since when."""
+        return self._recording({"outcome": HELD, "hold": waits_since(since_ms)})
+
+    def _recording(self, more: Mapping[str, object]) -> Recording:
+        summary = {**self.summary, **more}
         return Recording(self.event.generation_id, self.now_ms, json.dumps(summary), self.document)
 
 
@@ -163,7 +171,7 @@ def _computed(job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceR
     if error is None and result.error_code is not AssignorErrorCode.NONE:
         error = f"{result.error_code.name}: {', '.join(missing)}" if missing else result.error_code.name
     return ComputedRebalance(
-        AssignmentComputed(job.generation_id, rebalance, topics, missing),
+        AssignmentComputed(job.generation_id, rebalance, topics, missing, job.steering.keeps_owned),
         result.created_topics,
         job.now_ms,
         _summary(job, result, error),

@@ -60,6 +60,11 @@ def advice(
     """
     if group.led_by is not None:
         return None
+    if group.held is not None:
+        return (
+            f"Look at the rebalance of generation {group.held.generation_id} with `assignor groups held "
+            f"{group.group_id}`, then approve or discard it. Members keep the tasks they have meanwhile."
+        )
     if cluster_error is not None and group.state is GroupState.COMPLETING_REBALANCE:
         return (
             f"The rebalance waits for the cluster: {cluster_error}. Members keep the tasks they have, "

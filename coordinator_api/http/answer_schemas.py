@@ -86,8 +86,6 @@ class GroupMemberAnswer(BaseModel):
     group_instance_id: str | None
     incarnation: int | None
     process_id: str | None
-    rack: str | None = Field(description="Its `client.rack`.")
-    client_tags: dict[str, str] = Field(description="Its `client.tag.…`.")
     user_endpoint: str | None = Field(description="Where its instance answers queries.")
     generation_id: int
     joined: bool
@@ -104,16 +102,13 @@ class GroupMemberAnswer(BaseModel):
 
 
 class TaskCopyAnswer(BaseModel):
-    """One copy of a task. `lag`: records behind; -2 for an active that runs, -3 when not known, null for a stateless
-    task. `end_offset_sum`: the records of its changelogs, null when not known.
-    """
+    """One copy of a task. `lag`: records behind; -2 for an active that runs, null for a stateless task."""
 
     task: str
     role: str
     member_id: str
     process_id: str | None
     lag: int | None
-    end_offset_sum: int | None
 
 
 class LeverAnswer(BaseModel):
@@ -126,6 +121,34 @@ class LeverAnswer(BaseModel):
 
 class HoldLever(LeverAnswer):
     time_limit_ms: int
+
+
+class HeldAnswer(BaseModel):
+    """A rebalance that waits for approval. `outcome`: how it ends when it is approved. `tasks_to_move`: those that it
+    takes a copy of from a process, warm-ups apart.
+    """
+
+    generation_id: int
+    since_ms: int = Field(description=_MS)
+    until_ms: int = Field(description=f"{_MS} Then it is carried out.")
+    outcome: str
+    tasks_to_move: list[str]
+
+
+class LookedAtHeld(HeldAnswer):
+    """`difference`: what is elsewhere `after` it has been approved, compared with `before`, when all is kept; as in a
+    what-if. `forecast`: as of `POST /v1/simulate`. Each is null when it cannot be computed.
+    """
+
+    difference: dict[str, JsonValue] | None
+    forecast: dict[str, JsonValue] | None
+
+
+class HoldAnswer(BaseModel):
+    """`hold`: null when computed rebalances do not wait. `held`: null when none waits now."""
+
+    hold: HoldLever | None
+    held: LookedAtHeld | None
 
 
 class RejoinGraceLever(LeverAnswer):
@@ -160,6 +183,7 @@ class GroupAnswer(BaseModel):
     declared_at_ms: int | None = Field(description=_MS)
     draining: bool
     levers: LeversAnswer
+    held_rebalance: HeldAnswer | None
     reason: str | None = Field(description="Why the present rebalance was started.")
     settled: bool
     probing_rebalance_at_ms: int | None = Field(description=_MS)
@@ -234,7 +258,23 @@ class RepairAnswer(BaseModel):
     advice: str
 
 
+class HoldOfRebalance(BaseModel):
+    """That a rebalance waited for approval, and how that ended: `approved`, `discarded`, `time-limit`, `hold-ended` or
+    `replaced` by another rebalance; null while it waits.
+    """
+
+    since_ms: int = Field(description=_MS)
+    ended: str | None
+    by: str | None
+    at_ms: int | None = Field(description=_MS)
+    reason: str | None
+
+
 class RebalanceLine(BaseModel):
+    """`outcome`: `held` while it waits for approval, and for good when another rebalance has replaced it. `hold`: only
+    of a rebalance that waited.
+    """
+
     generation_id: int
     now_ms: int = Field(description=_MS)
     reason: str
@@ -244,6 +284,7 @@ class RebalanceLine(BaseModel):
     probing_rebalance_at_ms: int | None = Field(description=_MS)
     followup_rebalance: bool
     error: str | None
+    hold: HoldOfRebalance | None = None
 
 
 class RebalanceList(BaseModel):

@@ -18,7 +18,18 @@ from coordinator_api.http.auth import Access, Gate
 from coordinator_api.http.call_rights import check_is_same_call
 from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
-from coordinator_api.http.routes import about, groups, health, levers, logs, members, rebalances, stateless, tokens
+from coordinator_api.http.routes import (
+    about,
+    groups,
+    health,
+    hold,
+    levers,
+    logs,
+    members,
+    rebalances,
+    stateless,
+    tokens,
+)
 from coordinator_api.settings import Settings
 
 
@@ -107,7 +118,7 @@ def create_app(
     hot_calls = HotCalls(settings)
     app.guard = RequestGuard(app.unguarded, Gate(access.credentials), settings, hot_calls.find, audit)
     problems.install(app)
-    for noun in (groups, levers, members, rebalances, logs, stateless, tokens, health, about):
+    for noun in (groups, levers, hold, members, rebalances, logs, stateless, tokens, health, about):
         app.include_router(noun.router, dependencies=[Depends(check_is_same_call)])
     if pages is not None:
         setattr(app.state, problems.PROBLEM_PAGE, pages.problem_page)

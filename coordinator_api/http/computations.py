@@ -108,7 +108,7 @@ def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: Fo
     assignor, size = _assignor_and_size(recorded, bounds)
     allowed = allowed_here(bounds.assignor_classes)
     allowed.check(assignor)
-    most = max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
+    most = _most_rounds(size, bounds)
     max_rounds = most if request.max_rounds is None else request.max_rounds
     if max_rounds > most:
         raise InputError(
@@ -122,6 +122,15 @@ def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: Fo
 
     ahead = forecast(recorded, request.model, max_rounds=max_rounds, load_own=load)
     return _json({"id": recorded.id, "forecast": forecast_document(ahead, request.model)})
+
+
+def most_rounds(snapshot: RebalanceSnapshot, bounds: DocumentBounds) -> int:
+    """Of a forecast of this group."""
+    return _most_rounds(_size_of_group(snapshot), bounds)
+
+
+def _most_rounds(size: int, bounds: DocumentBounds) -> int:
+    return max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
 
 
 def _assignor_and_size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBounds) -> tuple[str, int]:

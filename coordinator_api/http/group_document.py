@@ -28,7 +28,7 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.notices import ToldNotice
 from coordinator_api.http.advice import advice, condition, has_active_task
 from coordinator_api.http.json_objects import encode_in_pieces
-from coordinator_api.http.lever_document import levers_document
+from coordinator_api.http.lever_document import held_document, levers_document
 
 LONGEST_LOOK_MS = 5_000
 
@@ -110,18 +110,15 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
     for member in group.members:
         process_id = None if member.process_id is None else str(member.process_id)
         sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
-        looked = changelogs.looked([copy.task_id for copy in member.tasks], sums)
+        lags = changelogs.lags([copy.task_id for copy in member.tasks], sums)
         for copy in member.tasks:
             entry: dict[str, object] = {
                 "task": str(copy.task_id),
                 "role": str(copy.role),
                 "member_id": member.member.member_id,
                 "process_id": process_id,
-                "lag": None,
-                "end_offset_sum": None,
+                "lag": lags.get(copy.task_id),
             }
-            if copy.task_id in looked:
-                entry["lag"], entry["end_offset_sum"] = looked[copy.task_id]
             tasks.append((_by_number(copy.task_id), entry))
     tasks.sort(key=lambda each: (each[0], str(each[1]["role"])))
     return {
@@ -133,6 +130,7 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
         "declared_at_ms": group.origin.declared_at_ms,
         "draining": group.draining,
         "levers": levers_document(group.levers),
+        "held_rebalance": held_document(group.held),
         "reason": group.reason,
         "settled": group.settled,
         "probing_rebalance_at_ms": group.next_probing_rebalance_at_ms,
@@ -180,8 +178,6 @@ def _member(member: DescribedMember) -> dict[str, object]:
         "group_instance_id": join.group_instance_id,
         "incarnation": join.incarnation,
         "process_id": None if member.process_id is None else str(member.process_id),
-        "rack": member.rack,
-        "client_tags": dict(member.subscribed.client_tags) if member.subscribed else {},
         "user_endpoint": (member.subscribed.user_end_point or None) if member.subscribed else None,
         "generation_id": member.member.last_assignment.generation_id,
         "joined": member.has_joined,
@@ -218,20 +214,15 @@ class _Changelogs:
         )
         self._offsets = EndOffsets(definition.changelog_end_offsets, definition.committed_offsets, definition.failures)
 
-    def looked(
-        self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]
-    ) -> Mapping[TaskId, tuple[int, int | None]]:
-        """Of the stateful ones of `tasks`: records behind, LATEST_OFFSET for a running active, see `TaskLags`; and the
-        sum of the end offsets, None when it is not known.
-        """
+    def lags(self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]) -> Mapping[TaskId, int]:
+        """Of the stateful ones of `tasks`: records behind, LATEST_OFFSET for a running active, see `TaskLags`."""
         partitions = {task: found for task in tasks if (found := self._partitions(task)) is not None}
         source_based = frozenset(
             partition for found in partitions.values() for partition in found if partition.topic in self._source_topics
         )
         ends = end_offset_sums(partitions, lambda task: partitions[task], source_based, self._offsets)
         lags = compute_task_lags(offset_sums, ends.by_task)
-        known = {task: end if end >= 0 else None for task, end in ends.by_task.items()}
-        return {task: (lags.lag_for(task), known.get(task)) for task in partitions}
+        return {task: lags.lag_for(task) for task in partitions}
 
     def _partitions(self, task: TaskId) -> tuple[TopicPartition, ...] | None:
         """The changelog partitions that exist; None for a stateless task."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator_api.group.holding import DescribedHeld
 from coordinator_api.group.levers import Levers, Said
 
 
@@ -16,6 +17,18 @@ def levers_document(levers: Levers) -> dict[str, object]:
             {"process_id": each.process_id, "member_id": each.member_id, **said(each.said)}
             for _, each in sorted(levers.drained.items())
         ],
+    }
+
+
+def held_document(held: DescribedHeld | None) -> dict[str, object] | None:
+    if held is None:
+        return None
+    return {
+        "generation_id": held.generation_id,
+        "since_ms": held.since_ms,
+        "until_ms": held.until_ms,
+        "outcome": str(held.outcome),
+        "tasks_to_move": [str(task) for task in held.tasks_to_move],
     }
 
 

@@ -25,6 +25,7 @@ from coordinator_api.http.problems import MEDIA_TYPE
 from coordinator_api.http.reference_page import PAGE_HEADERS, reference_page
 from coordinator_api.http.schemas import (
     HeartbeatBody,
+    HoldBody,
     LeaveBody,
     ProcessHeartbeatBody,
     RejoinGraceBody,
@@ -34,7 +35,7 @@ from coordinator_api.http.schemas import (
 
 BODIES: tuple[type[BaseModel], ...] = (
     *(SubscriptionBody, HeartbeatBody, ProcessHeartbeatBody, LeaveBody),
-    *(TokenBody, RejoinGraceBody),
+    *(TokenBody, RejoinGraceBody, HoldBody),
     *(DefinitionBody, ReportBody, RebalanceDocument, PlacementDocument),
 )
 """Routes refer to their schemas by name."""
@@ -47,6 +48,7 @@ _REASON = {
     "schema": {"type": "string", "maxLength": MAX_REASON, "pattern": REASON_PATTERN},
     "description": "Why, for the audit log.",
 }
+_NEEDS_A_REASON = "/v1/groups/{group}/discard"
 _JSON = "application/json"
 
 
@@ -118,7 +120,8 @@ def _take_reasons(document: dict[str, Any]) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             if (method.upper(), path) in AUDITED:
-                operation["parameters"] = [*operation.get("parameters", ()), _REASON]
+                reason = {**_REASON, "required": path == _NEEDS_A_REASON}
+                operation["parameters"] = [*operation.get("parameters", ()), reason]
 
 
 def _give_examples(operation: dict[str, Any], found: dict[str, Any]) -> None:

@@ -28,6 +28,10 @@ MAX_UNKNOWN_FIELDS = 16
 """Of what a member sends: fields of a later release, which are ignored. `MAX_UNKNOWN_BYTES` bounds them, too."""
 
 
+SHORTEST_HOLD_MS = 1_000
+LONGEST_HOLD_MS = 604_800_000
+"""A week. Members of a group that waits go on, but nobody takes over what is slow."""
+
 Name = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Int32 = Annotated[int, Strict(), Field(ge=-(2**31), le=JAVA_INT_MAX)]
 Int64 = Annotated[int, Strict(), Field(ge=-(2**63), le=JAVA_LONG_MAX)]
@@ -275,6 +279,20 @@ class TokenBody(_Body):
         max_length=64,
         description="A time such as 2027-01-31T00:00:00Z, or a duration such as P90D; null for never.",
     )
+
+
+class HoldBody(_Body):
+    """How long a computed rebalance waits for approval at most."""
+
+    time_limit_ms: int = Field(
+        ge=SHORTEST_HOLD_MS, le=LONGEST_HOLD_MS, description="Then it is carried out. In milliseconds."
+    )
+
+
+class HeldGenerationAnswer(_Body):
+    """`generation_id`: of the rebalance that waited."""
+
+    generation_id: int
 
 
 class CreatedTokenAnswer(_Body):

@@ -7,6 +7,7 @@ log. A rebalance that the coordinator drops in the meantime (`rebalances.retaine
 
 from __future__ import annotations
 
+import json
 from asyncio import Runner
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from coordinator_api.recorded_documents import expanded
 from coordinator_api.store import schema
 from coordinator_api.store.engine import reason
 from coordinator_api.store.reading_beside import read_only_engine
+from coordinator_api.store.repository import HELD
 from coordinator_api.store.tables import rebalances
 
 PAGE = 32
@@ -34,10 +36,11 @@ class _Stored(NamedTuple):
     group_id: str
     generation_id: int
     document: bytes
+    summary: str
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Every recorded rebalance as a line of JSON, by group, then by generation.
+    """Every recorded rebalance as a line of JSON, by group, then by generation, but none that waits for approval.
 
     `name`: the path of an SQLite file, or a URL. `where` of a line is name:group:generation. Raises InputError when the
     database cannot be read.
@@ -50,6 +53,8 @@ def read(name: str) -> Iterator[RawLine]:
             after: _Stored | None = None
             while page := loop.run(_page(engine, after, called)):
                 for stored in page:
+                    if _was_never_told(stored):
+                        continue
                     yield RawLine(f"{called}:{stored.group_id}:{stored.generation_id}", _unpacked(stored.document))
                 after = page[-1]
         finally:
@@ -90,7 +95,7 @@ async def _check_schema(engine: AsyncEngine, called: str) -> None:
 
 async def _page(engine: AsyncEngine, after: _Stored | None, called: str) -> list[_Stored]:
     place = (rebalances.c.group_id, rebalances.c.generation_id)
-    query = select(*place, rebalances.c.document).order_by(*place).limit(PAGE)
+    query = select(*place, rebalances.c.document, rebalances.c.summary).order_by(*place).limit(PAGE)
     if after is not None:
         query = query.where(tuple_(*place) > (after.group_id, after.generation_id))
     try:
@@ -98,6 +103,13 @@ async def _page(engine: AsyncEngine, after: _Stored | None, called: str) -> list
             return [_Stored(*row) for row in await connection.execute(query)]
     except (SQLAlchemyError, OSError) as error:
         raise _cannot_be_read(called, error) from None
+
+
+def _was_never_told(stored: _Stored) -> bool:
+    try:
+        return bool(json.loads(stored.summary)["outcome"] == HELD)
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _unpacked(document: bytes) -> bytes:

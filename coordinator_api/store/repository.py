@@ -26,6 +26,24 @@ class Recording:
     document: bytes
 
 
+HELD = "held"
+"""The outcome of a recorded rebalance that waits for approval, or whose wait another rebalance has ended. No member
+was ever told of it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingNote:
+    """What became of a rebalance that has been recorded already: it waited for approval.
+
+    `outcome`: how it ended, None to leave that as it is. `hold`: replaces these keys of the summary's `hold`.
+    """
+
+    generation_id: int
+    outcome: str | None
+    hold: Mapping[str, object]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupLog:
     """`sequence`: the number of the last record, which the next write has to expect. `records`: oldest first.
@@ -68,11 +86,17 @@ class Repository(Protocol):
         """The log as its rows are, damaged or not; sequence 0 and no records when there is no such group."""
 
     async def append(
-        self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+        self,
+        group_id: str,
+        expected: int,
+        records: Sequence[str],
+        recording: Recording | None = None,
+        notes: Sequence[RecordingNote] = (),
     ) -> Written:
         """Write `records` after number `expected`, 0 for a new group, and `recording`, in one transaction.
 
-        Raises ConcurrentWriter.
+        A recording takes the place of one of its generation that has waited for approval, and keeps its `hold`.
+        `notes`: of recordings that may not be kept any more. Raises ConcurrentWriter.
         """
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> Written:

@@ -21,7 +21,7 @@ from coordinator_api.store.database_file import DatabaseFile
 from coordinator_api.store.engine import Begin, is_damage, kind_of, reason, sqlite_file
 from coordinator_api.store.errors import ConcurrentWriter, StoreError
 from coordinator_api.store.log_rows import highest_recorded_generation, read_log
-from coordinator_api.store.repository import GroupLog, Recording, Repository, Written
+from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository, Written
 from coordinator_api.store.stored_logs import StoredLog, before_next_log, checked_log, checksum, first_number
 from coordinator_api.store.tables import group_records, groups, rebalances, store_checks
 from coordinator_api.store.token_store import SqlTokenStore
@@ -84,9 +84,16 @@ class SqlRepository(Repository):
         return replace(stored, recorded_generation=generation)
 
     async def append(
-        self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+        self,
+        group_id: str,
+        expected: int,
+        records: Sequence[str],
+        recording: Recording | None = None,
+        notes: Sequence[RecordingNote] = (),
     ) -> Written:
         async with self._writing(group_id) as connection:
+            for note in notes:
+                await self._note(connection, group_id, note)
             return await self._write(connection, group_id, expected, records, recording)
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> Written:
@@ -183,6 +190,9 @@ class SqlRepository(Repository):
         before = expected if begins_after is None else begins_after
         last = before + len(records)
         added = sum(map(len, records)) - freed
+        if recording is not None:
+            recording, replaced_bytes = await self._in_place_of(connection, group_id, recording)
+            added -= replaced_bytes
         too_old = None if recording is None else self._too_old(group_id)
         if recording is not None and too_old is not None:
             added += len(recording.document) - await _total_length(connection, rebalances.c.document, too_old)
@@ -225,6 +235,32 @@ class SqlRepository(Repository):
         newest_first = select(rebalances.c.generation_id).where(of_group).order_by(rebalances.c.generation_id.desc())
         oldest_kept = newest_first.offset(beside_it - 1).limit(1).scalar_subquery()
         return of_group & (rebalances.c.generation_id < oldest_kept)
+
+    async def _in_place_of(
+        self, connection: AsyncConnection, group_id: str, recording: Recording
+    ) -> tuple[Recording, int]:
+        """Remove the recording of the same generation, if there is one: a rebalance that waited for approval, was
+        discarded, and is computed anew. Returns the new one, which says so, and the bytes of the old document.
+        """
+        same = (rebalances.c.group_id == group_id) & (rebalances.c.generation_id == recording.generation_id)
+        query = select(rebalances.c.summary, func.length(rebalances.c.document)).where(same)
+        old = (await connection.execute(query)).one_or_none()
+        waited = None if old is None else json.loads(old[0]).get("hold")
+        if old is None or waited is None:
+            return recording, 0
+        await connection.execute(delete(rebalances).where(same))
+        summary = {**json.loads(recording.summary), "hold": waited}
+        return replace(recording, summary=json.dumps(summary)), int(old[1])
+
+    async def _note(self, connection: AsyncConnection, group_id: str, note: RecordingNote) -> None:
+        chosen = (rebalances.c.group_id == group_id) & (rebalances.c.generation_id == note.generation_id)
+        old = (await connection.execute(select(rebalances.c.summary).where(chosen))).scalar()
+        if old is None:
+            return
+        summary = json.loads(old)
+        summary["outcome"] = summary["outcome"] if note.outcome is None else note.outcome
+        summary["hold"] = {**(summary.get("hold") or {}), **note.hold}
+        await connection.execute(update(rebalances).where(chosen).values(summary=json.dumps(summary)))
 
     async def _keep(self, connection: AsyncConnection, group_id: str, recording: Recording) -> None:
         values = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
@@ -20,7 +21,7 @@ CHANGELOG = "shop-counts-changelog"
 
 
 def lead(effect: RunRebalance, now_ms: int) -> RebalanceResult:
-    return assign(_snapshot(effect.members), now_ms)
+    return assign(replace(_snapshot(effect.members), steering=effect.steering), now_ms)
 
 
 def _snapshot(members: Mapping[str, Member]) -> RebalanceSnapshot:

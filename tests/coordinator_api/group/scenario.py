@@ -25,9 +25,12 @@ from assignor.snapshot import Member
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.events import (
+    ApproveRebalance,
     ConnectionLost,
     DeleteGroup,
+    DiscardRebalance,
     Drain,
+    EndHold,
     Event,
     FetchAssignment,
     Heartbeat,
@@ -38,6 +41,7 @@ from coordinator_api.group.events import (
     RecheckAssignment,
     ReportRebalance,
     RequestRebalance,
+    SetHold,
     SetPause,
     SetRejoinGrace,
     Tick,
@@ -51,6 +55,7 @@ from coordinator_api.group.outcome import (
     AssignmentPending,
     AssignmentReady,
     AssignmentStored,
+    ComputedAgain,
     Declared,
     HeartbeatAnswered,
     JoinAnswered,
@@ -59,6 +64,7 @@ from coordinator_api.group.outcome import (
     Outcome,
     ProcessHeartbeatAnswered,
     RebalanceReported,
+    RebalanceWaits,
     Rejected,
     Response,
 )
@@ -158,7 +164,11 @@ class _Player:
         )
 
     def _computed(self, words: Words, options: Options) -> Event:
-        """`computed 3 a-1=0_0/0_1 b-1=-/- followup probing=60000`: each member's active/standby tasks."""
+        """`computed 3 a-1=0_0/0_1 b-1=-/- followup probing=60000`: each member's active/standby tasks.
+
+        `moves`: it takes tasks from living owners. `ownerless`: it places tasks that nobody has. `kept`: it was
+        computed with every task kept where it is.
+        """
         generation_id, *flags = words
         given = {member: value.split("/") for member, value in options.items() if "/" in value}
         result = decided(
@@ -171,7 +181,9 @@ class _Player:
             error=StreamsError("no room") if "throws" in flags else None,
         )
         missing = tuple(options["missing"].split(",")) if "missing" in options else ()
-        return self._recorded.computed(int(generation_id), result, _topics(options.get("topics", "")), missing)
+        event = self._recorded.computed(int(generation_id), result, _topics(options.get("topics", "")), missing)
+        rebalance = replace(event.rebalance, moves_owned="moves" in flags, places_ownerless="ownerless" in flags)
+        return replace(event, rebalance=rebalance, kept_owned="kept" in flags)
 
     def _told(self, outcome: Outcome) -> Words:
         group = self._recorded.group
@@ -179,7 +191,7 @@ class _Player:
         said += [f"* {in_words(record)}" for record in outcome.records]
         said += [
             f"> compute {effect.generation_id} from definition {effect.definition_revision} "
-            f"for {' '.join(effect.members)} ({effect.reason})"
+            f"for {' '.join(effect.members)} ({effect.reason})" + (", all kept" if effect.steering.keeps_owned else "")
             for effect in outcome.effects
         ]
         assert outcome.next_timer_ms == group.next_timer_ms, "the timer of the outcome is not the one after the commit"
@@ -243,6 +255,10 @@ def _answer(response: Response) -> str:
             return f"{member_id} left"
         case AssignmentStored(generation_id, outcome):
             return f"rebalance {generation_id} stored: {outcome}"
+        case RebalanceWaits(generation_id):
+            return f"rebalance {generation_id} waits for approval"
+        case ComputedAgain(generation_id):
+            return f"rebalance {generation_id} is computed again"
         case RebalanceReported(generation_id, created):
             return f"rebalance {generation_id} reported" + (", new" if created else "")
         case AssignmentDiscarded(generation_id):
@@ -285,6 +301,10 @@ def _process_heartbeat(words: Words, options: Options) -> Event:
     return ProcessHeartbeat(members, int(words[0]) if words else None)
 
 
+def _generation(options: Options) -> int | None:
+    return int(options["generation"]) if "generation" in options else None
+
+
 def _topics(text: str) -> dict[str, int]:
     """`in:2,log:0`: partitions of topics."""
     pairs = (part.split(":") for part in text.split(",") if part)
@@ -324,6 +344,9 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "resume": lambda words, _options: SetPause(False, "ann", " ".join(words) or None),
     "grace": lambda words, _options: SetRejoinGrace(None if words[0] == "off" else int(words[0]), "ann"),
     "drain": lambda _words, _options: Drain(),
+    "hold": lambda words, options: EndHold("ada") if "off" in words else SetHold(int(options["limit"]), "ada"),
+    "approve": lambda _words, options: ApproveRebalance(_generation(options), "ada", options.get("reason")),
+    "discard": lambda _words, options: DiscardRebalance(_generation(options), "ada", options.get("reason")),
     "delete": lambda _words, _options: DeleteGroup(),
 }
 

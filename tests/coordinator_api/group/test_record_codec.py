@@ -13,12 +13,20 @@ from assignor.errors import InputError
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
-from coordinator_api.group.image import DefinitionOrigin, LastRebalance, RebalanceBasis, RebalanceCause, RebalanceEnd
+from coordinator_api.group.image import (
+    DefinitionOrigin,
+    HeldRebalance,
+    LastRebalance,
+    RebalanceBasis,
+    RebalanceCause,
+    RebalanceEnd,
+)
 from coordinator_api.group.levers import Drained, Hold, RejoinGrace, Said
 from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.record_codec import STORED_FORMS, decode_record, encode_record
 from coordinator_api.group.records import (
+    ApprovalRestored,
     AssignmentsPacked,
     CoordinatorRecord,
     DefinitionChanged,
@@ -27,6 +35,7 @@ from coordinator_api.group.records import (
     GroupDeleted,
     GroupEmptied,
     GroupRestored,
+    HeldRebalanceEnded,
     HoldChanged,
     InstanceDrained,
     InstanceDrainEnded,
@@ -40,11 +49,20 @@ from coordinator_api.group.records import (
     PauseChanged,
     PromotionChanged,
     RebalanceCompleted,
+    RebalanceHeld,
+    RebalanceKept,
     RebalanceLedElsewhere,
     RebalanceStarted,
     RejoinGraceChanged,
 )
-from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
+from coordinator_api.group.states import (
+    GroupState,
+    HoldEnd,
+    KeptBecause,
+    RebalanceOutcome,
+    RebalanceReason,
+    RemovalReason,
+)
 
 task_ids = st.builds(TaskId, st.integers(0, 9), st.integers(0, 9), st.none() | st.just("named"))
 task_lists = st.lists(task_ids, max_size=3).map(tuple)
@@ -99,6 +117,14 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
         st.dictionaries(st.text(), task_lists),
         bases,
     ),
+    "RoundHeld": st.builds(
+        RebalanceHeld,
+        st.integers(),
+        st.builds(HeldRebalance, st.integers(), ends, packed, st.dictionaries(st.text(), task_lists), bases),
+    ),
+    "HeldRoundEnded": st.builds(HeldRebalanceEnded, st.integers(), st.sampled_from(HoldEnd), saids),
+    "RoundKept": st.builds(RebalanceKept, st.integers(), st.sampled_from(KeptBecause)),
+    "ApprovalRestored": st.builds(ApprovalRestored),
     "RoundLedElsewhere": st.builds(RebalanceLedElsewhere, end=ends),
     "MemberReported": st.builds(
         MemberReported,

@@ -28,7 +28,7 @@ from coordinator_api.groups import durable_group
 from coordinator_api.groups.cluster_watch import ClusterWatch
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording, Written
+from coordinator_api.store.repository import Recording, RecordingNote, Written
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.groups.test_group_runtime import FailingRepository, declare, opened
 
@@ -48,12 +48,17 @@ class SlowRepository(FailingRepository):
         self.commits: list[int] = []
 
     async def append(
-        self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+        self,
+        group_id: str,
+        expected: int,
+        records: Sequence[str],
+        recording: Recording | None = None,
+        notes: Sequence[RecordingNote] = (),
     ) -> Written:
         self.begun.set()
         await self.open.wait()
         self.commits.append(len(records))
-        return await super().append(group_id, expected, records, recording)
+        return await super().append(group_id, expected, records, recording, notes)
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import Recording, Written
+from coordinator_api.store.repository import Recording, RecordingNote, Written
 from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.telemetry import GroupTelemetry
 from tests.coordinator_api.group_members import definition, subscription
@@ -57,13 +57,18 @@ class FailingRepository(SqlRepository):
     fails_on = ""
 
     async def append(
-        self, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+        self,
+        group_id: str,
+        expected: int,
+        records: Sequence[str],
+        recording: Recording | None = None,
+        notes: Sequence[RecordingNote] = (),
     ) -> Written:
         fails = self.times > 0 and any(self.fails_on in record for record in records)
         self.times -= fails
         if fails and self.failure is Failure.BEFORE:
             raise StoreError("told to fail before the write")
-        last = await super().append(group_id, expected, records, recording)
+        last = await super().append(group_id, expected, records, recording, notes)
         if fails:
             raise StoreError("told to fail after the write")
         return last

@@ -88,6 +88,7 @@ def test_should_show_a_group_that_is_led_elsewhere_like_any_other(client: httpx.
         "advice": None,
         "condition": None,
         "notices": [],
+        "held_rebalance": None,
         "levers": {"hold": None, "rejoin_grace": None, "promotion": None, "pause": None, "drained": []},
     }
     assert members == {
@@ -97,8 +98,7 @@ def test_should_show_a_group_that_is_led_elsewhere_like_any_other(client: httpx.
 
 
 def _task(task: str, role: str, member_id: str, process_id: str, lag: int) -> dict[str, object]:
-    copy = {"task": task, "role": role, "member_id": member_id, "process_id": process_id}
-    return {**copy, "lag": lag, "end_offset_sum": 1_000}
+    return {"task": task, "role": role, "member_id": member_id, "process_id": process_id, "lag": lag}
 
 
 def _member(client_id: str, instance: str | None, process_id: str, **tasks: list[str]) -> dict[str, object]:
@@ -107,8 +107,6 @@ def _member(client_id: str, instance: str | None, process_id: str, **tasks: list
         "group_instance_id": instance,
         "incarnation": None,
         "process_id": process_id,
-        "rack": None,
-        "client_tags": {},
         "user_endpoint": None,
         "generation_id": 7,
         "joined": True,
@@ -171,8 +169,10 @@ def test_should_not_serve_members_of_a_group_that_is_led_elsewhere(client: httpx
         assert problem(refused) == (409, "NOT_COORDINATOR")
     assert problem(client.post(f"{member.path}/drain")) == (409, "NOT_COORDINATOR")
     assert problem(client.delete(f"{member.path}/rejoin-grace")) == (409, "NOT_COORDINATOR")
-    for lever in ("rebalance", "pause", "resume"):
+    for lever in ("rebalance", "pause", "resume", "approve", "discard?reason=no"):
         assert problem(client.post(f"{member.path}/{lever}")) == (409, "NOT_COORDINATOR")
+    assert problem(client.put(f"{member.path}/hold", json={"time_limit_ms": 1_000})) == (409, "NOT_COORDINATOR")
+    assert problem(client.delete(f"{member.path}/hold")) == (409, "NOT_COORDINATOR")
 
 
 def test_should_not_take_reports_of_a_group_that_it_leads_itself(client: httpx.Client) -> None:

@@ -17,10 +17,12 @@ import httpx
 
 from coordinator_api.http.examples import EXAMPLES_FILE
 from tests.coordinator_api.group_members import definition, subscription
+from tests.coordinator_api.held_rebalance import held_rebalance
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.service_process import ServiceProcess
 
 GROUP, ANOTHER = "words", "orders"
+ANOTHER_PROCESS_ID = "3f0c2b1e-6c1d-4a53-9a43-2f1f5e6b7a11"
 PROCESS_ID = "3f0c2b1e-6c1d-4a53-9a43-2f1f5e6b7a10"
 MEMBER_ID = "words-1-8d7f3a52-5a0b-4f3a-9a86-0a5f6c1d2e3b"
 TIME_MS = 1_795_372_800_000
@@ -121,6 +123,14 @@ def _lived(client: httpx.Client) -> tuple[Examples, dict[str, str]]:
     story.call("resume_group", "POST", f"{at}/resume")
     story.call("set_rejoin_grace", "PUT", f"{at}/rejoin-grace", {"grace_ms": 60_000}, reason="a rolling restart")
     story.call("end_rejoin_grace", "DELETE", f"{at}/rejoin-grace")
+    held = held_rebalance(client, (PROCESS_ID, ANOTHER_PROCESS_ID))[0].path
+    limit = {"time_limit_ms": 600_000}
+    story.call("hold_rebalances", "PUT", f"{held}/hold", limit, reason="no moves during the sale")
+    story.call("show_hold", "GET", f"{held}/hold")
+    story.call("approve_rebalance", "POST", f"{held}/approve", generation=2, reason="looks good")
+    story.call("end_hold", "DELETE", f"{held}/hold")
+    held = held_rebalance(client)[0].path
+    story.call("discard_rebalance", "POST", f"{held}/discard", generation=2, reason="not during the sale")
     story.call("assign_once", "POST", "/v1/assign", recorded)
     story.call("forecast_once", "POST", "/v1/simulate", recorded, max_rounds=3)
     report = reported(ANOTHER, 7)

@@ -19,11 +19,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import schemathesis
 from schemathesis import Case, HookContext, Response
 from schemathesis.core import NOT_SET
 
 from tests.coordinator_api.group_members import definition, subscription
+from tests.coordinator_api.held_rebalance import held_rebalance
 from tests.coordinator_api.http.changed_documents import RECORDINGS
 
 KNOWN_VARIABLE = "KNOWN_MEMBERS"
@@ -59,6 +61,10 @@ _SPOILS = frozenset(
         "resume_group",
         "set_rejoin_grace",
         "end_rejoin_grace",
+        "hold_rebalances",
+        "end_hold",
+        "approve_rebalance",
+        "discard_rebalance",
         "delete_group",
         "report_rebalance",
     }
@@ -113,6 +119,15 @@ def _of_a_fresh_member(case: Case[Any], number: int) -> None:
 def _in_a_fresh_group_with_a_member(case: Case[Any], number: int) -> None:
     _in_a_fresh_group(case, number)
     _call(case, "POST", f"/v1/groups/{case.path_parameters['group']}/subscriptions", _join())
+
+
+def _of_a_held_rebalance(case: Case[Any], number: int) -> None:
+    address = str(case.operation.base_url).rstrip("/")
+    with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
+        first, _ = held_rebalance(client)
+    case.path_parameters["group"] = first.path.rpartition("/")[2]
+    if "generation" in case.query:
+        case.query["generation"] = 2
 
 
 def _of_a_known_member(case: Case[Any], number: int) -> None:
@@ -187,6 +202,11 @@ _MAKE_RIGHT: Mapping[str, Callable[[Case[Any], int], None]] = {
     "resume_group": _in_a_fresh_group,
     "set_rejoin_grace": _in_a_fresh_group,
     "end_rejoin_grace": _in_a_fresh_group,
+    "hold_rebalances": _in_a_fresh_group,
+    "end_hold": _in_a_fresh_group,
+    "approve_rebalance": _of_a_held_rebalance,
+    "discard_rebalance": _of_a_held_rebalance,
+    "show_hold": _of_a_known_member,
     "describe_group": _of_a_known_member,
     "subscribe": _join_a_fresh_group,
     "fetch_assignment": _of_a_known_member,

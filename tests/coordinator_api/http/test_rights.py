@@ -47,7 +47,7 @@ class Place(NamedTuple):
 class Sent(NamedTuple):
     path: str
     json: object = None
-    parameters: Mapping[str, int] | None = None
+    parameters: Mapping[str, int | str] | None = None
 
 
 def _at(place: Place, rest: str = "") -> str:
@@ -103,6 +103,11 @@ CALLS: dict[tuple[str, str], Callable[[Place], Sent]] = {
     },
     ("PUT", "/v1/groups/{group}/rejoin-grace"): lambda place: Sent(_at(place, "/rejoin-grace"), {"grace_ms": 1_000}),
     ("DELETE", "/v1/groups/{group}/rejoin-grace"): lambda place: Sent(_at(place, "/rejoin-grace")),
+    ("GET", "/v1/groups/{group}/hold"): lambda place: Sent(_at(place, "/hold")),
+    ("PUT", "/v1/groups/{group}/hold"): lambda place: Sent(_at(place, "/hold"), {"time_limit_ms": 1_000}),
+    ("DELETE", "/v1/groups/{group}/hold"): lambda place: Sent(_at(place, "/hold")),
+    ("POST", "/v1/groups/{group}/approve"): lambda place: Sent(_at(place, "/approve")),
+    ("POST", "/v1/groups/{group}/discard"): lambda place: Sent(_at(place, "/discard"), None, {"reason": "no"}),
     ("DELETE", "/v1/groups/{group}"): lambda place: Sent(_at(place)),
     ("GET", "/v1/groups/{group}/log"): lambda place: Sent(_at(place, "/log")),
     ("POST", "/v1/groups/{group}/repair"): lambda place: Sent(_at(place, "/repair")),
@@ -110,8 +115,13 @@ CALLS: dict[tuple[str, str], Callable[[Place], Sent]] = {
     ("POST", "/v1/tokens"): _token,
     ("DELETE", "/v1/tokens/{name}"): lambda place: Sent(f"/v1/tokens/{place.token}"),
 }
-REFUSED_BY_THE_GROUP = {("DELETE", "/v1/groups/{group}"): 409, ("POST", "/v1/groups/{group}/repair"): 409}
-"""The group of the cell has a member, and its log is whole: whoever may call is told so."""
+REFUSED_BY_THE_GROUP = {
+    ("DELETE", "/v1/groups/{group}"): 409,
+    ("POST", "/v1/groups/{group}/repair"): 409,
+    ("POST", "/v1/groups/{group}/approve"): 409,
+    ("POST", "/v1/groups/{group}/discard"): 409,
+}
+"""The group of the cell has a member, its log is whole, and no rebalance waits: whoever may call is told so."""
 
 
 CHANGES_THE_PLACE = {

@@ -1,0 +1,215 @@
+"""Hold and approve: a computed rebalance that takes a task from a living owner waits until somebody has approved it.
+
+    computed -> takes nothing from a living owner, or is approved already      -> completed
+             -> places tasks that have no living owner, too                    -> computed again, all else kept
+             -> else held, in CompletingRebalance -> approved, time limit over, hold taken away -> completed
+                                                  -> discarded                 -> computed again, all kept
+                                                  -> a join, a leave, a death  -> another generation, asked again
+
+Rules: members work on with what they have while a rebalance is held; for them it is one that takes long to be computed.
+Tasks without a living owner never wait: they are placed at once, and the follow-up rebalance asks for the rest. One
+generation is computed again once at most, so nothing goes round in circles here; a follow-up that is computed to the
+same again is settled (`rebalance_result`). A follow-up of what was kept after a discard keeps everything as well. An
+approval covers the follow-up and the probing rebalances that come from it, because without them it would stay half
+done. Whatever else begins a rebalance asks again (`replay`).
+
+Kafka has no counterpart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from assignor.types import AssignorErrorCode, ProcessId, TaskId
+from coordinator_api.group.events import (
+    ApproveRebalance,
+    AssignmentComputed,
+    ComputedAssignments,
+    DiscardRebalance,
+    EndHold,
+    SetHold,
+)
+from coordinator_api.group.image import GroupImage, HeldRebalance
+from coordinator_api.group.levers import Hold, Said
+from coordinator_api.group.outcome import (
+    Accepted,
+    AssignmentStored,
+    ComputedAgain,
+    RebalanceWaits,
+    Rejected,
+    Response,
+)
+from coordinator_api.group.rebalance_result import completed_rebalance
+from coordinator_api.group.records import (
+    HeldRebalanceEnded,
+    HoldChanged,
+    RebalanceCompleted,
+    RebalanceHeld,
+    RebalanceKept,
+)
+from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceOutcome, RejectionCode
+from coordinator_api.group.subscriptions import assigned_tasks, process_of
+from coordinator_api.group.transition import GroupTransition
+
+
+def take_computed(step: GroupTransition, event: AssignmentComputed) -> Response:
+    """Complete the rebalance, hold it, or have it computed again."""
+    image, rebalance = step.image, event.rebalance
+    if _has_to_wait(image, rebalance):
+        if rebalance.places_ownerless:
+            step.emit(RebalanceKept(image.generation_id, KeptBecause.TASKS_WITHOUT_OWNER))
+            return ComputedAgain(image.generation_id)
+        completed = completed_rebalance(image, event)
+        held = HeldRebalance(step.now_ms, completed.end, completed.assignments, completed.warm_ups, completed.basis)
+        step.emit(RebalanceHeld(image.generation_id, held))
+        return RebalanceWaits(image.generation_id, step.now_ms)
+    if image.kept_because is KeptBecause.TASKS_WITHOUT_OWNER:
+        event = replace(event, rebalance=replace(rebalance, followup_rebalance=True))
+    record = completed_rebalance(image, event)
+    step.emit(record)
+    return AssignmentStored(record.generation_id, record.end.outcome)
+
+
+def _has_to_wait(image: GroupImage, rebalance: ComputedAssignments) -> bool:
+    failed = rebalance.error is not None or rebalance.error_code != AssignorErrorCode.NONE
+    asks = image.levers.hold is not None and image.kept_because is None and image.approved_generation is None
+    return asks and rebalance.moves_owned and not failed
+
+
+def set_hold(step: GroupTransition, event: SetHold) -> Response:
+    """Has no effect on what is computed and held already, except that the new time limit holds for it."""
+    if _is_unknown(step.image):
+        return _unknown()
+    step.emit(HoldChanged(Hold(event.time_limit_ms, Said(event.by, step.now_ms, event.reason))))
+    _carry_out_when_over(step)
+    return Accepted()
+
+
+def end_hold(step: GroupTransition, event: EndHold) -> Response:
+    """A rebalance that is held is carried out."""
+    if _is_unknown(step.image):
+        return _unknown()
+    if step.image.held is not None:
+        _carry_out(step, HoldEnd.HOLD_ENDED, Said(event.by, step.now_ms, event.reason))
+    if step.image.levers.hold is not None:
+        step.emit(HoldChanged(None))
+    return Accepted()
+
+
+def approve(step: GroupTransition, event: ApproveRebalance) -> Response:
+    """Carry out the rebalance that is held, as it was computed."""
+    refused = _refuse_not_held(step.image, event)
+    if refused is not None:
+        return refused
+    return _carry_out(step, HoldEnd.APPROVED, Said(event.by, step.now_ms, event.reason))
+
+
+def discard(step: GroupTransition, event: DiscardRebalance) -> Response:
+    """Have the generation computed again, with every task kept where it is."""
+    refused = _refuse_not_held(step.image, event)
+    if refused is not None:
+        return refused
+    generation_id = step.image.generation_id
+    step.emit(HeldRebalanceEnded(generation_id, HoldEnd.DISCARDED, Said(event.by, step.now_ms, event.reason)))
+    step.emit(RebalanceKept(generation_id, KeptBecause.DISCARDED))
+    return ComputedAgain(generation_id)
+
+
+def end_waiting(step: GroupTransition) -> None:
+    """What time does: a rebalance that has been held for the time limit is carried out."""
+    _carry_out_when_over(step)
+
+
+def give_up_held(step: GroupTransition, why: str) -> None:
+    """Another rebalance begins in the place of the one that is held. `why`: it begins, in words."""
+    if step.image.held is not None:
+        step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, Said(None, step.now_ms, why)))
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedHeld:
+    """A rebalance that waits, for operators. `until_ms`: then it is carried out. `outcome`: how it ends then."""
+
+    generation_id: int
+    since_ms: int
+    until_ms: int
+    outcome: RebalanceOutcome
+    tasks_to_move: tuple[TaskId, ...]
+
+
+def describe_held(image: GroupImage) -> DescribedHeld | None:
+    """None when no rebalance waits. Takes time in proportion to the group."""
+    held, until_ms = image.held, image.held_until_ms()
+    if held is None or until_ms is None:
+        return None
+    return DescribedHeld(image.generation_id, held.since_ms, until_ms, held.end.outcome, tasks_to_move(image))
+
+
+def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
+    """The tasks of which the held rebalance takes a copy away from a process: an active one, or a standby that it does
+    not make the active one. Sorted; empty when none is held. Warm-ups do not count: they come and go.
+    """
+    held = image.held
+    if held is None:
+        return ()
+    kept: set[tuple[ProcessId | str, TaskId]] = set()
+    kept_active: set[tuple[ProcessId | str, TaskId]] = set()
+    for member_id, parts in held.assignments.parts.items():
+        process, given = _process(image, member_id), assigned_tasks(parts)
+        kept_active |= {(process, task) for task in given.active}
+        kept |= {(process, task) for task in (*given.active, *given.standby)}
+    moved: set[TaskId] = set()
+    for member_id, member in image.members.items():
+        last = member.last_assignment
+        if last.assignment is None:
+            continue
+        process, has = _process(image, member_id), assigned_tasks(last.assignment)
+        moved |= {task for task in has.active if (process, task) not in kept_active}
+        moved |= {task for task in has.standby if (process, task) not in kept and task not in last.warm_ups}
+    return tuple(sorted(moved))
+
+
+def _process(image: GroupImage, member_id: str) -> ProcessId | str:
+    """A member of an unknown future version stands for its process."""
+    return process_of(image.members[member_id].last_join.subscription) or member_id
+
+
+def _carry_out_when_over(step: GroupTransition) -> None:
+    until_ms = step.image.held_until_ms()
+    if until_ms is not None and until_ms <= step.now_ms:
+        _carry_out(step, HoldEnd.TIME_LIMIT, Said(None, step.now_ms))
+
+
+def _carry_out(step: GroupTransition, end: HoldEnd, said: Said) -> AssignmentStored:
+    held, generation_id = step.image.held, step.image.generation_id
+    assert held is not None, "only a rebalance that is held is carried out"
+    step.emit(HeldRebalanceEnded(generation_id, end, said))
+    step.emit(RebalanceCompleted(generation_id, held.end, held.assignments, held.warm_ups, held.basis))
+    return AssignmentStored(generation_id, held.end.outcome)
+
+
+def _refuse_not_held(image: GroupImage, event: ApproveRebalance | DiscardRebalance) -> Rejected | None:
+    if _is_unknown(image):
+        return _unknown()
+    if image.held is None:
+        return Rejected(
+            RejectionCode.ILLEGAL_GENERATION,
+            f"no rebalance waits for approval; the group is {image.state} in generation {image.generation_id}",
+        )
+    if event.generation_id not in (None, image.generation_id):
+        return Rejected(
+            RejectionCode.ILLEGAL_GENERATION,
+            f"generation {event.generation_id} does not wait for approval; generation {image.generation_id} does: look "
+            "at that one",
+        )
+    return None
+
+
+def _is_unknown(image: GroupImage) -> bool:
+    return image.state is GroupState.DEAD or image.input_json is None
+
+
+def _unknown() -> Rejected:
+    return Rejected(
+        RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted; declare it by PUT"
+    )
