@@ -23,7 +23,7 @@ from coordinator_api.http.group_document import list_entry
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of
 from coordinator_api.web.group_documents import GroupDocuments
-from coordinator_api.web.views.group_list import NOTHING_KNOWN, GroupSummary, ListedGroup, UnreadableGroup
+from coordinator_api.web.views.group_list import NOTHING_KNOWN, GroupBeyondReading, GroupSummary, ListedGroup
 
 LOOK_EVERY_S = 1.0
 """How often a group is worked out, unless that takes more than a fortieth of this time."""
@@ -59,7 +59,7 @@ class GroupSummaries:
         self._loop: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
 
-    def listed(self, sees: Callable[[str], bool]) -> tuple[list[ListedGroup], list[UnreadableGroup]]:
+    def listed(self, sees: Callable[[str], bool]) -> tuple[list[ListedGroup], list[GroupBeyondReading]]:
         """The groups that `sees` says yes to, as they are known now."""
         found = [
             ListedGroup.of(
@@ -69,7 +69,7 @@ class GroupSummaries:
             if sees(each.group_id)
         ]
         unreadable = [
-            UnreadableGroup(group_id, why)
+            GroupBeyondReading(group_id, why)
             for group_id, why in sorted(self._coordinator.unreadable.items())
             if sees(group_id)
         ]
@@ -168,7 +168,7 @@ class GroupSummaries:
         self._summaries[runtime.group_id] = summary
 
 
-def digest_of(listed: list[ListedGroup], unreadable: list[UnreadableGroup]) -> str:
+def digest_of(listed: list[ListedGroup], unreadable: list[GroupBeyondReading]) -> str:
     """Of a list, as it is shown."""
     shown = json.dumps([[each.shown for each in listed], [[each.group_id, each.why] for each in unreadable]])
     return hashlib.sha256(shown.encode()).hexdigest()[:16]

@@ -98,7 +98,7 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadableGroup:
+class GroupBeyondReading:
     """A group whose log cannot be read. `why`: in a sentence."""
 
     group_id: str
@@ -106,7 +106,7 @@ class UnreadableGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SortedColumn:
     """`sorted`: `ascending`, `descending` or None, as aria-sort has it. `address`: sorts by it, or turns the order."""
 
     key: str
@@ -117,12 +117,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupList:
+class GroupListView:
     """`total`: groups that the caller may see, whether or not they were searched for."""
 
     rows: tuple[ListedGroup, ...]
-    unreadable: tuple[UnreadableGroup, ...]
-    columns: tuple[Column, ...]
+    unreadable: tuple[GroupBeyondReading, ...]
+    columns: tuple[SortedColumn, ...]
     total: int
     query: str
     sort: str
@@ -143,11 +143,11 @@ MOST_OF_A_QUERY = 249
 
 def group_list(
     listed: Sequence[ListedGroup],
-    unreadable: Sequence[UnreadableGroup],
+    unreadable: Sequence[GroupBeyondReading],
     query: str = "",
     sort: str = "",
     order: str = "",
-) -> GroupList:
+) -> GroupListView:
     """`query`: words that the name, the state or the notes of a group have, all of them. `sort`: a column's key. What
     is no such value counts as not given. What is not known stands last in either order.
     """
@@ -163,7 +163,7 @@ def group_list(
     values = {row.group_id: _value(row, sort) for row in rows}
     known = [row for row in rows if values[row.group_id] is not None]
     known.sort(key=lambda row: values[row.group_id], reverse=descending)  # type: ignore[arg-type, return-value]
-    return GroupList(
+    return GroupListView(
         (*known, *(row for row in rows if values[row.group_id] is None)),
         tuple(each for each in unreadable if _has(words, each.group_id, each.why, "unreadable")),
         tuple(_column(key, title, numeric, query, sort, descending) for key, title, numeric in _COLUMNS),
@@ -192,12 +192,12 @@ def _value(row: ListedGroup, sort: str) -> str | int | float | None:
     return row.group_id
 
 
-def _column(key: str, title: str, numeric: bool, query: str, sort: str, descending: bool) -> Column:
+def _column(key: str, title: str, numeric: bool, query: str, sort: str, descending: bool) -> SortedColumn:
     is_sorted = key == sort
     asked = {"q": query, "sort": key, "order": "desc" if is_sorted and not descending else ""}
     address = "/ui/groups?" + urlencode({name: value for name, value in asked.items() if value})
     order = ("descending" if descending else "ascending") if is_sorted else None
-    return Column(key, title, numeric, order, address)
+    return SortedColumn(key, title, numeric, order, address)
 
 
 def _has(words: Sequence[str], *texts: str) -> bool:

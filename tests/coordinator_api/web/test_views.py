@@ -8,7 +8,13 @@ import pytest
 
 from coordinator_api.web.views import words
 from coordinator_api.web.views.group_header import PulledLever, pulled_levers
-from coordinator_api.web.views.group_list import NOTHING_KNOWN, GroupList, GroupSummary, ListedGroup, UnreadableGroup
+from coordinator_api.web.views.group_list import (
+    NOTHING_KNOWN,
+    GroupBeyondReading,
+    GroupListView,
+    GroupSummary,
+    ListedGroup,
+)
 from coordinator_api.web.views.group_list import group_list as listed_groups
 from coordinator_api.web.views.problems import ProblemView
 from coordinator_api.web.views.states import Badge, state_badge
@@ -35,7 +41,7 @@ def row(group_id: str, lag: int | None = None, running: int | None = None, **cha
     return ListedGroup.of(entry(group_id, **changes), known)
 
 
-def shown(found: GroupList) -> list[str]:
+def shown(found: GroupListView) -> list[str]:
     return [each.group_id for each in found.rows]
 
 
@@ -122,7 +128,7 @@ def test_should_find_words_in_name_state_and_notes(query: str, expected: list[st
 
 
 def test_should_find_groups_that_cannot_be_read() -> None:
-    found = listed_groups([row("a")], [UnreadableGroup("b", "record 3 is no JSON")], "unreadable")
+    found = listed_groups([row("a")], [GroupBeyondReading("b", "record 3 is no JSON")], "unreadable")
 
     assert (shown(found), [each.group_id for each in found.unreadable], found.total) == ([], ["b"], 2)
 
