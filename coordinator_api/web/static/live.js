@@ -10,12 +10,14 @@ let again = 0;
 let hidden = 0;
 let fetching = false;
 let stale = false;
+let gone = false;
 
 const live = () => document.getElementById("live");
 
-function banner(broken) {
+/** `which`: the data attribute with the words; nothing for no banner. */
+function banner(which) {
   const shown = document.getElementById("connection");
-  const text = broken ? shown.dataset.broken : "";
+  const text = which ? shown.dataset[which] : "";
   if (shown.textContent !== text) shown.textContent = text;
 }
 
@@ -30,7 +32,7 @@ export async function refresh() {
   try {
     await window.htmx.ajax("GET", location.pathname + location.search, { target: "#live", swap: "morph:outerHTML" });
   } catch {
-    banner(true);
+    banner("broken");
   } finally {
     fetching = false;
   }
@@ -40,17 +42,17 @@ export async function refresh() {
 function open() {
   clearTimeout(again);
   const address = live()?.dataset.live;
-  if (!address || source) return;
+  if (!address || source || gone) return;
   source = new EventSource(address);
   source.addEventListener("open", () => {
     failures = 0;
-    banner(false);
+    banner();
   });
   source.addEventListener("changed", (event) => {
     if (live()?.dataset.digest !== event.data) refresh();
   });
   source.addEventListener("error", () => {
-    banner(true);
+    banner("broken");
     if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
     close();
     const wait = Math.min(1000 * 2 ** failures++, LONGEST_WAIT_MS);
@@ -80,8 +82,18 @@ export function startLive() {
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) open();
   });
-  document.body.addEventListener("htmx:sendError", () => banner(true));
+  document.body.addEventListener("htmx:sendError", () => banner("broken"));
+  document.body.addEventListener("htmx:responseError", (event) => {
+    if ([403, 404, 422].includes(event.detail.xhr.status)) {
+      gone = true;
+      close();
+      banner("gone");
+    } else if (event.detail.xhr.status !== 401) {
+      banner("busy");
+      again = setTimeout(refresh, LONGEST_WAIT_MS / 5);
+    }
+  });
   document.body.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.successful && source?.readyState === EventSource.OPEN) banner(false);
+    if (event.detail.successful && source?.readyState === EventSource.OPEN) banner();
   });
 }

@@ -1,0 +1,100 @@
+"""What the list shows beside states is worked out while somebody looks, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from assignor.access.principals import Right
+from coordinator_api.errors import TooManyRequests
+from coordinator_api.http.group_document import described_group
+from coordinator_api.web import group_documents, group_summaries
+from coordinator_api.web.group_documents import GroupDocuments
+from coordinator_api.web.group_summaries import GroupSummaries
+from coordinator_api.web.views.group_list import NOTHING_KNOWN
+from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
+
+PRINCIPALS = {"olga": (Right.ADMIN, "")}
+
+
+async def with_groups(service: Tenants, *names: str) -> GroupSummaries:
+    olga = await service.client("olga")
+    for name in names:
+        assert (await olga.put(f"/v1/groups/{name}", json=definition())).status_code == 201
+    return GroupSummaries(service.coordinator, GroupDocuments(service.coordinator))
+
+
+def known(summaries: GroupSummaries) -> dict[str, bool]:
+    return {each.group_id: each.summary is not NOTHING_KNOWN for each in summaries.listed(lambda _: True)[0]}
+
+
+async def test_should_know_each_group_when_somebody_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 60.0)
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        summaries = await with_groups(service, "a", "b")
+        assert known(summaries) == {"a": False, "b": False}
+
+        await summaries.known()
+
+        assert known(summaries) == {"a": True, "b": True}
+
+
+async def test_should_end_when_nobody_looks_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 60.0)
+    monkeypatch.setattr(group_summaries, "_LOOKS_ON_S", 0.0)
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        summaries = await with_groups(service, "a")
+        stream = summaries.digests(lambda _: True)
+        await anext(stream)
+        going_on = summaries._loop
+        assert going_on is not None
+        await stream.aclose()
+
+        await asyncio.wait_for(going_on, 60)
+
+        assert (known(summaries), service.coordinator.watching._watchers) == ({"a": False}, {})
+
+
+async def test_should_leave_an_overloaded_service_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 0.2)
+
+    def refuse(kind: str) -> None:
+        raise TooManyRequests(f"each {kind} is refused")
+
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        summaries = await with_groups(service, "a")
+        service.coordinator.overload.admit = refuse  # type: ignore[method-assign]
+
+        await summaries.known()
+
+        assert known(summaries) == {"a": False}
+        service.coordinator.begin_stop()
+
+
+async def test_should_describe_a_group_once_for_all_who_ask_at_one_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = []
+    real = described_group
+
+    async def counting(*arguments: object) -> dict[str, object]:
+        described.append(1)
+        return await real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(group_documents, "described_group", counting)
+    monkeypatch.setattr(group_documents, "KEPT_S", 3_600.0)
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        await with_groups(service, "a")
+        documents = GroupDocuments(service.coordinator)
+
+        found = await asyncio.gather(*(documents.now("a") for _ in range(20)))
+        again = await documents.now("a")
+        assert (len(described), len({each.digest for each in found}), again is found[0]) == (1, 1, True)
+
+        joined = await (await service.client("olga")).post("/v1/groups/a/subscriptions", json=join_body())
+        assert joined.is_success
+        after = await documents.now("a")
+        assert (len(described), after.digest != again.digest, len(after.values["members"])) == (2, True, 1)
