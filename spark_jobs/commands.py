@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
     if SPARK.is_missing:
         SPARK.register_missing(app, "demo", "workers")
         return
-    app.command("demo", epilog=example("demo"))(demo)
+    app.command("demo", epilog=example("demo --keep"))(demo)
     workers = typer.Typer(help="Instances as long-running Spark tasks.", no_args_is_help=True)
     workers.callback()(_all_commands)
     run_example = example("workers run wordcount:app --instances 2 --master spark://master:7077")
@@ -49,17 +49,21 @@ def register(app: typer.Typer) -> None:
     app.add_typer(workers, name="workers", epilog=run_example)
 
 
-def demo() -> None:
+def demo(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the group running in the end, to be looked at, until Ctrl-C.")
+    ] = False,
+) -> None:
     """Count words on Spark, kill an executor, and check.
 
     Starts a word count on Spark executors, kills one of them and checks every count. Then runs recorded rebalances
-    of Kafka again.
+    of Kafka again. While it runs, the group can be looked at in a browser: it prints the address of its page.
     """
     from spark_jobs.demo.scenario import Demo
 
     try:
         with interruptible():
-            Demo(console_of(Format.TEXT)).run()
+            Demo(console_of(Format.TEXT), keep=keep).run()
     except KeyboardInterrupt as interrupt:
         say("interrupted; everything that was started is stopped")
         leave(exit_code_of_signal(interrupt))

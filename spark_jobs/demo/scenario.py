@@ -8,6 +8,7 @@ run through the same leader.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import tempfile
@@ -47,7 +48,7 @@ from spark_jobs.workers.group_view import (
 from spark_jobs.workers.member_process import EXECUTOR_TAG
 from spark_jobs.workers.ownership_history import executors_of_members, gaps, overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
-from spark_jobs.workers.running import run
+from spark_jobs.workers.running import Workers, run
 from spark_jobs.workers.spark_confs import EXECUTOR_CONF
 from streams_runtime.application import Application
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
@@ -66,6 +67,7 @@ JOIN_TIMEOUT_S = 90.0
 FAILOVER_TIMEOUT_S = 20.0
 PROCESSING_TIMEOUT_S = 600.0
 TELL_EVERY_S = 5.0
+KEPT_LINES_EACH_S = 20
 
 
 class DemoFailed(AssignorFault):
@@ -83,18 +85,23 @@ class Kill:
 
 
 class Demo:
-    """One run. `console`: where it is shown, a line at a time, so it needs no terminal."""
+    """One run. `console`: where it is shown, a line at a time, so it needs no terminal.
 
-    def __init__(self, console: Console, text_lines: int = TEXT_LINES) -> None:
+    `keep`: in the end the group runs on, and counts more of the text, until it is interrupted or drained.
+    """
+
+    def __init__(self, console: Console, text_lines: int = TEXT_LINES, *, keep: bool = False) -> None:
         self._console = console
         self._text_lines = text_lines
+        self._keep = keep
         self._started_s = time.monotonic()
 
     def run(self) -> None:
         """Raises DemoFailed, and the errors of starting the coordinator or Spark."""
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))
-        self._kafka_again()
+        if not self._keep:
+            self._kafka_again()
 
     def _word_count_on_executors(self, directory: Path) -> None:
         application = word_count(_configs(directory))
@@ -104,11 +111,13 @@ class Demo:
         coordinator.launch()  # it starts up while Spark does
         try:
             log = open_log(address)
-            lines = self._write_text(log)
+            feed, lines = self._write_text(log)
             master = f"local-cluster[{EXECUTORS},1,1024]"
             self._say(f"starting Spark: {master}, {THREADS} stream threads an executor, one standby a task")
             with spark_session(master, "assignor demo", conf=EXECUTOR_CONF) as spark:
                 coordinator.wait_until_ready()
+                page = f"{coordinator.url}/ui/groups/{APPLICATION_ID}"
+                self._say(f"in a browser, while it runs: {page}")
                 workers = run(
                     spark,
                     application,
@@ -120,22 +129,39 @@ class Demo:
                 try:
                     with CoordinatorClient(coordinator.url) as client:
                         self._watch(client, log, directory / "log", application)
+                    if self._keep:
+                        self._compare(log, lines)
+                        self._kafka_again()
+                        self._keep_running(workers, feed, lines, page)
                 finally:
                     self._say("telling the instances to stop")
                     workers.stop()
-            self._compare(log, lines)
+            if not self._keep:
+                self._compare(log, lines)
+            feed.close()
             log.close()
         finally:
             coordinator.stop()
 
-    def _write_text(self, log: Log) -> list[SourceLine]:
+    def _write_text(self, log: Log) -> tuple[TextFeed, list[SourceLine]]:
         lines = list(stdlib_lines(self._text_lines))
         feed = TextFeed(log, lines)
         feed.write(lines)
-        feed.close()
         modules = len({line.module for line in lines})
         self._say(f"{len(lines):,} lines of {modules} modules of Python's standard library are in topic {LINES!r}")
-        return lines
+        return feed, lines
+
+    def _keep_running(self, workers: Workers, feed: TextFeed, lines: list[SourceLine], page: str) -> None:
+        """Until Ctrl-C or SIGTERM, which end the demo in good order, or until somebody drains the group."""
+        self._say(f"the group runs on, with {KEPT_LINES_EACH_S} lines a second to count; look at it: {page}")
+        self._say("Ctrl-C ends it")
+        more = itertools.cycle(lines)
+        try:
+            while workers.wait(1.0) is None:
+                feed.write(itertools.islice(more, KEPT_LINES_EACH_S))
+            self._say("the group was drained")
+        except KeyboardInterrupt:
+            self._say("interrupted")
 
     def _watch(self, client: CoordinatorClient, log: Log, log_dir: Path, application: Application) -> None:
         def wait(wanted: Callable[[GroupView], bool], what: str, timeout_s: float) -> GroupView:

