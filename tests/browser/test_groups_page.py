@@ -1,0 +1,144 @@
+"""The list of groups: what it says, search, order, live updates, and an operator without a mouse."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.few_members import FewMembers
+from tests.browser.keyboard import press_on, tab_to, walk
+from tests.browser.pages import LAYOUTS, Layout, assert_fits, is_same_page, mark
+from tests.coordinator_api.service_process import ServiceProcess
+from tests.told import Tell
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """Of this file alone: three groups, and tests that add others remove them."""
+    flags = ("--group-initial-rebalance-delay-ms", "100")
+    with ServiceProcess(tmp_path_factory.mktemp("service"), *flags) as process:
+        with process.client() as client:
+            FewMembers(client, "orders").declare().join(2)
+            FewMembers(client, "clicks").declare().join(1)
+            FewMembers(client, "payments").declare()
+        yield process
+
+
+@pytest.fixture
+def zebra(client: httpx.Client) -> Iterator[FewMembers]:
+    """A group that is not declared yet. It is gone when the test is over."""
+    group = FewMembers(client, "zebra")
+    yield group
+    group.remove()
+
+
+def names(page: Page) -> Locator:
+    return page.locator("tbody th a")
+
+
+def row(page: Page, group: str) -> Locator:
+    return page.locator("tbody tr").filter(has=page.get_by_role("link", name=group, exact=True))
+
+
+def test_should_list_groups_with_what_an_operator_asks_first(page: Page, origin: str) -> None:
+    page.goto(origin)
+    expect(page).to_have_url(f"{origin}/ui/groups")
+    expect(page.get_by_role("heading", name="Groups", level=1)).to_be_visible()
+    expect(names(page)).to_have_text(["clicks", "orders", "payments"])
+    expect(row(page, "orders").get_by_role("cell")).to_contain_text(["Stable", "2", "4 of 4"])
+    expect(row(page, "payments").get_by_role("cell")).to_contain_text(["Empty", "0", "none"])
+
+
+def test_should_search_while_one_types(page: Page, origin: str) -> None:
+    page.goto(f"{origin}/ui/groups")
+    mark(page)
+    page.get_by_role("searchbox", name="Search").press_sequentially("pay")
+    expect(names(page)).to_have_text(["payments"])
+    expect(page.get_by_role("status").filter(has_text="1 of 3 groups")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/ui/groups\?.*q=pay"))
+    assert is_same_page(page)
+    page.reload()
+    expect(names(page)).to_have_text(["payments"])
+    page.get_by_role("searchbox", name="Search").fill("nothing of that name")
+    page.get_by_role("link", name="Show all 3 groups").click()
+    expect(names(page)).to_have_text(["clicks", "orders", "payments"])
+
+
+def test_should_sort_by_a_column_and_back(page: Page, origin: str) -> None:
+    page.goto(f"{origin}/ui/groups")
+    header = page.get_by_role("columnheader", name="Members")
+    header.get_by_role("link").click()
+    expect(header).to_have_attribute("aria-sort", re.compile("ascending|descending"))
+    first = header.get_attribute("aria-sort")
+    ascending, descending = ["payments", "clicks", "orders"], ["orders", "clicks", "payments"]
+    expect(names(page)).to_have_text(ascending if first == "ascending" else descending)
+    header.get_by_role("link").click()
+    expect(names(page)).to_have_text(descending if first == "ascending" else ascending)
+    page.reload()
+    expect(names(page)).to_have_text(descending if first == "ascending" else ascending)
+
+
+def test_should_show_what_changes_without_being_loaded_again(page: Page, origin: str, zebra: FewMembers) -> None:
+    page.goto(f"{origin}/ui/groups")
+    expect(names(page)).to_have_text(["clicks", "orders", "payments"])
+    mark(page)
+    page.get_by_role("link", name="orders", exact=True).focus()
+    zebra.declare()
+    expect(row(page, "zebra").get_by_role("cell")).to_contain_text(["Empty", "0"])
+    zebra.join(3)
+    expect(row(page, "zebra").get_by_role("cell")).to_contain_text(["Stable", "3", "4 of 4"])
+    expect(page.get_by_role("link", name="orders", exact=True)).to_be_focused()
+    assert is_same_page(page)
+
+
+def test_should_show_a_member_that_leaves(page: Page, origin: str, zebra: FewMembers, tell: Tell) -> None:
+    zebra.declare().join(2)
+    page.goto(f"{origin}/ui/groups")
+    expect(row(page, "zebra").get_by_role("cell")).to_contain_text(["Stable", "2"])
+    began_s = time.monotonic()
+    zebra.members.pop().leave()
+    expect(row(page, "zebra").get_by_role("cell")).to_contain_text(["PreparingRebalance", "1"])
+    tell(f"a member that left was missing on the page after {1000 * (time.monotonic() - began_s):.0f} ms")
+
+
+def test_should_be_walked_by_keyboard_alone(page: Page, origin: str) -> None:
+    page.goto(f"{origin}/ui/groups")
+    press_on(page, page.get_by_role("link", name="Skip to the content"))
+    expect(page.locator("main")).to_be_focused()
+    tab_to(page, page.get_by_role("searchbox", name="Search"))
+    page.keyboard.type("orders")
+    expect(names(page)).to_have_text(["orders"])
+    press_on(page, page.get_by_role("link", name="orders", exact=True))
+    expect(page).to_have_url(f"{origin}/ui/groups/orders")
+
+
+def test_should_stop_at_each_link_once(page: Page, origin: str) -> None:
+    page.goto(f"{origin}/ui/groups")
+    expect(names(page)).to_have_text(["clicks", "orders", "payments"])
+    words = [stop.words for stop in walk(page)]
+    assert words[0] == "Skip to the content"
+    assert [word for word in words if word in ("clicks", "orders", "payments")] == ["clicks", "orders", "payments"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_should_fit_and_shut_nobody_out(page: Page, origin: str, layout: Layout) -> None:
+    layout.apply(page)
+    page.goto(f"{origin}/ui/groups")
+    expect(names(page)).to_have_text(["clicks", "orders", "payments"])
+    assert_fits(page)
+    assert_accessible(page)
+
+
+def test_should_work_without_scripts_of_its_own(page: Page, origin: str) -> None:
+    """Every link and form does without JavaScript."""
+    page.route("**/*.js*", lambda route: route.fulfill(body="", content_type="text/javascript"))
+    page.goto(f"{origin}/ui/groups")
+    page.get_by_role("searchbox", name="Search").fill("click")
+    page.keyboard.press("Enter")
+    expect(names(page)).to_have_text(["clicks"])
