@@ -70,6 +70,9 @@ test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker, a real schem
 	$(BIN)/python -m tests.oracle.schema_registry
 	ASSIGNOR_REQUIRE_JARS=1 $(PYTEST) -n 2 --dist loadfile -m "kafka or java"
 
+screenshots: setup ## the pictures of the page in docs/images anew, of a real group
+	$(BIN)/python -m tests.browser.screenshots
+
 lint: setup ## style, types, layering
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -1,0 +1,153 @@
+"""The pictures of the page in docs/images, made anew: `python -m tests.browser.screenshots`, or `make screenshots`.
+
+The group is real: the demo's word count on three instances of this machine, one of which is closed in mid-work. Beside
+it there are groups whose members do nothing. Each picture has one size and few colours, so that it stays small.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import httpx
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from spark_jobs.demo.stdlib_text import stdlib_lines
+from spark_jobs.demo.word_count import TextFeed, word_count
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.local_run import LocalRun
+from streams_runtime.logs.opening import open_log
+from tests.browser.chromium import running_browser
+from tests.browser.few_members import FewMembers
+from tests.checkout import ROOT
+
+IMAGES = ROOT / "docs" / "images"
+WIDTH = 1280
+COLOURS = 96
+GROUP = "word-count"
+_TEXT_LINES = 40_000
+_SETTLED_MS = 1_500  # countdowns and bars have moved once, and fonts are there
+_SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`name`: in the name of the file. `address`: below the coordinator. `height`: of the screen, in pixels.
+
+    `prepare`: what is done before the picture.
+    """
+
+    name: str
+    address: str
+    height: int = 860
+    prepare: Callable[[Page], None] = lambda page: None
+
+
+VIEWS = (
+    View("groups", "/ui/groups", height=480),
+    View("group", f"/ui/groups/{GROUP}"),
+    View("time", f"/ui/groups/{GROUP}/time"),
+    View("task", f"/ui/groups/{GROUP}/tasks/1_0"),
+    View("what-if", f"/ui/groups/{GROUP}/what-if"),
+    View("topology", f"/ui/groups/{GROUP}/topology"),
+)
+
+
+def main() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="assignor-screenshots-", ignore_cleanup_errors=True) as directory,
+        running_groups(Path(directory)) as url,
+        running_browser() as browser,
+    ):
+        for view in VIEWS:
+            if httpx.get(url + view.address, headers={"Accept": "text/html"}).status_code != 200:
+                print(f"{view.address} is not there: no picture", file=sys.stderr)
+                continue
+            for scheme in _SCHEMES:
+                path = IMAGES / f"ui-{view.name}-{scheme}.png"
+                path.write_bytes(small(picture(browser, url, view, scheme)))
+                print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+
+
+@contextmanager
+def running_groups(directory: Path) -> Iterator[str]:
+    """Gives the coordinator's address, once the word count has lost an instance and the others work."""
+    address = f"embedded:{directory / 'log'}"
+    settings = {"cluster.bootstrap.servers": address, "group.initial.rebalance.delay.ms": 500}
+    application = word_count(
+        {
+            "application.id": GROUP,
+            "bootstrap.servers": address,
+            "state.dir": str(directory / "state"),
+            "num.stream.threads": 2,
+            "num.standby.replicas": 1,
+            "acceptable.recovery.lag": 20,
+        }
+    )
+    with CoordinatorProcess(directory / "coordinator", settings) as coordinator:
+        log = open_log(address)
+        lines = list(stdlib_lines(_TEXT_LINES))
+        feed = TextFeed(log, lines)
+        feed.write(lines)
+        with (
+            httpx.Client(base_url=coordinator.url, timeout=60, trust_env=False) as client,
+            LocalRun(application, instances=3, coordinator=coordinator.url) as run,
+        ):
+            FewMembers(client, "orders").declare(partitions=12).join(3)
+            FewMembers(client, "clicks").declare(partitions=8).join(1)
+            FewMembers(client, "invoices").declare()
+            run.wait_until_running()
+            run.instances[2].close(_TIMEOUT_S)
+            wait_for_generation(client, 2)
+            feed.write(lines)
+            yield coordinator.url
+        feed.close()
+        log.close()
+
+
+def wait_for_generation(client: httpx.Client, generation_id: int) -> None:
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while True:
+        group = client.get(f"/v1/groups/{GROUP}").json()
+        if group["state"] == "Stable" and group["generation_id"] >= generation_id:
+            return
+        assert time.monotonic() < deadline_s, group
+        time.sleep(0.1)
+
+
+def picture(browser: Browser, url: str, view: View, scheme: Literal["light", "dark"]) -> bytes:
+    """The top of the page, as it is on a screen of this size."""
+    context = browser.new_context(
+        viewport={"width": WIDTH, "height": view.height}, color_scheme=scheme, locale="en-GB", timezone_id="UTC"
+    )
+    try:
+        page = context.new_page()
+        page.goto(url + view.address)
+        view.prepare(page)
+        page.wait_for_timeout(_SETTLED_MS)
+        return page.screenshot(animations="disabled")
+    finally:
+        context.close()
+
+
+def small(png: bytes) -> bytes:
+    """The same picture with at most COLOURS colours, and nothing in the file but the picture."""
+    with Image.open(io.BytesIO(png)) as image:
+        few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    written = io.BytesIO()
+    few.save(written, "PNG", optimize=True)
+    return written.getvalue()
+
+
+if __name__ == "__main__":
+    main()
