@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 from coordinator_api.group.image import GroupImage
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.json_objects import encode_in_pieces
+from coordinator_api.web.task_totals import task_total
 
 KEPT_S = 1.0
 SHARE_OF_TIME = 4
@@ -23,13 +25,16 @@ _DROPPED_AFTER_S = 5.0
 
 
 class GroupDocument(NamedTuple):
-    """`values`: the document; nobody changes it. `digest`: of all that pages show of it. `took_s`: how long it took."""
+    """`values`: the document; nobody changes it. `digest`: of all that pages show of it. `took_s`: how long it took.
+    `tasks`: how many the group has, whether or not anybody runs them; None when that is not known.
+    """
 
     values: Mapping[str, Any]
     digest: str
     image: GroupImage
     made_s: float
     took_s: float
+    tasks: int | None
 
 
 class GroupDocuments:
@@ -38,6 +43,7 @@ class GroupDocuments:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._kept: dict[str, GroupDocument] = {}
+        self._totals: dict[str, tuple[tuple[int, int], int | None]] = {}
         self._under_way: dict[str, asyncio.Task[GroupDocument]] = {}
 
     async def now(self, group_id: str) -> GroupDocument:
@@ -70,7 +76,20 @@ class GroupDocuments:
             image = runtime.image
             values = await described_group(runtime, self._coordinator.clusters)
             digest = await asyncio.to_thread(digest_of, values)
-            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s)
+            tasks = await self._task_total(runtime, image)
+            return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks)
+
+    async def _task_total(self, runtime: GroupRuntime, image: GroupImage) -> int | None:
+        """Counted anew when another definition, or another rebalance, may have changed it."""
+        last = image.last_rebalance
+        counted_for = image.revision, -1 if last is None else last.generation_id
+        found = self._totals.get(runtime.group_id)
+        if found is None or found[0] != counted_for:
+            total = await asyncio.to_thread(task_total, await runtime.definition(image), image)
+            found = self._totals[runtime.group_id] = counted_for, total
+            for gone in self._totals.keys() - self._coordinator.groups.keys():
+                del self._totals[gone]
+        return found[1]
 
     def _made(self, group_id: str, done: asyncio.Task[GroupDocument]) -> None:
         del self._under_way[group_id]

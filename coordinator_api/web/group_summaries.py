@@ -162,7 +162,7 @@ class GroupSummaries:
     async def _work_out(self, runtime: GroupRuntime) -> None:
         try:
             document = await self._documents.now(runtime.group_id)
-            summary = await asyncio.to_thread(GroupSummary.of, document.values)
+            summary = await asyncio.to_thread(GroupSummary.of, document.values, document.tasks)
         except (CoordinatorFault, StoreError):
             summary = self._summaries.get(runtime.group_id, NOTHING_KNOWN)
         self._summaries[runtime.group_id] = summary

@@ -22,7 +22,7 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
     """One group as it is now."""
     documents: GroupDocuments = request.app.state.group_documents
     document = await unless_hung_up(request, documents.now(group_id))
-    return page(request, "group", group=GroupHeader.of(document.values), digest=document.digest)
+    return page(request, "group", group=GroupHeader.of(document.values, document.tasks), digest=document.digest)
 
 
 @router.get("/ui/groups/{group}/events")

@@ -37,14 +37,14 @@ class GroupHeader:
     levers: tuple[PulledLever, ...]
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> GroupHeader:
-        """`document`: a group as `GET /v1/groups/{group}` answers it."""
+    def of(cls, document: Mapping[str, Any], tasks: int | None = None) -> GroupHeader:
+        """`document`: a group as `GET /v1/groups/{group}` answers it. `tasks`: as `GroupSummary.of` takes it."""
         return cls(
             document["group_id"],
             state_badge(document["state"], document["condition"], draining=document["draining"]),
             document["generation_id"],
             len(document["members"]),
-            GroupSummary.of(document),
+            GroupSummary.of(document, tasks),
             document["probing_rebalance_at_ms"],
             document["led_by"],
             document["last_reported_ms"],

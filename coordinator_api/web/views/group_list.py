@@ -28,8 +28,10 @@ class GroupSummary:
     advice: str | None
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> GroupSummary:
-        """`document`: a group as `GET /v1/groups/{group}` answers it. Takes time in proportion to its tasks."""
+    def of(cls, document: Mapping[str, Any], total: int | None = None) -> GroupSummary:
+        """`document`: a group as `GET /v1/groups/{group}` answers it. `total`: how many tasks the group has, None for
+        those that somebody has. Takes time in proportion to its tasks.
+        """
         has_fetched = {member["member_id"]: member["fetched"] for member in document["members"]}
         tasks, running, behind = set(), set(), []
         for copy in document["tasks"]:
@@ -40,7 +42,8 @@ class GroupSummary:
             if lag is not None and lag >= 0:
                 behind.append(lag)
         has_lags = behind or any(copy["lag"] is not None for copy in document["tasks"])
-        return cls(len(running), len(tasks), sum(behind) if has_lags else None, len(behind), document["advice"])
+        count = max(len(tasks), total or 0)
+        return cls(len(running), count, sum(behind) if has_lags else None, len(behind), document["advice"])
 
 
 NOTHING_KNOWN = GroupSummary(None, None, None, 0, None)

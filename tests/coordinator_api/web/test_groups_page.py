@@ -66,7 +66,7 @@ async def test_should_list_each_group_with_what_is_known_of_it(service: Tenants)
 
     assert names(page) == ["a-1", "b-waits", "c-jvm"]
     assert cells(page, "a-1") == ["Stable", "1", "0 of 4", "4 000", "– none", "– nothing"]
-    assert cells(page, "b-waits") == ["Empty", "0", "– none", "– not known", "– none", "– nothing"]
+    assert cells(page, "b-waits") == ["Empty", "0", "0 of 4", "– not known", "– none", "– nothing"]
     assert cells(page, "c-jvm")[:4] == ["Stable", "2", "2 of 2", "1 000"]
     assert cells(page, "c-jvm")[5].startswith("Led by kafka.")
     assert [each.name for each in page.select("#group-a-1 .state svg *")] == ["circle"]

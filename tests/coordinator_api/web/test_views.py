@@ -86,6 +86,13 @@ def test_should_sum_up_a_group() -> None:
     )
 
 
+def test_should_count_tasks_that_nobody_has() -> None:
+    copy = {"task": "0_0", "role": "active", "member_id": "a", "lag": None}
+    document = {"members": [{"member_id": "a", "fetched": True}], "tasks": [copy], "advice": None}
+
+    assert (GroupSummary.of(document, 8).tasks, GroupSummary.of(document, None).tasks) == (8, 1)
+
+
 def test_should_not_know_the_lag_of_a_group_that_says_nothing_of_it() -> None:
     members = [{"member_id": "a", "fetched": True}]
     stateless = {"task": "0_0", "role": "active", "member_id": "a", "lag": None}
