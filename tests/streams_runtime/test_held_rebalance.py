@@ -1,0 +1,45 @@
+"""Instances go on processing while a rebalance waits for approval, and lose nothing when it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
+from tests.streams_runtime.word_counting import wait_for
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: Path) -> Iterator[Group]:
+    with running_group(request.node.name, EXACTLY_ONCE, client, tmp_path) as made:
+        made.declare(standbys=0)
+        yield made
+
+
+@pytest.mark.long
+def test_should_process_while_a_rebalance_waits_for_approval(group: Group, coordinator: CoordinatorProcess) -> None:
+    path = f"{coordinator.url}/v1/groups/{group.id}"
+    first = group.start("a", num_stream_threads=1)
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    assert httpx.put(f"{path}/hold", json={"time_limit_ms": 600_000}).status_code == 204
+
+    second = group.start("b", num_stream_threads=1)
+    wait_for(lambda: httpx.get(path).json()["held_rebalance"] is not None, lambda: httpx.get(path).json())
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    tasks = [{task.task_id for thread in each.status().threads for task in thread.tasks} for each in (first, second)]
+    still = httpx.get(path).json()["held_rebalance"]
+
+    assert tasks == [ALL_TASKS, set()]
+    assert still is not None
+    assert httpx.post(f"{path}/approve").status_code == 200
+    wait_for(lambda: any(thread.tasks for thread in second.status().threads), second.status)
+    group.write(SOME_LINES)
+    group.wait_until_counted()
+    assert (first.errors, second.errors) == ((), ())
