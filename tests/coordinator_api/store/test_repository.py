@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.store.errors import ConcurrentWriter, StoreError
-from coordinator_api.store.repository import GroupLog, Recording, Written
+from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Written
 from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.store.databases import open_repository
 
@@ -114,3 +114,19 @@ async def test_should_sync_every_commit_to_disk_by_default(repository: SqlReposi
         pragmas = [(await connection.exec_driver_sql(f"PRAGMA {name}")).scalar() for name in names]
 
     assert pragmas == ["wal", 2, 1, 5_000]
+
+
+async def test_should_note_how_the_wait_of_a_recorded_rebalance_ended(repository: SqlRepository) -> None:
+    waits = Recording(1, 5, '{"generation_id": 1, "outcome": "held", "hold": {"since_ms": 5, "ended": null}}', b"old")
+    _, held_bytes = await repository.append("g", 0, ["1"], waits)
+    note = RecordingNote(1, None, {"ended": "discarded", "by": "ada"})
+    await repository.append("g", 1, ["2"], notes=[note, RecordingNote(7, "stable", {"ended": "approved"})])
+    kept = Recording(1, 6, '{"generation_id": 1, "outcome": "stable"}', b"newer")
+    _, kept_bytes = await repository.append("g", 2, ["3"], kept)
+
+    discarded = {"since_ms": 5, "ended": "discarded", "by": "ada"}
+    assert await repository.list_rebalances("g", None, 9) == [
+        {"generation_id": 1, "outcome": "stable", "hold": discarded}
+    ]
+    assert await repository.rebalance("g", 1) == b"newer"
+    assert (held_bytes, kept_bytes) == (len("1") + len(b"old"), len("123") + len(b"newer"))
