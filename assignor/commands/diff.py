@@ -15,8 +15,7 @@ from assignor.commands.reading_bar import read_with_bar
 from assignor.commands.tables import View, fitted
 from assignor.errors import AssignorFault, InputError
 from assignor.names import short_members
-from assignor.reading.task_owners import TaskOwners, owners_in
-from assignor.types import TaskId
+from assignor.reading.task_owners import TaskOwners, owner_moves, owners_in, tasks_of
 
 
 def register(app: typer.Typer) -> None:
@@ -34,9 +33,9 @@ def diff_files(
     """
     moved = 0
     for name, before, after in _pairs(_lines_of(a), _lines_of(b)):
-        moves = list(_moves(before, after))
+        moves = list(owner_moves(before, after))
         moved += len(moves)
-        document = {"id": name, "tasks": len(_tasks(before, after)), "moves": moves}
+        document = {"id": name, "tasks": len(tasks_of(before, after)), "moves": moves}
         show(document, partial(_text, name, moves, _summary(moves, before, after)), format)
     if moved:
         leave(EXIT_NO)
@@ -75,29 +74,6 @@ def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator
         yield name, a[name], b[name]
 
 
-def _moves(before: TaskOwners, after: TaskOwners) -> Iterator[dict[str, object]]:
-    for task in sorted(_tasks(before, after)):
-        move = _move(task, before, after)
-        if move is not None:
-            yield move
-
-
-def _tasks(before: TaskOwners, after: TaskOwners) -> set[TaskId]:
-    return {*before.active, *before.standby, *after.active, *after.standby}
-
-
-def _move(task: TaskId, before: TaskOwners, after: TaskOwners) -> dict[str, object] | None:
-    old, new = before.active.get(task, ()), after.active.get(task, ())
-    old_standby, new_standby = set(before.standby.get(task, ())), set(after.standby.get(task, ()))
-    if set(old) == set(new) and old_standby == new_standby:
-        return None
-    return {
-        "task": str(task),
-        "active": {"from": sorted(old), "to": sorted(new)} if set(old) != set(new) else None,
-        "standby": {"gone": sorted(old_standby - new_standby), "new": sorted(new_standby - old_standby)},
-    }
-
-
 def _text(name: str, moves: list[dict[str, object]], summary: str, view: View) -> str:
     """A line for each task, below what is compared; with `-o wide` each line says what is compared."""
     short = {} if view.wide else short_members(_members(moves))
@@ -127,7 +103,7 @@ def _move_text(move: Mapping[str, object], short: Mapping[str, str]) -> str:
 
 def _summary(moves: list[dict[str, object]], before: TaskOwners, after: TaskOwners) -> str:
     active = sum(1 for move in moves if move["active"] is not None)
-    every = len(_tasks(before, after))
+    every = len(tasks_of(before, after))
     return f"{active} of {every} active tasks moved, {len(moves) - active} changed only their standbys"
 
 

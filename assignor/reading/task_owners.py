@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from assignor.protocol.assignment_info import decode_assignment_info
@@ -25,6 +25,34 @@ def owners_in(document: Mapping[str, object]) -> TaskOwners:
     if "clients" in output:
         return _of_clients(output["clients"])
     return _of_assignments(output.get("assignments"))
+
+
+def tasks_of(before: TaskOwners, after: TaskOwners) -> set[TaskId]:
+    """Every task that somebody has in one of the two."""
+    return {*before.active, *before.standby, *after.active, *after.standby}
+
+
+def owner_moves(before: TaskOwners, after: TaskOwners) -> Iterator[dict[str, object]]:
+    """Each task that others have in `after`, in order: `{"task", "active", "standby"}`.
+
+    `active`: `{"from", "to"}`, None when the same have it; `standby`: `{"gone", "new"}`.
+    """
+    for task in sorted(tasks_of(before, after)):
+        move = _move(task, before, after)
+        if move is not None:
+            yield move
+
+
+def _move(task: TaskId, before: TaskOwners, after: TaskOwners) -> dict[str, object] | None:
+    old, new = before.active.get(task, ()), after.active.get(task, ())
+    old_standby, new_standby = set(before.standby.get(task, ())), set(after.standby.get(task, ()))
+    if set(old) == set(new) and old_standby == new_standby:
+        return None
+    return {
+        "task": str(task),
+        "active": {"from": sorted(old), "to": sorted(new)} if set(old) != set(new) else None,
+        "standby": {"gone": sorted(old_standby - new_standby), "new": sorted(new_standby - old_standby)},
+    }
 
 
 def _of_clients(clients: object) -> TaskOwners:

@@ -8,6 +8,7 @@ Bytes that cannot be read are compared as they are. Source: `ConsumerProtocolSub
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from assignor.errors import AssignorFault, InputError
@@ -104,6 +105,25 @@ def subscription_while_away(subscription: bytes, assignment: AssignmentParts | N
         return subscription
     sums = {task: known for task, known in info.task_offset_sums.items() if task in tasks.standby and known >= 0}
     sums.update(dict.fromkeys(tasks.active, LATEST_OFFSET))
+    return _encoded(replace(outer, owned_partitions=partitions), replace(info, task_offset_sums=sums))
+
+
+def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
+    """What the member would send if it rejoined at this moment: what it was assigned, as far as it has `reported` it.
+
+    `reported`: offset sums by task, of its heartbeats. A task that it was given and has not reported counts as running.
+    """
+    decoded = _decoded(subscription)
+    if decoded is None or assignment is None:
+        return subscription
+    outer, info = decoded
+    try:
+        partitions, tasks = decode_assignment(bytes(assignment)).partitions, assigned_tasks(assignment)
+    except AssignorFault:
+        return subscription
+    sums = {task: reported.get(task, LATEST_OFFSET) for task in tasks.active}
+    known = {**info.task_offset_sums, **reported}
+    sums.update((task, known[task]) for task in tasks.standby if known.get(task, -1) >= 0)
     return _encoded(replace(outer, owned_partitions=partitions), replace(info, task_offset_sums=sums))
 
 

@@ -27,6 +27,9 @@ PAGE_RIGHTS: Mapping[tuple[str, str], Right] = {
     ("GET", "/ui/groups"): Right.READER,
     ("GET", "/ui/groups/{group}"): Right.READER,
     ("GET", "/ui/groups/{group}/events"): Right.READER,
+    ("GET", "/ui/groups/{group}/time"): Right.READER,
+    ("GET", "/ui/groups/{group}/time/events"): Right.READER,
+    ("GET", "/ui/groups/{group}/what-if"): Right.READER,
 }
 """Method and address, as FastAPI has it, to the lowest right that may call it."""
 

@@ -12,7 +12,7 @@ from coordinator_api.http.problems import ProblemPage
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_summaries import GroupSummaries
 from coordinator_api.web.problem_pages import problem_page
-from coordinator_api.web.routes import group, groups, login, static
+from coordinator_api.web.routes import group, groups, login, static, time, what_if
 
 
 class WebPages:
@@ -21,7 +21,7 @@ class WebPages:
     @property
     def routers(self) -> Sequence[APIRouter]:
         """A new view adds its router here."""
-        return [groups.router, group.router, login.router, static.router]
+        return [groups.router, group.router, time.router, what_if.router, login.router, static.router]
 
     @property
     def problem_page(self) -> ProblemPage:

@@ -1,0 +1,164 @@
+"""What the page shows of a group's history, and of what would be: computed as the commands compute it.
+
+Each function runs in a worker process. The values are those of `assignor diff`, `what-if` and `simulate`, from the same
+code of the library; only the way in is another one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from assignor.explain import reason_in_full
+from assignor.names import InstanceNames, short_members
+from assignor.reading.task_owners import owner_moves, owners_in, tasks_of
+from assignor.recording import RecordedRebalance, parse_recorded_rebalance
+from assignor.rerun import LoadOwn, RerunRebalance, run_recorded
+from assignor.simulate import ForecastModel, forecast, forecast_document
+from assignor.snapshot import Member, RebalanceSnapshot
+from assignor.story import PastRebalance, group_story, group_story_document
+from assignor.story.words import triggers_text
+from assignor.task_assignors.base import TaskAssignor
+from assignor.what_if import changed, changes_from_document, difference, difference_document
+from coordinator_api.groups.allowed_assignors import allowed_here
+from coordinator_api.groups.definitions import DocumentBounds, check_size, partition_total
+from coordinator_api.http.computations import MAX_ROUNDS
+from coordinator_api.recorded_documents import expanded
+
+Stored = tuple[int, bytes]
+"""A generation, and its recording as it is stored."""
+
+
+def tell_history(group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]) -> bytes:
+    """The story of the rebalances as `assignor explain` tells it, with `names` of processes and `words` for what set
+    each one off. `stored`: oldest first; `before`: the one before them, which is not told. Raises InputError.
+    """
+    load = _loader(classes)
+    story = group_story((_past(each, load) for each in stored), None if before is None else _past(before, load))
+    names = InstanceNames(story.instances)
+    document = group_story_document(group_id, story)
+    rounds = document["rounds"]
+    assert isinstance(rounds, list)
+    for told, each in zip(rounds, story.rebalances, strict=True):
+        told["words"] = triggers_text(each.facts.triggers, names, None)
+    return _json({**document, "names": {str(process): names.short(process) for process in story.instances}})
+
+
+def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> bytes:
+    """What `assignor diff` says of the two recordings, who has each task in each, short names of members, and for each
+    move why the later rebalance decided so (None when it did not place the task). Raises InputError, DecodeError.
+    """
+    first, second = _document(before[1]), _document(after[1])
+    old, new = owners_in(first), owners_in(second)
+    moves = list(owner_moves(old, new))
+    members = {
+        name
+        for owners in (old, new)
+        for role in (owners.active, owners.standby)
+        for each in role.values()
+        for name in each
+    }
+    ran = run_recorded(parse_recorded_rebalance(second), _loader(classes))
+    assert isinstance(ran, RerunRebalance)
+    past = PastRebalance(after[0], ran)
+    names = InstanceNames(group_story([past]).instances)
+    problem = ran.result.problem
+    why: dict[str, str] = {}
+    if problem is not None:
+        why = {str(each.task): reason_in_full(each, problem, names) for each in ran.explanations(None)}
+    return _json(
+        {
+            "id": f"{first['id']} -> {second['id']}",
+            "tasks": len(tasks_of(old, new)),
+            "moves": moves,
+            "before": {"active": _texts(old.active), "standby": _texts(old.standby)},
+            "after": {"active": _texts(new.active), "standby": _texts(new.standby)},
+            "names": short_members(members),
+            "why": {str(move["task"]): why.get(str(move["task"])) for move in moves},
+        }
+    )
+
+
+def what_if(
+    stored: bytes | RecordedRebalance, asked: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel
+) -> bytes:
+    """`{"id", "difference", "forecast"}`: what `assignor what-if` and `assignor simulate` answer for these changes.
+
+    `stored`: a recording as it is stored, or a rebalance of the group as it is now. `asked`: `Changes` as a document.
+    Raises InputError, DecodeError, AssignorNotListed.
+    """
+    recorded = stored if isinstance(stored, RecordedRebalance) else parse_recorded_rebalance(_document(stored))
+    changes = changes_from_document(asked, "changes")
+    after = changed(recorded, changes)
+    allowed_here(bounds.assignor_classes).check(after.snapshot.assignor)
+    check_size(after.snapshot, bounds.max_partitions)
+    load = _loader(bounds.assignor_classes)
+    before = run_recorded(recorded, load)
+    assert isinstance(before, RerunRebalance)
+    compared = difference(before, run_recorded(after, load))
+    size = partition_total(after.snapshot) + len(after.snapshot.members)
+    most = max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
+    ahead = forecast(after, model, max_rounds=most, load_own=load, as_recorded=recorded)
+    processes = group_story([PastRebalance(recorded.generation_id, before)]).instances
+    names = InstanceNames(processes)
+    return _json(
+        {
+            "id": recorded.id,
+            "difference": difference_document(compared),
+            "forecast": forecast_document(ahead, model),
+            "names": {str(process): names.short(process) for process in processes},
+        }
+    )
+
+
+def group_now(
+    group_id: str, generation_id: int, now_ms: int, snapshot: RebalanceSnapshot, members: Mapping[str, Member]
+) -> RecordedRebalance:
+    """The rebalance that would be decided now. `snapshot`: the definition, with its cluster as it looks now."""
+    return RecordedRebalance(
+        id=f"{group_id}-now",
+        group_id=group_id,
+        generation_id=generation_id,
+        now_ms=now_ms,
+        source="coordinator",
+        snapshot=replace(snapshot, members=members),
+        output=None,
+    )
+
+
+def _ran(recorded: RecordedRebalance, load: LoadOwn) -> RerunRebalance:
+    ran = run_recorded(recorded, load)
+    assert isinstance(ran, RerunRebalance)
+    return ran
+
+
+def _past(stored: Stored, load: LoadOwn) -> PastRebalance:
+    generation, packed = stored
+    return PastRebalance(generation, _ran(parse_recorded_rebalance(_document(packed)), load))
+
+
+def _document(stored: bytes) -> dict[str, Any]:
+    document = json.loads(b"".join(expanded(stored)))
+    assert isinstance(document, dict)
+    return document
+
+
+def _loader(classes: tuple[str, ...]) -> LoadOwn:
+    def load(path: str) -> TaskAssignor:
+        allowed = allowed_here(classes)
+        allowed.check(path)
+        own = allowed.load(path)
+        assert own is not None, f"{path} is no class path"
+        return own
+
+    return load
+
+
+def _texts(owners: Mapping[Any, list[str]]) -> dict[str, list[str]]:
+    return {str(task): names for task, names in sorted(owners.items())}
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document).encode("ascii")

@@ -1,0 +1,93 @@
+"""`/ui/groups/{group}/what-if`: a form over the group as it is now or was, and what would be different."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from assignor.errors import AssignorFault, InputError
+from assignor.recording import RecordedRebalance
+from assignor.simulate import ForecastModel
+from assignor.snapshot import Member
+from assignor.what_if import changes_document
+from coordinator_api.errors import TooManyRequests
+from coordinator_api.group.subscriptions import subscription_now
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.bodies import run_in_worker
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.group_document import LONGEST_LOOK_MS
+from coordinator_api.http.page_computations import group_now, what_if
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.web.rendering import page
+from coordinator_api.web.views.what_if import WhatIf, what_if_view
+from coordinator_api.web.views.what_if_form import WhatIfForm, what_if_form
+
+router = APIRouter()
+
+MODEL = ForecastModel()
+
+
+@router.get("/ui/groups/{group}/what-if")
+async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+    """The form, and below it the answer when something is to be different."""
+    coordinator.group(group_id)
+    form = what_if_form(dict(request.query_params))
+    answer: WhatIf | None = None
+    if form.asked:
+        try:
+            answer = await _answer(request, coordinator, group_id, form)
+        except TooManyRequests:
+            raise
+        except AssignorFault as error:
+            where = getattr(error, "where", None)
+            form = form.refused(where, str(error))
+    wrong = form.changes is None
+    return page(
+        request, "what_if", status=400 if wrong else 200, group_id=group_id, form=form, answer=answer, model=MODEL
+    )
+
+
+async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> WhatIf:
+    """Raises InputError, DecodeError, TooManyRequests as `POST /v1/simulate` does."""
+    assert form.changes is not None, "it is asked"
+    coordinator.overload.admit("computation")
+    with coordinator.computation(principal_of(request).group_prefix):
+        source = await _source(coordinator, group_id, form.generation)
+        asked, bounds = changes_document(form.changes), coordinator.document_bounds
+        made = await run_in_worker(request, coordinator, what_if, source, asked, bounds, MODEL)
+    return what_if_view(json.loads(made))
+
+
+async def _source(coordinator: Coordinator, group_id: str, generation: int | None) -> bytes | RecordedRebalance:
+    if generation is None:
+        return await _now(coordinator, group_id)
+    stored = await coordinator.recordings.stored(group_id, generation)
+    if stored is None:
+        raise InputError(f"no rebalance of generation {generation} is recorded", "generation")
+    return stored
+
+
+async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
+    """What a rebalance at this moment would begin with: the definition, its cluster as it looks now, and each member as
+    if it rejoined.
+    """
+    runtime = coordinator.group(group_id)
+    described, image = await runtime.describe()
+    definition = await runtime.definition(image)
+    snapshot = definition.snapshot
+    if definition.provider is not None:
+        view = await coordinator.clusters.cluster(definition.provider).view(group_id, snapshot, LONGEST_LOOK_MS)
+        snapshot = snapshot.seen(view)
+    members = {}
+    for each in described.members:
+        member = each.member
+        reported = {copy.task_id: copy.offset_sum for copy in each.tasks if copy.offset_sum is not None}
+        sent = subscription_now(member.last_join.subscription, member.last_assignment.assignment, reported)
+        members[member.member_id] = Member(sent, member.last_join.client_id, member.last_join.group_instance_id)
+    if not members:
+        raise InputError("the group has no members now; choose a recorded generation", "generation")
+    now_ms = time.time_ns() // 1_000_000
+    return group_now(group_id, image.generation_id, now_ms, snapshot, members)

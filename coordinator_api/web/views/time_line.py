@@ -1,0 +1,150 @@
+"""A group's rebalances on a line: a table with the same values stands below it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+WIDTH, LINE_Y = 900, 60
+_LEFT, _RIGHT = 30, WIDTH - 30
+_OUTCOMES = {
+    "stable": ("settled", "stable"),
+    "follow-up": ("a follow-up came at once", "follow"),
+    "probing": ("warm-ups are left: a probing rebalance was planned", "probing"),
+    "settled": ("another one would have changed nothing", "stable"),
+    "error": ("failed: members got an error", "failed"),
+    "held": ("held, and waits for approval", "probing"),
+    "approved": ("approved by an operator", "stable"),
+    "discarded": ("discarded by an operator", "failed"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """One rebalance. `outcome`: what followed, in words; `shape`: of its mark. `until_next_ms`: None for the last one.
+    `ownerless`: tasks that it held back, which nobody ran until the next one. `moved` and `ownerless`: None when the
+    recording cannot be told. `triggers`: empty when it cannot be told, or nothing is known to have changed.
+    """
+
+    generation_id: int
+    at_ms: int
+    cause: str
+    triggers: str
+    outcome: str
+    shape: str
+    until_next_ms: int | None
+    moved: int | None
+    ownerless: int | None
+    members: int
+    error: str | None
+    x: float
+    is_before: bool
+    is_after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Time in which tasks that a rebalance held back had no owner."""
+
+    generation_id: int
+    tasks: int
+    x: float
+    width: float
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """`rows`: newest first. `older`, `newest`, `zoom_in`, `zoom_out`: addresses; None where there is nothing."""
+
+    rows: tuple[Passed, ...]
+    gaps: tuple[Gap, ...]
+    from_ms: int
+    until_ms: int
+    older: str | None
+    newest: str | None
+    fewer: str | None
+    more: str | None
+    width: int
+
+
+def time_line(
+    summaries: Sequence[Mapping[str, Any]],
+    story: Mapping[str, Any] | None,
+    *,
+    newer_ms: int | None,
+    next_before: int | None,
+    page_before: int | None,
+    limit: int,
+    limits: tuple[int, int],
+    pair: tuple[int | None, int | None],
+) -> TimeLine:
+    """`summaries`: as `GET .../rebalances` lists them. `story`: of `page_computations.tell_history`; None when
+    it cannot be told. `newer_ms`: when the rebalance after these began; None when there is none.
+
+    `pair`: the generations of the two that are compared.
+    """
+    told = {each["generation_id"]: each for each in (story or {"rounds": []})["rounds"]}
+    times = [each["now_ms"] for each in summaries]
+    from_ms, until_ms = (min(times), max(times)) if times else (0, 0)
+    span = max(until_ms - from_ms, 1)
+    chosen = _chosen(pair)
+
+    def x(at_ms: int) -> float:
+        return round(_LEFT + (_RIGHT - _LEFT) * (at_ms - from_ms) / span, 1)
+
+    rows: list[Passed] = []
+    gaps: list[Gap] = []
+    next_ms = newer_ms
+    for each in summaries:
+        generation, at_ms = each["generation_id"], each["now_ms"]
+        round_ = told.get(generation)
+        words, shape = _OUTCOMES.get(str(each["outcome"]), (str(each["outcome"]), "follow"))
+        moved = None if round_ is None else sum(1 for move in round_["moves"] if move["from"] is not None)
+        ownerless = None if round_ is None else round_["held_back"]
+        until = None if next_ms is None else max(next_ms - at_ms, 0)
+        rows.append(
+            Passed(
+                generation,
+                at_ms,
+                each["reason"],
+                "" if round_ is None else round_["words"],
+                words,
+                shape,
+                until,
+                moved,
+                ownerless,
+                each["members"],
+                each["error"],
+                x(at_ms),
+                pair[0] == generation,
+                pair[1] == generation,
+            )
+        )
+        if ownerless and until is not None:
+            end = x(min(at_ms + until, until_ms))
+            gaps.append(Gap(generation, ownerless, x(at_ms), max(end - x(at_ms), 2), until))
+        next_ms = at_ms
+    here = {} if page_before is None else {"before_generation": page_before}
+    least, most = limits
+    return TimeLine(
+        tuple(rows),
+        tuple(gaps),
+        from_ms,
+        until_ms,
+        None if next_before is None else _address({"before_generation": next_before, "limit": limit, **chosen}),
+        None if page_before is None else _address({"limit": limit, **chosen}),
+        None if limit <= least else _address({**here, "limit": max(limit // 2, least), **chosen}),
+        None if limit >= most or next_before is None else _address({**here, "limit": min(limit * 2, most), **chosen}),
+        WIDTH,
+    )
+
+
+def _chosen(pair: tuple[int | None, int | None]) -> dict[str, int]:
+    return {name: each for name, each in zip(("before", "after"), pair, strict=True) if each is not None}
+
+
+def _address(parameters: Mapping[str, int]) -> str:
+    return "?" + urlencode(parameters)

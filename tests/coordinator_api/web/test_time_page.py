@@ -1,0 +1,126 @@
+"""Rebalances over time, and two of them beside each other, as they are served."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from assignor.access.principals import Right
+from assignor.snapshot import Member
+from tests.coordinator_api.group_members import subscription
+from tests.coordinator_api.http.tenants import Tenants, tenants
+from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported
+from tests.coordinator_api.web.test_groups_page import browser_of, declared
+from tests.coordinator_api.web.visitors import soup, streaming
+from tests.program import assignor
+
+PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.ADMIN, "b-")}
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
+    async with tenants(tmp_path, PRINCIPALS) as running:
+        yield running
+
+
+async def with_history(service: Tenants) -> httpx.AsyncClient:
+    """Generation 3 warms 0_1 up on the second process; generation 4 hands it over."""
+    olga = await service.client("olga")
+    caught_up = {
+        "first-consumer": Member(subscription(FIRST, {"0_0": -2, "0_1": -2}, owned=(0, 1)), HOSTILE, "i-1"),
+        "second-consumer": Member(subscription(SECOND, {"0_1": 1_000}), "second-client", None),
+    }
+    later = {**reported("jvm", 4, caught_up), "now_ms": reported("jvm", 3)["now_ms"] + 61_000}
+    for each in (reported("jvm", 3), later):
+        assert (await olga.post("/v1/groups/jvm/rebalances", json=each)).is_success
+    return olga
+
+
+async def test_should_list_rebalances_newest_first_with_what_moved_and_what_followed(service: Tenants) -> None:
+    await with_history(service)
+
+    answer = await (await browser_of(service, "rita")).get("/ui/groups/jvm/time")
+
+    page = soup(answer)
+    assert answer.status_code == 200
+    rows = [[" ".join(cell.get_text(" ").split()) for cell in row.select("th, td")] for row in page.select("tbody tr")]
+    assert [row[2] for row in rows] == ["4", "3"]
+    assert [row[5:7] for row in rows] == [["1", "1"], ["0", "0"]]
+    assert [row[8] for row in rows] == ["– none yet", "1 min 1 s"]
+    assert len(page.select("svg g title")) == 2
+
+
+async def test_should_show_the_moves_that_the_command_names(service: Tenants, tmp_path: Path) -> None:
+    olga = await with_history(service)
+    files = []
+    for generation in (3, 4):
+        files.append(tmp_path / f"{generation}.jsonl.gz")
+        recorded = (await olga.get(f"/v1/groups/jvm/rebalances/{generation}")).content
+        files[-1].write_bytes(gzip.compress(recorded + b"\n"))
+    said = json.loads(assignor("diff", *map(str, files), "-o", "json").stdout)
+
+    answer = await (await browser_of(service, "rita")).get("/ui/groups/jvm/time?before=3&after=4")
+
+    page = soup(answer)
+    shown = {(row.select("th")[0].text, row.select("td")[0].text) for row in page.select("#moves tbody tr")}
+    wanted = {(each["task"], "active") for each in said["moves"] if each["active"]}
+    wanted |= {(each["task"], "standby") for each in said["moves"] if any(each["standby"].values())}
+    assert said["moves"]
+    assert shown == wanted
+    assert HOSTILE not in answer.text
+
+
+async def test_should_page_through_a_history(service: Tenants) -> None:
+    olga = await service.client("olga")
+    for generation in range(1, 9):
+        assert (await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", generation))).is_success
+    rita = await browser_of(service, "rita")
+
+    first = soup(await rita.get("/ui/groups/jvm/time?limit=5"))
+    older = next(str(each["href"]) for each in first.select(".pages a") if each.text == "Older")
+    second = soup(await rita.get(f"/ui/groups/jvm/time{older}"))
+
+    assert [row["id"] for row in first.select("#passed tbody tr")] == [f"generation-{each}" for each in (8, 7, 6, 5, 4)]
+    assert [row["id"] for row in second.select("#passed tbody tr")] == [f"generation-{each}" for each in (3, 2, 1)]
+
+
+@pytest.mark.parametrize("query", ["before=3", "before=3&after=3", "before=3&after=77"])
+async def test_should_say_why_two_cannot_be_compared(service: Tenants, query: str) -> None:
+    await with_history(service)
+
+    page = soup(await (await browser_of(service, "rita")).get(f"/ui/groups/jvm/time?{query}"))
+
+    assert len(page.select("p[role=alert]")) == 1
+    assert page.select("#moves") == []
+
+
+async def test_should_refuse_what_is_no_generation(service: Tenants) -> None:
+    await with_history(service)
+
+    assert (await (await browser_of(service, "rita")).get("/ui/groups/jvm/time?before=x")).status_code == 422
+
+
+async def test_should_tell_a_page_of_a_new_rebalance(service: Tenants) -> None:
+    olga = await with_history(service)
+    headers = {"authorization": "Bearer rita"}
+
+    async with streaming(service._app, "/ui/groups/jvm/time/events", headers) as stream:
+        assert (await stream.next()).startswith(": hello")
+        assert (await stream.next()).endswith("data: 4-STABLE")
+        await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 5))
+        assert (await stream.next()).endswith("data: 5-STABLE")
+
+
+async def test_should_show_an_empty_history_and_no_other_tenants(service: Tenants) -> None:
+    await declared(service, "a-1")
+
+    assert "No rebalance is recorded" in (await (await browser_of(service, "rita")).get("/ui/groups/a-1/time")).text
+    tom = await browser_of(service, "tom")
+    assert (await tom.get("/ui/groups/a-1/time")).status_code == 403
+    assert (await tom.get("/ui/groups/b-1/time")).status_code == 404

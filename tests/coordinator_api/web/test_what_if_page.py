@@ -1,0 +1,112 @@
+"""The what-if page: the command's numbers, and input that cannot be used."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from assignor.access.principals import Right
+from coordinator_api.web.views.words import count
+from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
+from tests.coordinator_api.reported_rebalances import reported
+from tests.coordinator_api.web.test_groups_page import browser_of, declared
+from tests.coordinator_api.web.visitors import soup
+from tests.program import assignor
+
+PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.ADMIN, "b-")}
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
+    async with tenants(tmp_path, PRINCIPALS) as running:
+        yield running
+
+
+async def test_should_give_what_the_commands_give_number_by_number(service: Tenants, tmp_path: Path) -> None:
+    olga = await service.client("olga")
+    assert (await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 3))).is_success
+    recording = tmp_path / "jvm.jsonl.gz"
+    recording.write_bytes(gzip.compress((await olga.get("/v1/groups/jvm/rebalances/3")).content + b"\n"))
+    options = [str(recording), "--add-instances", "2x2", "--set", "num.standby.replicas=1", "-o", "json"]
+    difference = json.loads(assignor("what-if", *options).stdout)
+    ahead = json.loads(assignor("simulate", *options).stdout)["forecast"]
+
+    rita = await browser_of(service, "rita")
+    answer = await rita.get("/ui/groups/jvm/what-if?generation=3&add=2x2&standbys=1")
+
+    assert answer.status_code == 200
+    page = soup(answer)
+    for key in ("active_moved", "active_started", "standby_moved", "warm_ups", "records_to_restore", "clients", "skew"):
+        row = page.select_one(f"#measure-{key}")
+        assert row is not None
+        assert [each.text for each in row.select("td")] == [
+            count(difference[side]["measures"][key]) for side in ("before", "after")
+        ]
+    assert [each.text for each in page.select("#changed-tasks tbody th")] == [
+        each["task"] for each in difference["tasks"]
+    ]
+    rounds = [[cell.text for cell in row.select("td.number")] for row in page.select("#rounds tbody tr")]
+    assert rounds == [
+        [str(each["number"]), count(len(each["moved"])), count(len(each["warming_up"])), count(each["unowned"])]
+        for each in ahead["rounds"]
+    ]
+    totals = {each.text for each in page.select(".facts dd")}
+    assert {count(ahead["active_moves"]), f"{count(ahead['unowned_ms'])}\u00a0ms"} <= totals
+
+
+async def test_should_start_from_the_group_as_it_is_now(service: Tenants) -> None:
+    olga = await declared(service, "a-1")
+    assert (await olga.post("/v1/groups/a-1/subscriptions", json=join_body())).status_code == 201
+    member = (await olga.get("/v1/groups/a-1")).json()["members"][0]["member_id"]
+    await olga.get(f"/v1/groups/a-1/members/{member}/assignment", params={"min_generation": 1, "wait_ms": 30_000})
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/a-1/what-if?add=1x1&lag=0"))
+
+    moved, warm_ups = page.select_one("#measure-active_moved"), page.select_one("#measure-warm_ups")
+    assert moved is not None
+    assert warm_ups is not None
+    assert [each.text for each in moved.select("td")] == ["0", "0"]
+    assert [each.text for each in warm_ups.select("td")] == ["0", "2"]
+
+
+@pytest.mark.parametrize(
+    "query, field, typed",
+    [
+        ("add=two", "add", "two"),
+        ("add=99999x99999", "add", "99999x99999"),
+        ("standbys=-1", "standbys", "-1"),
+        ("lag=<script>", "lag", "<script>"),
+        ("assignor=Nobody's", "assignor", "Nobody's"),
+        ("generation=77&add=1", "generation", "77"),
+        ("generation=x", "generation", "x"),
+        ("generation=3&remove=nobody", "remove", "nobody"),
+    ],
+)
+async def test_should_say_beside_the_field_what_is_wrong_and_keep_what_was_typed(
+    service: Tenants, query: str, field: str, typed: str
+) -> None:
+    olga = await service.client("olga")
+    assert (await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 3))).is_success
+
+    answer = await (await browser_of(service, "rita")).get(f"/ui/groups/jvm/what-if?{query}")
+
+    page = soup(answer)
+    assert answer.status_code == 400
+    assert [each["name"] for each in page.select("input[aria-invalid=true]")] == [field]
+    box, error = page.select_one(f"#{field}"), page.select_one(f"#{field}-error")
+    assert box is not None
+    assert error is not None
+    assert box["value"] == typed
+    assert page.select("script:not([src])") == []
+
+
+async def test_should_show_another_tenants_group_to_nobody(service: Tenants) -> None:
+    await declared(service, "a-1")
+    tom = await browser_of(service, "tom")
+
+    assert (await tom.get("/ui/groups/a-1/what-if")).status_code == 403
+    assert (await tom.get("/ui/groups/b-1/what-if")).status_code == 404
