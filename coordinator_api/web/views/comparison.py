@@ -9,6 +9,7 @@ from typing import Any
 ROWS_SHOWN = 500
 ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
+_NOBODY = ""
 WIDTH, _LEFT_X, _RIGHT_X = 720, 230, 490
 
 
@@ -75,11 +76,15 @@ def comparison(before: int, after: int, answer: Mapping[str, Any]) -> Comparison
     active = [move for move in moves if move["active"] is not None]
     left = _lines(answer["before"]["active"], {name for move in active for name in move["active"]["from"]}, names)
     right = _lines(answer["after"]["active"], {name for move in active for name in move["active"]["to"]}, names)
+    if any(not move["active"]["from"] for move in active):
+        left[_NOBODY] = Line("nobody", 0, _TOP + _STEP * len(left), False)
+    if any(not move["active"]["to"] for move in active):
+        right[_NOBODY] = Line("nobody", 0, _TOP + _STEP * len(right), False)
     arrows = [
-        Arrow(move["task"], f"{move['task']}: {names[giver]} to {names[taker]}", left[giver].y, right[taker].y)
+        Arrow(move["task"], f"{move['task']}: {left[giver].name} to {right[taker].name}", left[giver].y, right[taker].y)
         for move in active
-        for giver in move["active"]["from"]
-        for taker in move["active"]["to"]
+        for giver in move["active"]["from"] or [_NOBODY]
+        for taker in move["active"]["to"] or [_NOBODY]
         if giver in left and taker in right
     ]
     return Comparison(

@@ -11,7 +11,7 @@ WIDTH, LINE_Y = 900, 60
 _LEFT, _RIGHT = 30, WIDTH - 30
 _OUTCOMES = {
     "stable": ("settled", "stable"),
-    "follow-up": ("a follow-up came at once", "follow"),
+    "follow-up": ("a follow-up was asked for", "follow"),
     "probing": ("warm-ups are left: a probing rebalance was planned", "probing"),
     "settled": ("another one would have changed nothing", "stable"),
     "error": ("failed: members got an error", "failed"),
