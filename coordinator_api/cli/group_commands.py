@@ -17,6 +17,9 @@ from assignor.coordinator_calls import group_path
 from assignor.errors import InputError
 from coordinator_api.cli import group_tables
 from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument, ReasonOption
+from coordinator_api.cli.lever_commands import drain_one
+
+_SOME_PROCESS = "2230ea3e-4048-4d7d-bee0-e650940ec648"
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
 
@@ -38,15 +41,27 @@ def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: Result
     output.show(lambda: calls.get(group_path(group)), group_tables.group_description)
 
 
-@groups.command("drain", epilog=example("groups drain orders"))
+@groups.command("drain", epilog=example("groups drain orders", f"groups drain orders --instance {_SOME_PROCESS}"))
 @options_of(calls=CoordinatorCalls)
 def drain_group(
     group: GroupArgument,
     calls: CoordinatorCalls,
+    instance: Annotated[
+        str | None, typer.Option("--instance", metavar="PROCESS", help="Drain this instance alone, by its process id.")
+    ] = None,
+    member: Annotated[str | None, typer.Option("--member", metavar="ID", help="Drain this member alone.")] = None,
+    end: Annotated[bool, typer.Option("--end", help="End the drain of the instance or the member.")] = False,
     reason: ReasonOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Tell every member to stop."""
+    """Tell every member to stop; or have one instance, or one member, hand over its tasks.
+
+    Nobody is told to stop by --instance and --member: the tasks go to others, each once it is restored there. The same
+    command again says whether it can be stopped now, and what is missing.
+    """
+    if instance is not None or member is not None or end:
+        drain_one(calls, group, instance, member, end, reason, format)
+        return
     calls.call("POST", f"{group_path(group)}/drain", reason=reason)
     show({"group_id": group, "draining": True}, f"{group}: the coordinator tells every member to stop", format)
 

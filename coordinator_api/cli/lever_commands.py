@@ -17,6 +17,7 @@ from assignor.errors import InputError
 from assignor.story.words import duration
 from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument, ReasonOption
 from coordinator_api.cli.durations import duration_ms
+from coordinator_api.cli.lever_lines import drain_in_words
 
 
 def register(groups: typer.Typer) -> None:
@@ -26,7 +27,44 @@ def register(groups: typer.Typer) -> None:
     )
     groups.command("pause", epilog=example("groups pause orders --reason 'the database is being moved'"))(pause_group)
     groups.command("grace", epilog=example("groups grace orders 60s", "groups grace orders --off"))(set_rejoin_grace)
+    groups.command("promote", epilog=example("groups promote orders", "groups promote orders --off"))(promote)
     groups.command("resume", epilog=example("groups resume orders"))(resume_group)
+
+
+def drain_one(
+    calls: CoordinatorCalls,
+    group: str,
+    instance: str | None,
+    member: str | None,
+    end: bool,
+    reason: str | None,
+    format: Format,
+) -> None:
+    """`assignor groups drain` of an instance or of a member."""
+    if (instance is None) == (member is None):
+        raise InputError("name what is drained: one instance or one member", "--instance, --member")
+    path, target = f"{group_path(group)}/drain", member or instance
+    if end:
+        calls.call("DELETE", path, instance=instance, member=member, reason=reason)
+        show({"group_id": group, "drained": target, "ended": True}, f"{group}: {target} may have tasks again", format)
+        return
+    calls.call("POST", path, instance=instance, member=member, reason=reason)
+    drain = calls.get(path, instance=instance, member=member)
+    show(drain, drain_in_words(group, drain), format)
+
+
+@options_of(calls=CoordinatorCalls)
+def promote(
+    group: GroupArgument,
+    calls: CoordinatorCalls,
+    off: Annotated[bool, typer.Option("--off", help="Wait for the probing deadline, as Kafka does.")] = False,
+    reason: ReasonOption = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Have the next rebalance come as soon as all warm-ups have caught up."""
+    calls.call("DELETE" if off else "PUT", f"{group_path(group)}/promotion", reason=reason)
+    when = "at the probing deadline" if off else "as soon as the warm-ups have caught up"
+    show({"group_id": group, "promotion": not off}, f"{group}: the next rebalance comes {when}", format)
 
 
 @options_of(calls=CoordinatorCalls)

@@ -46,6 +46,15 @@ def held_in_words(held: Any, view: View) -> str:
     return f"a rebalance (generation {held['generation_id']}) waits for approval {until}: {tasks}"
 
 
+def drain_in_words(group: str, drain: Any) -> str:
+    """`drain`: as `GET .../drain` answers it."""
+    target = drain["member_id"] or drain["process_id"]
+    if drain["safe_to_stop"]:
+        return f"{group}: {target} has no active tasks, and can be stopped"
+    missing = [f"  {each['task'] + ': ' if each['task'] else ''}{each['why']}" for each in drain["missing"]]
+    return "\n".join([f"{group}: {target} is being drained; do not stop it yet", *missing])
+
+
 def _said(lever: Any, view: View) -> str:
     """`3m ago by ada at 10.0.0.7: the disk is replaced`"""
     why = f": {lever['reason']}" if lever["reason"] else ""

@@ -319,6 +319,46 @@ class DiscardRebalance:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainInstance:
+    """Have an instance, or one of its members, hand over its tasks. One of `process_id` (as text) and `member_id` is
+    given. Refused for one that the group does not have. `by`, `reason`: as in `levers.Said`. Answered with `Accepted`.
+    """
+
+    process_id: str | None
+    member_id: str | None
+    by: str | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndInstanceDrain:
+    """It may have tasks again. Names as in `DrainInstance`. Answered with `Accepted`."""
+
+    process_id: str | None
+    member_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetPromotion:
+    """Whether the next rebalance comes when the warm-ups have caught up. `by`, `reason`: as in `levers.Said`. Answered
+    with `Accepted`.
+    """
+
+    on: bool
+    by: str | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpsCaughtUp:
+    """Every warm-up of this generation is within acceptable.recovery.lag, as its member reported. Answered with
+    `Accepted`.
+    """
+
+    generation_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """The first event after `replay`: asks again for a rebalance that was being computed. Answered with `Accepted`."""
 
@@ -343,6 +383,10 @@ Event = (
     | RequestRebalance
     | SetPause
     | SetRejoinGrace
+    | DrainInstance
+    | EndInstanceDrain
+    | SetPromotion
+    | WarmUpsCaughtUp
     | SetHold
     | EndHold
     | ApproveRebalance

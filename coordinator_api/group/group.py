@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 from assignor.types import TaskId
 from coordinator_api.group.administration import declare, delete, drain
 from coordinator_api.group.description import GroupDescription, describe
+from coordinator_api.group.draining import end_drains_of_gone
 from coordinator_api.group.events import (
     ApproveRebalance,
     AssignmentComputed,
@@ -20,7 +21,9 @@ from coordinator_api.group.events import (
     DeleteGroup,
     DiscardRebalance,
     Drain,
+    DrainInstance,
     EndHold,
+    EndInstanceDrain,
     Event,
     FetchAssignment,
     Heartbeat,
@@ -35,9 +38,11 @@ from coordinator_api.group.events import (
     RequestRebalance,
     SetHold,
     SetPause,
+    SetPromotion,
     SetRejoinGrace,
     Tick,
     TopicsSeen,
+    WarmUpsCaughtUp,
 )
 from coordinator_api.group.hearing import HeardEvent, answer, note
 from coordinator_api.group.holding import approve, discard, end_hold, set_hold
@@ -123,6 +128,7 @@ class Group:
         step = GroupTransition(self.limits, self._image, self._liveness, now_ms)
         try:
             response = _dispatch(step, event)
+            end_drains_of_gone(step)
         except IllegalTransition as illegal:
             raise self._with_story(f"{event!r}: {illegal}") from illegal
         outcome = step.outcome(response)
@@ -230,7 +236,9 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return declare(step, event)
         case Drain():
             return drain(step)
-        case RequestRebalance() | SetPause() | SetRejoinGrace():
+        case RequestRebalance() | SetPause() | SetRejoinGrace() | SetPromotion() | WarmUpsCaughtUp():
+            return pull(step, event)
+        case DrainInstance() | EndInstanceDrain():
             return pull(step, event)
         case SetHold():
             return set_hold(step, event)

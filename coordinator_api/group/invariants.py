@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coordinator_api.group.draining import drains_of_gone
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.members import ClassicGroupMember
@@ -16,6 +17,7 @@ from coordinator_api.group.states import GroupState, KeptBecause
 def broken_invariants(image: GroupImage, liveness: Liveness) -> tuple[str, ...]:
     """A sentence for each rule that does not hold."""
     found = [*_of_state(image), *_of_holding(image), *_of_identities(image), *_of_liveness(image, liveness)]
+    found += [f"{target} is drained, and is not in the group" for target in drains_of_gone(image)]
     for member in image.members.values():
         found.extend(_of_member(image, member))
     return tuple(found)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assignor.steering import NO_STEERING, Steering
+from assignor.types import ProcessId
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -64,6 +67,17 @@ class Levers:
     promotion: Said | None = None
     pause: Said | None = None
     drained: Mapping[str, Drained] = field(default_factory=dict)
+
+    @property
+    def steering(self) -> Steering:
+        """What they ask of every rebalance."""
+        if not self.drained:
+            return NO_STEERING
+        drained = self.drained.values()
+        return Steering(
+            frozenset(ProcessId.parse(each.process_id) for each in drained if each.member_id is None),
+            frozenset(each.member_id for each in drained if each.member_id is not None),
+        )
 
 
 NO_LEVERS = Levers()

@@ -5,16 +5,28 @@ None of this has a counterpart in Kafka, and none of it happens unless an operat
 
 from __future__ import annotations
 
-from coordinator_api.group.events import RequestRebalance, SetPause, SetRejoinGrace
+from coordinator_api.group.draining import drain_instance, end_instance_drain
+from coordinator_api.group.events import (
+    DrainInstance,
+    EndInstanceDrain,
+    RequestRebalance,
+    SetPause,
+    SetPromotion,
+    SetRejoinGrace,
+    WarmUpsCaughtUp,
+)
 from coordinator_api.group.levers import RejoinGrace, Said
 from coordinator_api.group.outcome import Accepted, Rejected, Response
+from coordinator_api.group.promotion import promote, set_promotion
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import PauseChanged, RejoinGraceChanged
 from coordinator_api.group.rejoin_grace import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.group.transition import GroupTransition
 
-LeverEvent = RequestRebalance | SetPause | SetRejoinGrace
+LeverEvent = (
+    RequestRebalance | SetPause | SetRejoinGrace | DrainInstance | EndInstanceDrain | SetPromotion | WarmUpsCaughtUp
+)
 
 
 def pull(step: GroupTransition, event: LeverEvent) -> Response:
@@ -29,6 +41,14 @@ def pull(step: GroupTransition, event: LeverEvent) -> Response:
             return _set_pause(step, event)
         case SetRejoinGrace():
             return _set_rejoin_grace(step, event)
+        case DrainInstance():
+            return drain_instance(step, event)
+        case EndInstanceDrain():
+            return end_instance_drain(step, event)
+        case SetPromotion():
+            return set_promotion(step, event)
+        case WarmUpsCaughtUp():
+            return promote(step, event)
 
 
 def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Response:

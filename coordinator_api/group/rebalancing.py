@@ -13,9 +13,9 @@ computes the assignment, so there is no leader to elect, and nobody waits for a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from assignor.snapshot import Member
-from assignor.steering import Steering
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen
 from coordinator_api.group.holding import give_up_held, take_computed
 from coordinator_api.group.image import GroupImage, RebalanceCause
@@ -94,7 +94,7 @@ def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
             input_json=image.input_json,
             members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
             reason=image.cause.in_words(),
-            steering=Steering(keeps_owned=image.kept_because is not None),
+            steering=replace(image.levers.steering, keeps_owned=image.kept_because is not None),
         ),
     )
 

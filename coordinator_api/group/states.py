@@ -36,6 +36,7 @@ class RebalanceReason(StrEnum):
     TOPICS_CHANGED = "topics-changed"
     LED_ELSEWHERE = "led-elsewhere"
     OPERATOR_REQUESTED = "operator-requested"
+    INSTANCE_DRAINED = "instance-drained"
 
 
 class RebalanceOutcome(StrEnum):

@@ -155,11 +155,21 @@ class RejoinGraceLever(LeverAnswer):
     grace_ms: int
 
 
+class MissingForDrain(BaseModel):
+    """What a drain waits for. `task`: an active one that has to go; null for what concerns all of them."""
+
+    task: str | None
+    role: str | None
+    why: str
+
+
 class DrainedLever(LeverAnswer):
     """`member_id`: null when the whole process is drained."""
 
     process_id: str
     member_id: str | None
+    safe_to_stop: bool = Field(description="Nothing stands still when it is stopped now.")
+    missing: list[MissingForDrain]
 
 
 class LeversAnswer(BaseModel):

@@ -27,6 +27,7 @@ from coordinator_api.group.states import GroupState
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.notices import ToldNotice
 from coordinator_api.http.advice import advice, condition, has_active_task
+from coordinator_api.http.drain_progress import add_drain_progress
 from coordinator_api.http.json_objects import encode_in_pieces
 from coordinator_api.http.lever_document import held_document, levers_document
 
@@ -70,6 +71,7 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> dict[str
     to_do = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
     told, stored_bytes = [_notice(each) for each in runtime.notices()], runtime.stored_bytes
     document = await asyncio.to_thread(_group, group, snapshot)
+    add_drain_progress(document)
     return {**document, "cluster": cluster, "advice": to_do, "stored_bytes": stored_bytes, "notices": told}
 
 

@@ -24,7 +24,9 @@ from coordinator_api.group.events import (
     AssignmentComputed,
     ConnectionLost,
     DiscardRebalance,
+    DrainInstance,
     EndHold,
+    EndInstanceDrain,
     Event,
     Heartbeat,
     Leave,
@@ -34,8 +36,10 @@ from coordinator_api.group.events import (
     RequestRebalance,
     SetHold,
     SetPause,
+    SetPromotion,
     SetRejoinGrace,
     Tick,
+    WarmUpsCaughtUp,
 )
 from coordinator_api.group.hearing import answer
 from coordinator_api.group.image import GroupImage
@@ -52,12 +56,14 @@ from coordinator_api.group.outcome import (
     Response,
     RunRebalance,
 )
+from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.rebalancing import rebalance_to_run
 from coordinator_api.group.records import MemberRemoved, MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import running_tasks
 from tests.coordinator_api.group.declarations import declared
+from tests.coordinator_api.group.member_bytes import process_named
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 from tests.simulation.leader import TASKS, lead
 from tests.simulation.simulated_member import SimulatedMember
@@ -93,6 +99,7 @@ class GroupSimulation(RuleBasedStateMachine):
         self.late: list[RunRebalance] = []
         self.handed_out: dict[tuple[int, str], bytes] = {}
         self.fresh = 1
+        self.may_be_kept = False
         self.lost_ms: dict[str, int] = {}
         self.revision = 0
         self.highest_generation = 0
@@ -174,6 +181,29 @@ class GroupSimulation(RuleBasedStateMachine):
     def set_pause(self, paused: bool, fault: Fault) -> None:
         self._send(SetPause(paused, "ann"), fault)
 
+    @rule(index=names, alone=st.booleans(), fault=faults)
+    def drain_instance(self, index: int, alone: bool, fault: Fault) -> None:
+        member = self._member(index)
+        if member is not None and member.member_id is not None:
+            process_id = None if alone else str(process_named(member.name))
+            self._send(DrainInstance(process_id, member.member_id if alone else None, "ann"), fault)
+
+    @rule(index=names, fault=faults)
+    def end_instance_drain(self, index: int, fault: Fault) -> None:
+        drained = sorted(self.recorded.group.image.levers.drained.values(), key=lambda each: each.target)
+        if drained:
+            each = drained[index % len(drained)]
+            self._send(EndInstanceDrain(each.process_id, each.member_id), fault)
+
+    @rule(on=st.booleans(), fault=faults)
+    def set_promotion(self, on: bool, fault: Fault) -> None:
+        self._send(SetPromotion(on, "ann"), fault)
+
+    @rule(behind=st.integers(0, 1), fault=faults)
+    def warm_ups_catch_up(self, behind: int, fault: Fault) -> None:
+        """Whoever looked may have seen an earlier generation."""
+        self._send(WarmUpsCaughtUp(self.recorded.group.generation_id - behind), fault)
+
     @rule(fault=faults)
     def request_rebalance(self, fault: Fault) -> None:
         self._send(RequestRebalance("ann"), fault)
@@ -241,6 +271,7 @@ class GroupSimulation(RuleBasedStateMachine):
 
     @rule(time_limit_ms=st.sampled_from([1, 2_000, 20_000]), fault=faults)
     def hold(self, time_limit_ms: int, fault: Fault) -> None:
+        self.may_be_kept = True
         self._send(SetHold(time_limit_ms, "ada"), fault)
 
     @rule(fault=faults)
@@ -268,6 +299,7 @@ class GroupSimulation(RuleBasedStateMachine):
         member = self._member(index)
         if member is None or member.member_id is None:
             return
+        self.may_be_kept = True
         self._send(SetHold(20_000, "ada"), Fault.NONE)
         connection_id = None if member.connection_id is None else self._fresh()
         again = member.started_anew(self._fresh(), connection_id)
@@ -381,7 +413,18 @@ class GroupSimulation(RuleBasedStateMachine):
             self._send(declared("v0"), Fault.NONE)
         fetched = all(member.generation_id == image.generation_id for member in alive)
         running = sorted(task for member in alive for task in member.running)
+        if fetched and awaits_warm_ups(image):
+            self._send(WarmUpsCaughtUp(image.generation_id), Fault.NONE)
+            return False
+        drained = [member for member in alive if self._is_drained(member)]
+        settled = fetched and image.last_rebalance.end.outcome is RebalanceOutcome.STABLE
+        if settled and len(drained) < len(alive) and not self.may_be_kept:
+            assert not any(member.running for member in drained), f"a drained member still runs tasks\n{self._story()}"
         return fetched and image.last_rebalance.end.outcome in _CALM and running == list(TASKS)
+
+    def _is_drained(self, member: SimulatedMember) -> bool:
+        drained = self.recorded.group.image.levers.drained
+        return member.member_id in drained or str(process_named(member.name)) in drained
 
     def _go_on(self, step_ms: int, step_fault: Fault, victim: int) -> None:
         """`step_fault` hits one member, or, when `victim` is nobody's number, what the coordinator does by itself."""

@@ -22,7 +22,18 @@ from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.problems import Problem
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, caller, json_response, link, problems
+from coordinator_api.http.routes.surface import (
+    DrainedInstance,
+    DrainedMember,
+    GroupId,
+    TheCoordinator,
+    accepted,
+    caller,
+    json_response,
+    link,
+    one_drained,
+    problems,
+)
 from coordinator_api.http.schemas import DeclareAnswer
 
 router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=problems(404))
@@ -131,9 +142,23 @@ async def delete_group(
 
 
 @router.post("/{group}/drain", status_code=204, responses=problems(404, 409))
-async def drain_group(group_id: GroupId, coordinator: TheCoordinator) -> None:
-    """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain."""
-    accepted(await coordinator.group(group_id).handle(events.Drain()), Accepted)
+async def drain_group(
+    request: Request,
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    instance: DrainedInstance = None,
+    member: DrainedMember = None,
+) -> None:
+    """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain.
+
+    With `instance` or `member` nobody is told to stop: that one's tasks go to others, each as soon as another instance
+    has caught up on it. `GET` says when it can be stopped. Its drain ends when it is gone, or by `DELETE`.
+    """
+    event: events.Drain | events.DrainInstance = events.Drain()
+    if instance is not None or member is not None:
+        named = one_drained(instance, member)
+        event = events.DrainInstance(*named, caller(request), request.query_params.get("reason") or None)
+    accepted(await coordinator.group(group_id).handle(event), Accepted)
 
 
 def _refusal(group_id: str, refused: Rejected, image: GroupImage) -> Problem:

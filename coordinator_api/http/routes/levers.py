@@ -6,17 +6,29 @@ lever is pulled, they stand in the group's document as well.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted
+from coordinator_api.http.answer_schemas import DrainedLever
 from coordinator_api.http.bodies import check_json, check_not_encoded
+from coordinator_api.http.group_document import described_group
 from coordinator_api.http.json_objects import parse_object
-from coordinator_api.http.problems import from_validation
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, caller, problems
+from coordinator_api.http.problems import Problem, from_validation
+from coordinator_api.http.routes.surface import (
+    DrainedInstance,
+    DrainedMember,
+    GroupId,
+    TheCoordinator,
+    accepted,
+    caller,
+    json_response,
+    one_drained,
+    problems,
+)
 from coordinator_api.http.schemas import RejoinGraceBody
 
 
@@ -67,6 +79,58 @@ async def set_rejoin_grace(request: Request, group_id: GroupId, coordinator: The
 async def end_rejoin_grace(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Wait for nobody any more. Members that are away are removed at once."""
     event = events.SetRejoinGrace(None, caller(request), reason_of(request))
+    accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
+@router.get("/{group}/drain", responses={200: {"model": DrainedLever}})
+async def show_drain(
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    instance: DrainedInstance = None,
+    member: DrainedMember = None,
+) -> Response:
+    """Whether what is drained can be stopped, and what is missing: which task waits for whom, and how far behind."""
+    process_id, member_id = one_drained(instance, member)
+    coordinator.overload.admit("describe")
+    runtime = coordinator.group(group_id)
+    target = member_id or process_id
+    if target not in runtime.image.levers.drained:
+        raise Problem("UNKNOWN_MEMBER_ID", f"{target} is not drained, or is gone")
+    async with coordinator.descriptions:
+        document = await described_group(runtime, coordinator.clusters)
+    levers: Any = document["levers"]
+    for drained in levers["drained"]:
+        if (drained["member_id"] or drained["process_id"]) == target:
+            return json_response(drained)
+    raise Problem("UNKNOWN_MEMBER_ID", f"{target} is gone, and its drain has ended")
+
+
+@router.delete("/{group}/drain", status_code=204)
+async def end_instance_drain(
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    instance: DrainedInstance = None,
+    member: DrainedMember = None,
+) -> None:
+    """End the drain of an instance or of a member: it may have tasks again. A PUT ends the drain of a whole group."""
+    event = events.EndInstanceDrain(*one_drained(instance, member))
+    accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
+@router.put("/{group}/promotion", status_code=204)
+async def set_promotion(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+    """Have the next rebalance come as soon as all warm-ups have caught up, not at the probing deadline.
+
+    It is on by itself while an instance is drained.
+    """
+    event = events.SetPromotion(True, caller(request), reason_of(request))
+    accepted(await coordinator.group(group_id).handle(event), Accepted)
+
+
+@router.delete("/{group}/promotion", status_code=204)
+async def end_promotion(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+    """Have the next rebalance come at the probing deadline, as in Kafka."""
+    event = events.SetPromotion(False, caller(request), reason_of(request))
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 
 

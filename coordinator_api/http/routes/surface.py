@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
 from starlette.responses import Response
 
 from assignor.access.principals import ANYBODY
@@ -59,6 +59,24 @@ async def _group_id(group: Annotated[str, Path(description=GROUP_IS, json_schema
 
 TheCoordinator = Annotated[Coordinator, Depends(_coordinator)]
 GroupId = Annotated[str, Depends(_group_id)]
+
+_UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+DrainedInstance = Annotated[
+    str | None,
+    Query(pattern=_UUID_PATTERN, max_length=36, description="The process id of an instance, to drain it alone."),
+]
+DrainedMember = Annotated[
+    str | None, Query(min_length=1, max_length=MAX_TEXT_LENGTH, description="A member's id, to drain it alone.")
+]
+
+
+def one_drained(instance: str | None, member: str | None) -> tuple[str | None, str | None]:
+    """The instance or the member that a call is about. Raises Problem for none and for both."""
+    if (instance is None) == (member is None):
+        raise Problem("INVALID_REQUEST", "name what is drained: ?instance= (a process id) or ?member=, one of them")
+    return (None if instance is None else instance.lower()), member
+
 
 _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
 """Statuses that any call may end with: the gate, the limits, a broken or stopping service."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from assignor.errors import StreamsError
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member
+from assignor.steering import Steering
 from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.events import (
@@ -30,7 +31,9 @@ from coordinator_api.group.events import (
     DeleteGroup,
     DiscardRebalance,
     Drain,
+    DrainInstance,
     EndHold,
+    EndInstanceDrain,
     Event,
     FetchAssignment,
     Heartbeat,
@@ -43,9 +46,11 @@ from coordinator_api.group.events import (
     RequestRebalance,
     SetHold,
     SetPause,
+    SetPromotion,
     SetRejoinGrace,
     Tick,
     TopicsSeen,
+    WarmUpsCaughtUp,
 )
 from coordinator_api.group.image import LastRebalance
 from coordinator_api.group.limits import GroupLimits
@@ -70,7 +75,15 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.story import in_words
 from tests.coordinator_api.group.declarations import declared, definition_text
-from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, decided, subscription, tasks
+from tests.coordinator_api.group.member_bytes import (
+    MemberState,
+    assigned,
+    assignment,
+    decided,
+    process_named,
+    subscription,
+    tasks,
+)
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 Words = list[str]
@@ -168,6 +181,7 @@ class _Player:
 
         `moves`: it takes tasks from living owners. `ownerless`: it places tasks that nobody has. `kept`: it was
         computed with every task kept where it is.
+        `warm=b-1:0_1`: which of a member's standbys are warm-ups.
         """
         generation_id, *flags = words
         given = {member: value.split("/") for member, value in options.items() if "/" in value}
@@ -183,6 +197,9 @@ class _Player:
         missing = tuple(options["missing"].split(",")) if "missing" in options else ()
         event = self._recorded.computed(int(generation_id), result, _topics(options.get("topics", "")), missing)
         rebalance = replace(event.rebalance, moves_owned="moves" in flags, places_ownerless="ownerless" in flags)
+        if "warm" in options:
+            member_id, warming = options["warm"].split(":")
+            rebalance = replace(rebalance, warm_ups={member_id: tasks(warming)})
         return replace(event, rebalance=rebalance, kept_owned="kept" in flags)
 
     def _told(self, outcome: Outcome) -> Words:
@@ -191,7 +208,7 @@ class _Player:
         said += [f"* {in_words(record)}" for record in outcome.records]
         said += [
             f"> compute {effect.generation_id} from definition {effect.definition_revision} "
-            f"for {' '.join(effect.members)} ({effect.reason})" + (", all kept" if effect.steering.keeps_owned else "")
+            f"for {' '.join(effect.members)} ({effect.reason})" + _steered(effect.steering)
             for effect in outcome.effects
         ]
         assert outcome.next_timer_ms == group.next_timer_ms, "the timer of the outcome is not the one after the commit"
@@ -210,6 +227,16 @@ class _Player:
             "no rebalance yet" if last is None else _last_rebalance(last),
             *(_member(member) for member in seen.members),
         ]
+
+
+def _steered(steering: Steering) -> str:
+    drained = [*map(str, sorted(steering.drained_processes)), *sorted(steering.drained_members)]
+    return (f", draining {' '.join(drained)}" if drained else "") + (", all kept" if steering.keeps_owned else "")
+
+
+def _process(options: Options) -> str | None:
+    """`process=a`: of the members of this name."""
+    return str(process_named(options["process"])) if "process" in options else None
 
 
 def _last_rebalance(last: LastRebalance) -> str:
@@ -347,6 +374,12 @@ _COMMANDS: dict[str, Callable[[Words, Options], Event]] = {
     "hold": lambda words, options: EndHold("ada") if "off" in words else SetHold(int(options["limit"]), "ada"),
     "approve": lambda _words, options: ApproveRebalance(_generation(options), "ada", options.get("reason")),
     "discard": lambda _words, options: DiscardRebalance(_generation(options), "ada", options.get("reason")),
+    "drain-instance": lambda words, options: DrainInstance(
+        _process(options), options.get("member"), "ann", " ".join(words) or None
+    ),
+    "end-drain": lambda _words, options: EndInstanceDrain(_process(options), options.get("member")),
+    "promote": lambda words, _options: SetPromotion(words[:1] != ["off"], "ann", " ".join(words) or None),
+    "caught-up": lambda words, _options: WarmUpsCaughtUp(int(words[0])),
     "delete": lambda _words, _options: DeleteGroup(),
 }
 

@@ -131,6 +131,11 @@ def _lived(client: httpx.Client) -> tuple[Examples, dict[str, str]]:
     story.call("end_hold", "DELETE", f"{held}/hold")
     held = held_rebalance(client)[0].path
     story.call("discard_rebalance", "POST", f"{held}/discard", generation=2, reason="not during the sale")
+    story.call("set_promotion", "PUT", f"{at}/promotion", reason="before a release")
+    story.call("end_promotion", "DELETE", f"{at}/promotion")
+    story.call("drain_group", "POST", f"{at}/drain", instance=str(PROCESS_ID), reason="the disk is replaced")
+    story.call("show_drain", "GET", f"{at}/drain", instance=str(PROCESS_ID))
+    story.call("end_instance_drain", "DELETE", f"{at}/drain", instance=str(PROCESS_ID))
     story.call("assign_once", "POST", "/v1/assign", recorded)
     story.call("forecast_once", "POST", "/v1/simulate", recorded, max_rounds=3)
     report = reported(ANOTHER, 7)

@@ -12,6 +12,7 @@ import base64
 import itertools
 import json
 import os
+import urllib.parse
 import urllib.request
 import uuid
 from collections import Counter
@@ -65,6 +66,9 @@ _SPOILS = frozenset(
         "end_hold",
         "approve_rebalance",
         "discard_rebalance",
+        "end_instance_drain",
+        "set_promotion",
+        "end_promotion",
         "delete_group",
         "report_rebalance",
     }
@@ -95,7 +99,7 @@ def _call(case: Case[Any], method: str, path: str, document: Mapping[str, object
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
     call = urllib.request.Request(address, body, headers, method=method)
     with urllib.request.urlopen(call, timeout=60) as answer:
-        read: dict[str, Any] = json.load(answer)
+        read: dict[str, Any] = json.loads(answer.read() or b"{}")
     return read
 
 
@@ -128,6 +132,21 @@ def _of_a_held_rebalance(case: Case[Any], number: int) -> None:
     case.path_parameters["group"] = first.path.rpartition("/")[2]
     if "generation" in case.query:
         case.query["generation"] = 2
+
+
+def _drain_all(case: Case[Any], number: int) -> None:
+    _in_a_fresh_group(case, number)
+    case.query.pop("instance", None)
+    case.query.pop("member", None)
+
+
+def _of_a_drained_member(case: Case[Any], number: int) -> None:
+    _in_a_fresh_group(case, number)
+    at = f"/v1/groups/{case.path_parameters['group']}"
+    member_id = _call(case, "POST", f"{at}/subscriptions", _join())["member_id"]
+    _call(case, "POST", f"{at}/drain?member={urllib.parse.quote(member_id)}", {})
+    case.query.pop("instance", None)
+    case.query["member"] = member_id
 
 
 def _of_a_known_member(case: Case[Any], number: int) -> None:
@@ -196,7 +215,11 @@ def _revoke_a_fresh_token(case: Case[Any], number: int) -> None:
 _MAKE_RIGHT: Mapping[str, Callable[[Case[Any], int], None]] = {
     "declare_group": _declare,
     "delete_group": _in_a_fresh_group,
-    "drain_group": _in_a_fresh_group,
+    "drain_group": _drain_all,
+    "show_drain": _of_a_drained_member,
+    "end_instance_drain": _of_a_drained_member,
+    "set_promotion": _in_a_fresh_group,
+    "end_promotion": _in_a_fresh_group,
     "request_rebalance": _in_a_fresh_group_with_a_member,
     "pause_group": _in_a_fresh_group,
     "resume_group": _in_a_fresh_group,

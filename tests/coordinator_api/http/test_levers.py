@@ -148,3 +148,44 @@ def test_should_refuse_a_rejoin_grace_that_is_none(client: httpx.Client, body: o
 
 def test_should_show_all_levers_off_at_first(client: httpx.Client) -> None:
     assert levers_of(client, a_settled_member(client)) == OFF
+
+
+def test_should_say_what_a_drained_instance_waits_for_and_when_it_can_be_stopped(client: httpx.Client) -> None:
+    member = a_settled_member(client)
+    at = f"{member.path}/drain"
+    process_id = client.get(member.path).json()["members"][0]["process_id"]
+    asked = client.post(at, params={"instance": process_id.upper(), "reason": "the disk"}, headers=ADA)
+    first = client.get(at, params={"instance": process_id}).json()
+    listed = client.get(member.path).json()["levers"]["drained"]
+    unknown = client.get(at, params={"member": "nobody"})
+    ended = client.delete(at, params={"instance": process_id})
+
+    assert (asked.status_code, ended.status_code) == (204, 204)
+    assert first == listed[0]
+    assert (first["by"], first["reason"], first["safe_to_stop"]) == ("ada/1 at 127.0.0.1", "the disk", False)
+    assert [each["why"] for each in first["missing"]][-1] == "a rebalance is under way"
+    assert problem(unknown) == (404, "UNKNOWN_MEMBER_ID")
+    assert levers_of(client, member) == OFF
+
+
+def test_should_refuse_to_drain_what_the_group_does_not_have(client: httpx.Client) -> None:
+    member = a_settled_member(client)
+    at = f"{member.path}/drain"
+    stranger = "00000000-0000-0000-0000-000000000001"
+
+    assert problem(client.post(at, params={"instance": stranger})) == (404, "UNKNOWN_MEMBER_ID")
+    assert problem(client.post(at, params={"member": "nobody"})) == (404, "UNKNOWN_MEMBER_ID")
+    assert problem(client.post(at, params={"member": "m", "instance": stranger})) == (422, "INVALID_REQUEST")
+    assert problem(client.get(at)) == (422, "INVALID_REQUEST")
+    assert client.get(member.path).json()["draining"] is False
+
+
+def test_should_say_who_switched_promotion_on(client: httpx.Client) -> None:
+    member = a_settled_member(client)
+
+    assert client.put(f"{member.path}/promotion", params={"reason": "soon"}, headers=ADA).status_code == 204
+    promotion = client.get(member.path).json()["levers"]["promotion"]
+    assert client.delete(f"{member.path}/promotion").status_code == 204
+
+    assert (promotion["by"], promotion["reason"]) == ("ada/1 at 127.0.0.1", "soon")
+    assert levers_of(client, member) == OFF

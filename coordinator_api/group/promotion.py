@@ -1,0 +1,46 @@
+"""Promotion: the probing rebalance comes when all warm-ups have caught up, not at its deadline.
+
+    Stable, warm-ups, a probing deadline; somebody looks at their lags -> WarmUpsCaughtUp -> a probing rebalance
+
+It is on while an operator has set it, and while an instance is drained, whose tasks wait for their warm-ups. The
+deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for `probing.rebalance.interval.ms`, ten
+minutes.
+"""
+
+from __future__ import annotations
+
+from coordinator_api.group.events import SetPromotion, WarmUpsCaughtUp
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.levers import Said
+from coordinator_api.group.outcome import Accepted, Response
+from coordinator_api.group.rebalancing import start_rebalance
+from coordinator_api.group.records import PromotionChanged
+from coordinator_api.group.states import GroupState, RebalanceReason
+from coordinator_api.group.transition import GroupTransition
+
+
+def set_promotion(step: GroupTransition, event: SetPromotion) -> Response:
+    """Asked twice, it stays as who asked first said."""
+    is_on = step.image.levers.promotion is not None
+    if event.on and not is_on:
+        step.emit(PromotionChanged(Said(event.by, step.now_ms, event.reason)))
+    elif is_on and not event.on:
+        step.emit(PromotionChanged(None))
+    return Accepted()
+
+
+def awaits_warm_ups(image: GroupImage) -> bool:
+    """Whether the next rebalance comes as soon as the warm-ups have caught up."""
+    last = image.last_rebalance
+    if image.state is not GroupState.STABLE or image.led_by is not None or last is None:
+        return False
+    if last.end.probing_rebalance_at_ms is None or not (image.levers.promotion or image.levers.drained):
+        return False
+    return any(member.last_assignment.warm_ups for member in image.members.values())
+
+
+def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
+    """Nothing happens when the group has moved on since somebody looked."""
+    if event.generation_id == step.image.generation_id and awaits_warm_ups(step.image):
+        start_rebalance(step, RebalanceReason.PROBING_REBALANCE, "the warm-ups have caught up")
+    return Accepted()
