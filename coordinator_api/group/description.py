@@ -13,7 +13,7 @@ from coordinator_api.group.levers import NO_LEVERS, Levers
 from coordinator_api.group.liveness import Session
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.states import GroupState, RebalanceOutcome
-from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
+from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack, subscription_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class DescribedMember:
     they are of an unknown future version. `tasks`: what its last assignment gives it. `running`: the active tasks that
     its last subscription named. `fetched`: whether it is known to have the assignment of the current generation.
     `last_heard_ms`, `session_expires_at_ms`: None in a group that is led elsewhere, which knows its members only by the
-    reports.
+    reports. `rack`: as its last subscription says, None when it says none.
     """
 
     member: ClassicGroupMember
@@ -45,6 +45,7 @@ class DescribedMember:
     fetched: bool
     tasks: tuple[DescribedTask, ...]
     running: tuple[TaskId, ...]
+    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Ses
         fetched=session is None or session.acknowledged_generation == image.generation_id,
         tasks=_tasks(member, session),
         running=tuple(sorted(known.prev_tasks)) if known else (),
+        rack=subscribed_rack(member.last_join.subscription),
     )
 
 

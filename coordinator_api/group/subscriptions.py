@@ -135,6 +135,14 @@ def subscription_info(subscription: bytes) -> SubscriptionInfo | None:
         return None
 
 
+def subscribed_rack(subscription: bytes) -> str | None:
+    """The `client.rack` of the member; None when it has none, or its version does not say."""
+    try:
+        return decode_subscription(subscription).rack
+    except AssignorFault:
+        return None
+
+
 def process_of(subscription: bytes) -> ProcessId | None:
     """The process that the member runs in; None when its subscription is of an unknown future version."""
     decoded = _decoded(subscription)

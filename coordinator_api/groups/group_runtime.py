@@ -11,6 +11,7 @@ A crash at any point loses nothing that was answered: what was not committed was
     durable_group     the group and its records in the store      group_timer      the next tick
     rebalance_loop    the rebalances that it asks for             attentive_clock  the time that members are judged by
     cluster_watch     looks at the cluster that its definition names
+    warm_up_watch     looks whether warm-ups have caught up
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from coordinator_api.groups.held_requests import HeldRequests
 from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.groups.warm_up_watch import WarmUpWatch
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.telemetry import GroupTelemetry
@@ -109,6 +111,12 @@ class GroupRuntime:
             telemetry,
             environment.metadata_max_age_ms,
             lambda topics: self.handle(events.TopicsSeen(topics)),
+        )
+        self._warm_ups = WarmUpWatch(
+            runner,
+            self.cluster,
+            lambda: self.group.reported_offset_sums(),
+            lambda generation_id: self.handle(events.WarmUpsCaughtUp(generation_id)),
         )
         self._rebalances = RebalanceLoop(
             runner,
@@ -271,6 +279,7 @@ class GroupRuntime:
         self._held.release()
         self._timer.stop()
         self._watch.stop()
+        self._warm_ups.stop()
         self._rebalances.stop()
         await self._queue.close()
 
@@ -358,6 +367,7 @@ class GroupRuntime:
         if self._closed:
             return
         self._watch.follow(image)
+        self._warm_ups.follow(image)
         for effect in batch.effects:
             self._rebalances.start(effect)
         self._timer.set(self.group.next_timer_ms)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from assignor.snapshot import RebalanceSnapshot
 from assignor.types import ProcessId
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters.clusters import ClusterOutOfReach, Clusters
@@ -32,6 +33,9 @@ from coordinator_api.groups.rebalance_work import (
 )
 from coordinator_api.workers.forked_workers import WorkersUnavailable
 from coordinator_api.workers.worker_pool import WorkerDied, WorkerPool
+
+LONGEST_LOOK_MS = 5_000
+"""How long a look at the cluster may take on which nothing depends."""
 
 ATTEMPTS = 3
 """So many workers in a row may die of one rebalance."""
@@ -80,6 +84,14 @@ class RebalanceRunner:
         assert definition.provider is not None, "only a group that names a cluster has one to look at"
         existing = await self._clusters.cluster(definition.provider).topics(definition.snapshot)
         return topic_counts(definition.snapshot.topology, existing)
+
+    async def seen_now(self, revision: int, input_json: str) -> RebalanceSnapshot:
+        """The definition, with its cluster as it looks now. Raises ClusterOutOfReach."""
+        definition = await self.definition(revision, input_json)
+        if definition.provider is None:
+            return definition.snapshot
+        cluster = self._clusters.cluster(definition.provider)
+        return definition.snapshot.seen(await cluster.view(self._group_id, definition.snapshot, LONGEST_LOOK_MS))
 
     async def definition(self, revision: int, input_json: str) -> Definition:
         """As it was declared."""

@@ -86,6 +86,8 @@ class GroupMemberAnswer(BaseModel):
     group_instance_id: str | None
     incarnation: int | None
     process_id: str | None
+    rack: str | None = Field(description="Its `client.rack`.")
+    client_tags: dict[str, str] = Field(description="Its `client.tag.…`.")
     user_endpoint: str | None = Field(description="Where its instance answers queries.")
     generation_id: int
     joined: bool
@@ -102,13 +104,16 @@ class GroupMemberAnswer(BaseModel):
 
 
 class TaskCopyAnswer(BaseModel):
-    """One copy of a task. `lag`: records behind; -2 for an active that runs, null for a stateless task."""
+    """One copy of a task. `lag`: records behind; -2 for an active that runs, -3 when not known, null for a stateless
+    task. `end_offset_sum`: the records of its changelogs, null when not known.
+    """
 
     task: str
     role: str
     member_id: str
     process_id: str | None
     lag: int | None
+    end_offset_sum: int | None
 
 
 class LeverAnswer(BaseModel):

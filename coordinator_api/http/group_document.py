@@ -12,26 +12,23 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from assignor.clients.end_offsets import EndOffsets, end_offset_sums
-from assignor.clients.task_lags import compute_task_lags
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.group_topology import Subtopology
-from assignor.types import Role, TaskId, TopicPartition
+from assignor.types import Role, TaskId
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ProviderAddress
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.description import DescribedMember, GroupDescription
 from coordinator_api.group.image import GroupImage, LastRebalance
 from coordinator_api.group.states import GroupState
+from coordinator_api.groups.changelogs import Changelogs
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.notices import ToldNotice
+from coordinator_api.groups.rebalance_runner import LONGEST_LOOK_MS
 from coordinator_api.http.advice import advice, condition, has_active_task
 from coordinator_api.http.drain_progress import add_drain_progress
 from coordinator_api.http.json_objects import encode_in_pieces
 from coordinator_api.http.lever_document import held_document, levers_document
-
-LONGEST_LOOK_MS = 5_000
 
 
 def list_entry(group_id: str, image: GroupImage, notices: Sequence[ToldNotice]) -> dict[str, object]:
@@ -107,20 +104,23 @@ def _cluster(address: ProviderAddress, standing: ClusterStanding) -> dict[str, o
 
 def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, object]:
     """`definition`: with the cluster as it looks now, without offsets where they are not known."""
-    changelogs = _Changelogs(definition)
+    changelogs = Changelogs(definition)
     tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
     for member in group.members:
         process_id = None if member.process_id is None else str(member.process_id)
         sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
-        lags = changelogs.lags([copy.task_id for copy in member.tasks], sums)
+        looked = changelogs.looked([copy.task_id for copy in member.tasks], sums)
         for copy in member.tasks:
             entry: dict[str, object] = {
                 "task": str(copy.task_id),
                 "role": str(copy.role),
                 "member_id": member.member.member_id,
                 "process_id": process_id,
-                "lag": lags.get(copy.task_id),
+                "lag": None,
+                "end_offset_sum": None,
             }
+            if copy.task_id in looked:
+                entry["lag"], entry["end_offset_sum"] = looked[copy.task_id]
             tasks.append((_by_number(copy.task_id), entry))
     tasks.sort(key=lambda each: (each[0], str(each[1]["role"])))
     return {
@@ -181,6 +181,8 @@ def _member(member: DescribedMember) -> dict[str, object]:
         "incarnation": join.incarnation,
         "process_id": None if member.process_id is None else str(member.process_id),
         "user_endpoint": (member.subscribed.user_end_point or None) if member.subscribed else None,
+        "rack": member.rack,
+        "client_tags": dict(member.subscribed.client_tags) if member.subscribed else {},
         "generation_id": member.member.last_assignment.generation_id,
         "joined": member.has_joined,
         "fetched": member.fetched,
@@ -200,43 +202,3 @@ def _reported(member: DescribedMember) -> Mapping[TaskId, int]:
 
 def _by_number(task: TaskId) -> tuple[int, int]:
     return task.subtopology, task.partition
-
-
-class _Changelogs:
-    """End-offset sums by the definition. A changelog that does not exist yet is empty, as it is for the leader."""
-
-    def __init__(self, definition: RebalanceSnapshot) -> None:
-        self._definition = definition
-        self._subtopologies: Mapping[int, Subtopology] = {each.id: each for each in definition.topology.subtopologies}
-        self._source_topics = frozenset(
-            store.source_topic_as_changelog
-            for each in definition.topology.subtopologies
-            for store in each.stores
-            if store.source_topic_as_changelog is not None
-        )
-        self._offsets = EndOffsets(definition.changelog_end_offsets, definition.committed_offsets, definition.failures)
-
-    def lags(self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]) -> Mapping[TaskId, int]:
-        """Of the stateful ones of `tasks`: records behind, LATEST_OFFSET for a running active, see `TaskLags`."""
-        partitions = {task: found for task in tasks if (found := self._partitions(task)) is not None}
-        source_based = frozenset(
-            partition for found in partitions.values() for partition in found if partition.topic in self._source_topics
-        )
-        ends = end_offset_sums(partitions, lambda task: partitions[task], source_based, self._offsets)
-        lags = compute_task_lags(offset_sums, ends.by_task)
-        return {task: lags.lag_for(task) for task in partitions}
-
-    def _partitions(self, task: TaskId) -> tuple[TopicPartition, ...] | None:
-        """The changelog partitions that exist; None for a stateless task."""
-        subtopology = self._subtopologies.get(task.subtopology)
-        stores = subtopology.stores if subtopology is not None else ()
-        topics = [store.changelog_topic or store.source_topic_as_changelog for store in stores]
-        logged = [topic for topic in dict.fromkeys(topics) if topic is not None]
-        if not logged:
-            return None
-        existing = self._definition.existing_internal_topics
-        return tuple(
-            TopicPartition(topic, task.partition)
-            for topic in logged
-            if topic in existing or topic in self._source_topics
-        )

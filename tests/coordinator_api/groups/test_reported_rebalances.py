@@ -98,7 +98,8 @@ def test_should_show_a_group_that_is_led_elsewhere_like_any_other(client: httpx.
 
 
 def _task(task: str, role: str, member_id: str, process_id: str, lag: int) -> dict[str, object]:
-    return {"task": task, "role": role, "member_id": member_id, "process_id": process_id, "lag": lag}
+    copy = {"task": task, "role": role, "member_id": member_id, "process_id": process_id}
+    return {**copy, "lag": lag, "end_offset_sum": 1_000}
 
 
 def _member(client_id: str, instance: str | None, process_id: str, **tasks: list[str]) -> dict[str, object]:
@@ -107,6 +108,8 @@ def _member(client_id: str, instance: str | None, process_id: str, **tasks: list
         "group_instance_id": instance,
         "incarnation": None,
         "process_id": process_id,
+        "rack": None,
+        "client_tags": {},
         "user_endpoint": None,
         "generation_id": 7,
         "joined": True,

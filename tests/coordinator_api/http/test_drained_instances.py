@@ -1,0 +1,82 @@
+"""Real members over HTTP: an instance is drained, and can be stopped within seconds though the next probing rebalance
+is a minute away.
+"""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+
+from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle
+
+END = 1_000
+
+
+class Instance(HttpMember):
+    """Restores at once what it is given, and reports it with its heartbeats."""
+
+    def held(self) -> dict[str, int]:
+        return {**dict.fromkeys(self.active, -2), **dict.fromkeys(self.standby, END)}
+
+    def works(self) -> None:
+        """One heartbeat, and what it asks for."""
+        told = self.heartbeat(task_offset_sums=self.held()).json()
+        if told["rejoin"]:
+            assert self.subscribe(dict.fromkeys(self.standby, END)).status_code == 200
+        elif told["generation_id"] > self.generation_id and told["state"] == "Stable":
+            assert self.fetch(min_generation=told["generation_id"]).status_code == 200
+
+
+def work_until_safe(client: httpx.Client, members: list[Instance], drained: Instance, within_s: float) -> None:
+    """Asserts in every step that nothing is owned twice."""
+    until = time.monotonic() + within_s
+    where = {"instance": drained.process_id}
+    while not client.get(f"{drained.path}/drain", params=where).json()["safe_to_stop"]:
+        assert time.monotonic() < until, client.get(f"{drained.path}/drain", params=where).json()
+        for member in members:
+            member.works()
+        owned = [task for member in members for task in member.active]
+        assert len(owned) == len(set(owned)), owned
+
+
+@pytest.mark.long
+def test_should_be_able_to_stop_a_drained_instance_within_seconds_and_own_nothing_twice(client: httpx.Client) -> None:
+    configs = {**definition()["configs"], "max.warmup.replicas": 2}
+    group_id = new_group(client, configs=configs)
+    first, second = Instance(client, group_id), Instance(client, group_id)
+    assert first.subscribe().status_code == 201
+    settle(first)
+    assert sorted(first.active) == ["0_0", "0_1", "0_2", "0_3"]
+    assert second.subscribe().status_code == 201
+
+    asked = client.post(f"{first.path}/drain", params={"instance": first.process_id, "reason": "the disk is replaced"})
+    assert asked.status_code == 204
+    work_until_safe(client, [first, second], first, within_s=30)
+
+    answer = client.get(f"{first.path}/drain", params={"instance": first.process_id}).json()
+    assert (answer["safe_to_stop"], answer["missing"]) == (True, [])
+    assert first.active == ()
+    assert sorted(second.active) == ["0_0", "0_1", "0_2", "0_3"]
+    reasons = [each["reason"] for each in client.get(f"{first.path}/rebalances").json()["rebalances"]]
+    assert "the warm-ups have caught up" in reasons
+    assert first.leave().status_code == 204
+    assert client.get(first.path).json()["levers"]["drained"] == []
+
+
+def test_should_promote_warm_ups_before_the_probing_deadline_when_it_is_switched_on(client: httpx.Client) -> None:
+    group_id = new_group(client)
+    first, second = Instance(client, group_id), Instance(client, group_id)
+    assert first.subscribe().status_code == 201
+    settle(first)
+    assert client.put(f"{first.path}/promotion").status_code == 204
+    assert second.subscribe().status_code == 201
+
+    until = time.monotonic() + 30
+    while len(second.active) < 2:
+        assert time.monotonic() < until, client.get(first.path).json()
+        first.works()
+        second.works()
+
+    assert len(first.active) + len(second.active) == 4
