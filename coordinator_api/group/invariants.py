@@ -17,7 +17,8 @@ from coordinator_api.group.states import GroupState, KeptBecause
 def broken_invariants(image: GroupImage, liveness: Liveness) -> tuple[str, ...]:
     """A sentence for each rule that does not hold."""
     found = [*_of_state(image), *_of_holding(image), *_of_identities(image), *_of_liveness(image, liveness)]
-    found += [f"{target} is drained, and is not in the group" for target in drains_of_gone(image)]
+    if image.members:
+        found += [f"{target} is drained, and is not in the group" for target in drains_of_gone(image)]
     for member in image.members.values():
         found.extend(_of_member(image, member))
     return tuple(found)

@@ -97,6 +97,10 @@ CALLS: dict[tuple[str, str], Callable[[Place], Sent]] = {
     ),
     ("DELETE", "/v1/groups/{group}/members/{member}"): lambda place: Sent(_at(place, f"/members/{place.member}")),
     ("POST", "/v1/groups/{group}/drain"): lambda place: Sent(_at(place, "/drain")),
+    ("GET", "/v1/groups/{group}/drain"): lambda place: Sent(_at(place, f"/drain?member={place.member}")),
+    ("DELETE", "/v1/groups/{group}/drain"): lambda place: Sent(_at(place, f"/drain?member={place.member}")),
+    ("PUT", "/v1/groups/{group}/promotion"): lambda place: Sent(_at(place, "/promotion")),
+    ("DELETE", "/v1/groups/{group}/promotion"): lambda place: Sent(_at(place, "/promotion")),
     **{
         ("POST", f"/v1/groups/{{group}}/{lever}"): lambda place, lever=lever: Sent(_at(place, f"/{lever}"))  # type: ignore[misc]
         for lever in ("rebalance", "pause", "resume")
@@ -120,8 +124,11 @@ REFUSED_BY_THE_GROUP = {
     ("POST", "/v1/groups/{group}/repair"): 409,
     ("POST", "/v1/groups/{group}/approve"): 409,
     ("POST", "/v1/groups/{group}/discard"): 409,
+    ("GET", "/v1/groups/{group}/drain"): 404,
 }
-"""The group of the cell has a member, its log is whole, and no rebalance waits: whoever may call is told so."""
+"""The group of the cell has a member, which is not drained, its log is whole, and no rebalance waits: whoever may call
+is told so.
+"""
 
 
 CHANGES_THE_PLACE = {
