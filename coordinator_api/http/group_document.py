@@ -24,7 +24,7 @@ from coordinator_api.group.states import GroupState
 from coordinator_api.groups.changelogs import Changelogs
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.notices import ToldNotice
-from coordinator_api.groups.rebalance_runner import LONGEST_LOOK_MS
+from coordinator_api.groups.rebalance_runner import LONGEST_LOOK_MS as LONGEST_LOOK_MS
 from coordinator_api.http.advice import advice, condition, has_active_task
 from coordinator_api.http.drain_progress import add_drain_progress
 from coordinator_api.http.json_objects import encode_in_pieces
