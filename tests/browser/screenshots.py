@@ -53,7 +53,7 @@ class View:
 
 
 VIEWS = (
-    View("groups", "/ui/groups", height=480),
+    View("groups", "/ui/groups", height=510),
     View("group", f"/ui/groups/{GROUP}"),
     View("time", f"/ui/groups/{GROUP}/time"),
     View("task", f"/ui/groups/{GROUP}/tasks/1_0"),

@@ -72,6 +72,7 @@ SHELL_NOT_RUN = {
     "docs/how-to/complete-commands-in-the-shell.md": "writes shell files: tests/assignor/commands/test_help.py",
     "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
     "docs/how-to/install.md": "installs from PyPI: tests/package installs the built wheel",
+    "docs/how-to/look-at-a-group.md": "a demo that ends when it is interrupted: tests/acceptance/test_demo.py",
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
     "docs/how-to/repair-a-group.md": "a damaged database: tests/coordinator_api/test_log_repair.py",
     "docs/how-to/use-tls.md": "an authority of the reader's own: tests/coordinator_api/test_tls.py",
