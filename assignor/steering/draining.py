@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
-from assignor.steering.copies import Copies, is_caught_up_on
+from assignor.steering.changing_placement import ChangingPlacement, is_caught_up_on
 from assignor.steering.steering import Steering
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem, TaskAssignor
 from assignor.types import ProcessId, Role, TaskId
@@ -83,7 +83,7 @@ class _Draining:
     retold: set[TaskId] = field(default_factory=set)
 
     def placement(self, log: DecisionLog) -> Placement:
-        copies = Copies.of(self.placed)
+        copies = ChangingPlacement.of(self.placed)
         waits: list[tuple[TaskId, ProcessId, ProcessId]] = []
         for task, runner in sorted(self._run_by_drained().items()):
             owner = copies.owner[task]
@@ -124,13 +124,13 @@ class _Draining:
     def _is_caught_up(self, process: ProcessId, task: TaskId) -> bool:
         return is_caught_up_on(self.problem, process, task)
 
-    def _caught_up_client(self, task: TaskId, copies: Copies) -> ProcessId | None:
+    def _caught_up_client(self, task: TaskId, copies: ChangingPlacement) -> ProcessId | None:
         """Assignors that do not look at lags may have passed it over. The least loaded one."""
         ready = [process for process in self.left if self._is_caught_up(process, task)]
         load = {process: copies.count(process) / max(1, self.left[process].capacity) for process in ready}
         return min(ready, key=lambda process: (load[process], process), default=None)
 
-    def _hand_over(self, copies: Copies, task: TaskId, ready: ProcessId, runner: ProcessId) -> None:
+    def _hand_over(self, copies: ChangingPlacement, task: TaskId, ready: ProcessId, runner: ProcessId) -> None:
         owner = copies.owner[task]
         was_standby = task in copies.standby[ready] and task not in copies.warm_ups[ready]
         copies.drop_standby(ready, task)
@@ -141,7 +141,7 @@ class _Draining:
         self._say(DecisionKind.DRAIN_MOVES, task, ready, runner)
         self._say(DecisionKind.MOVED_TO_CAUGHT_UP, task, ready, owner)
 
-    def _wait(self, copies: Copies, waits: list[tuple[TaskId, ProcessId, ProcessId]]) -> None:
+    def _wait(self, copies: ChangingPlacement, waits: list[tuple[TaskId, ProcessId, ProcessId]]) -> None:
         """`waits`: tasks with the drained client that runs each of them, and its next owner."""
         if not waits:
             return
@@ -179,7 +179,7 @@ class _Draining:
     def _say(self, kind: DecisionKind, task: TaskId, process: ProcessId, other: ProcessId) -> None:
         self.said.append(Decision(kind, task, Role.ACTIVE, process, other))
 
-    def _told(self, copies: Copies) -> DecisionLog:
+    def _told(self, copies: ChangingPlacement) -> DecisionLog:
         """What the wrapped assignor said, as far as it still holds."""
         told: DecisionLog = []
         for step in self.log:

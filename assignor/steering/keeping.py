@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
-from assignor.steering.copies import is_caught_up_on
+from assignor.steering.changing_placement import is_caught_up_on
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem, TaskAssignor
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 

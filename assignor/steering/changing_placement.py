@@ -10,7 +10,7 @@ from assignor.types import ProcessId, TaskId
 
 
 @dataclass(slots=True)
-class Copies:
+class ChangingPlacement:
     """By process; `warm_ups` are among `standby`. `owner`: the process of the active copy, by task."""
 
     active: dict[ProcessId, set[TaskId]]
@@ -19,7 +19,7 @@ class Copies:
     owner: dict[TaskId, ProcessId]
 
     @classmethod
-    def of(cls, placement: Placement) -> Copies:
+    def of(cls, placement: Placement) -> ChangingPlacement:
         clients = placement.clients.items()
         return cls(
             active={process: set(client.active) for process, client in clients},
