@@ -21,6 +21,7 @@ _MODULES = (
     "coordinator_api.http.computations",  # a name only: nothing here calls it
     "coordinator_api.http.documents",
     "coordinator_api.http.page_computations",
+    "coordinator_api.http.task_stories",
 )
 _forked = ForkedWorkers(_MODULES)
 """One for all services of this process; it starts with the first worker, and ends with the process."""

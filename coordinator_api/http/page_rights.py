@@ -30,6 +30,10 @@ PAGE_RIGHTS: Mapping[tuple[str, str], Right] = {
     ("GET", "/ui/groups/{group}/time"): Right.READER,
     ("GET", "/ui/groups/{group}/time/events"): Right.READER,
     ("GET", "/ui/groups/{group}/what-if"): Right.READER,
+    ("GET", "/ui/groups/{group}/grid.json"): Right.READER,
+    ("GET", "/ui/groups/{group}/tasks/{task}"): Right.READER,
+    ("GET", "/ui/groups/{group}/tasks/{task}/events"): Right.READER,
+    ("GET", "/ui/groups/{group}/topology"): Right.READER,
 }
 """Method and address, as FastAPI has it, to the lowest right that may call it."""
 

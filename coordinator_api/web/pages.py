@@ -10,9 +10,10 @@ from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.problems import ProblemPage
 from coordinator_api.web.group_documents import GroupDocuments
+from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.group_summaries import GroupSummaries
 from coordinator_api.web.problem_pages import problem_page
-from coordinator_api.web.routes import group, groups, login, static, time, what_if
+from coordinator_api.web.routes import group, groups, login, static, task, time, topology, what_if
 
 
 class WebPages:
@@ -21,7 +22,8 @@ class WebPages:
     @property
     def routers(self) -> Sequence[APIRouter]:
         """A new view adds its router here."""
-        return [groups.router, group.router, time.router, what_if.router, login.router, static.router]
+        views = [groups.router, group.router, task.router, time.router, topology.router, what_if.router]
+        return [*views, login.router, static.router]
 
     @property
     def problem_page(self) -> ProblemPage:
@@ -30,4 +32,5 @@ class WebPages:
     def install(self, app: FastAPI, coordinator: Coordinator) -> None:
         app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
         app.state.group_documents = documents = GroupDocuments(coordinator)
+        app.state.group_grids = GroupGrids(documents)
         app.state.group_summaries = GroupSummaries(coordinator, documents)

@@ -1,0 +1,171 @@
+"""One task over the last recorded rebalances: where it was and is, and why, rule by rule. For people, in sentences.
+
+Runs in a worker process: each rebalance is run again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from assignor.clients.task_lags import is_caught_up
+from assignor.errors import AssignorFault
+from assignor.explain import reason_in_full
+from assignor.names import InstanceNames
+from assignor.rerun import run
+from assignor.story import PastRebalance, TaskChange, TaskRebalance, TaskStory, story
+from assignor.story.recorded_copies import PlacedCopy
+from assignor.story.words import copies_text, triggers_text
+from assignor.task_assignors.base import TaskAssignor
+from assignor.types import ProcessId, TaskId
+from coordinator_api.groups.allowed_assignors import allowed_here
+from coordinator_api.recorded_documents import expanded
+
+_UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
+
+
+def task_story(stored: Sequence[bytes], has_more: bool, task: TaskId, classes: tuple[str, ...]) -> bytes | None:
+    """The story as JSON, the newest rebalance first; None when none of them has the task.
+
+    `stored`: as the repository has them, oldest first. `has_more`: the first of them is only what the next one is
+    compared with. `classes`: those of `AllowedAssignors`.
+    """
+    allowed, unreadable = allowed_here(classes), 0
+    past: list[PastRebalance] = []
+
+    def load(path: str) -> TaskAssignor:
+        own = allowed.load(path)
+        assert own is not None, f"{path} is no class path"
+        return own
+
+    for each in stored:
+        document = json.loads(b"".join(expanded(each)))
+        try:
+            past.append(PastRebalance(document["generation_id"], run(document, load)))
+        except AssignorFault:  # its assignor is not here any more, say
+            unreadable += 1
+    before = past.pop(0) if has_more and len(past) > 1 else None
+    told = story(past, task, before)
+    if not told.found:
+        return None
+    return json.dumps(_document(told, unreadable)).encode("ascii")
+
+
+def _document(told: TaskStory, unreadable: int) -> dict[str, object]:
+    names = InstanceNames(told.instances)
+    rounds = []
+    for is_dull, several in groupby(told.rebalances, key=lambda each: each.change in _UNCHANGED):
+        same = list(several)
+        rounds += [same] if is_dull else [[each] for each in same]
+    summary, last = told.summary, told.rebalances[-1]
+    return {
+        "task": str(told.task),
+        "rounds": [_round(each, told, names) for each in reversed(rounds)],
+        "unreadable": unreadable,
+        "moves": summary.moves,
+        "rebalances": len(told.rebalances),
+        "warm_up_rounds": summary.warm_up_rounds,
+        "without_owner_ms": summary.without_owner_ms,
+        "without_owner_since_ms": summary.without_owner_since_ms,
+        "copies": [_copy(copy, names) for copy in summary.copies],
+        "waiting": _waiting(last, names),
+        "candidates": _candidates(last, names),
+        "steps": _steps(last, names),
+        "stateful": None if last.explanation is None else last.explanation.stateful,
+        "target": None
+        if last.explanation is None or last.explanation.target is None
+        else names.short(last.explanation.target),
+        "generation_id": last.facts.generation,
+        "differs": last.differs,
+    }
+
+
+def _round(same: Sequence[TaskRebalance], told: TaskStory, names: InstanceNames) -> dict[str, object]:
+    """One rebalance, or a row of those in which nothing changed."""
+    first, each = same[0], same[-1]
+    facts = each.facts
+    return {
+        "generation_id": facts.generation,
+        "from_generation_id": first.facts.generation,
+        "count": len(same),
+        "now_ms": facts.now_ms,
+        "change": str(each.change),
+        "trigger": triggers_text(facts.triggers, names, told.task) if len(same) == 1 else None,
+        "was": copies_text(each.before, names, lags=False) if each.before else None,
+        "copies": [_copy(copy, names) for copy in each.copies],
+        "steps": _steps(each, names) if len(same) == 1 else [],
+        "error": facts.error,
+        "led_by": facts.led_by,
+        "differs": each.differs,
+        "not_recorded": facts.not_recorded,
+    }
+
+
+def _copy(copy: PlacedCopy, names: InstanceNames) -> dict[str, object]:
+    return {
+        "role": str(copy.role),
+        "instance": names.short(copy.process),
+        "thread": names.thread(copy.process, copy.name or copy.member) or None,
+        "lag": copy.lag,
+        "held_back": copy.held_back,
+    }
+
+
+def _steps(each: TaskRebalance, names: InstanceNames) -> list[str]:
+    """A sentence for each rule that had a part in it."""
+    if each.explanation is None or each.problem is None:
+        return []
+    return [
+        part[:1].upper() + part[1:] + "." for part in reason_in_full(each.explanation, each.problem, names).split("; ")
+    ]
+
+
+def _waiting(each: TaskRebalance, names: InstanceNames) -> Mapping[str, object] | None:
+    waiting = each.waiting
+    if waiting is None:
+        return None
+    return {
+        "kind": str(waiting.kind),
+        "instance": None if waiting.process is None else names.short(waiting.process),
+        "member": waiting.member,
+        "lag": waiting.lag,
+        "next_round_ms": waiting.next_round_ms,
+    }
+
+
+MOST_CANDIDATES = 20
+
+
+def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
+    """Instances with the lag that the assignor was given, the nearest first."""
+    problem = each.problem
+    if problem is None:
+        return {"listed": [], "more": 0}
+    roles = {copy.process: copy.role for copy in reversed(each.copies)}
+    acceptable = problem.configs.acceptable_recovery_lag
+    lags = {
+        process: client.lags.lag_for(each.task)
+        for process, client in problem.clients.items()
+        if each.task in client.lags
+    }
+
+    def rank(process: ProcessId) -> tuple[bool, int, int, str]:
+        lag = lags.get(process, 0)
+        return process not in roles, 1 if lag == -3 else 0, lag, names.short(process)
+
+    order = sorted(lags or problem.clients, key=rank)
+    return {
+        "listed": [
+            {
+                "instance": names.short(process),
+                "lag": lags.get(process),
+                "caught_up": process in lags and is_caught_up(lags[process], acceptable),
+                "role": str(roles[process]) if process in roles else None,
+                "had_it": each.task in problem.clients[process].previous_active,
+            }
+            for process in order[:MOST_CANDIDATES]
+        ],
+        "more": max(0, len(order) - MOST_CANDIDATES),
+        "acceptable_lag": acceptable,
+    }

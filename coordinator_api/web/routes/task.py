@@ -1,0 +1,98 @@
+"""`/ui/groups/{group}/tasks/{task}`: one task's story over the recorded rebalances."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from assignor.errors import AssignorFault, InputError
+from assignor.types import JAVA_INT_MAX, TaskId
+from coordinator_api.errors import CoordinatorFault
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.http.bodies import run_in_worker
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.problems import Problem, from_input_error
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.http.task_stories import task_story
+from coordinator_api.web.event_streams import digests_of, event_stream
+from coordinator_api.web.rendering import page
+from coordinator_api.web.views.task_story import TaskStoryView
+
+router = APIRouter()
+
+MOST_REBALANCES = 20
+MOST_STORED_BYTES = 262_144
+"""Of all that a page tells of: a large group is told of one rebalance at a time, because each is run again."""
+
+
+@router.get("/ui/groups/{group}/tasks/{task}")
+async def task(
+    request: Request,
+    group_id: GroupId,
+    task: str,
+    coordinator: TheCoordinator,
+    before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX)] = None,
+) -> Response:
+    """Its last recorded rebalances. `before`: those below this generation."""
+    chosen = _parsed(task)
+    coordinator.group(group_id)
+    coordinator.overload.admit("computation")
+    digest = str(coordinator.group(group_id).image.generation_id)
+    stored, has_more = await _stored(coordinator, group_id, before)
+    if not stored:
+        return page(request, "task", group_id=group_id, task=str(chosen), story=None, digest=digest)
+    try:
+        with coordinator.computation(principal_of(request).group_prefix):
+            classes = coordinator.allowed_assignors.class_paths
+            told = await run_in_worker(
+                request, coordinator, task_story, tuple(raw for _, raw in stored), has_more, chosen, classes
+            )
+    except InputError as error:
+        raise from_input_error(error) from None
+    if told is None:
+        raise Problem("RESOURCE_NOT_FOUND", f"no recorded rebalance of the last {len(stored)} has a task {chosen}")
+    view = TaskStoryView.of(json.loads(told), stored[1][0] if has_more else None)
+    return page(request, "task", group_id=group_id, task=str(chosen), story=view, digest=digest)
+
+
+@router.get("/ui/groups/{group}/tasks/{task}/events")
+async def task_events(request: Request, group_id: GroupId, task: str, coordinator: TheCoordinator) -> Response:
+    """An event stream: `changed` when another generation has begun."""
+    _parsed(task)
+    coordinator.group(group_id)
+
+    async def digest() -> str | None:
+        try:
+            return str(coordinator.group(group_id).image.generation_id)
+        except CoordinatorFault as error:
+            return type(error).__name__  # the page is fetched again, and says what is wrong
+
+    return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))
+
+
+async def _stored(coordinator: Coordinator, group_id: str, before: int | None) -> tuple[list[tuple[int, bytes]], bool]:
+    """Generation and recording, oldest first, and whether there are more; at least one when there is any."""
+    listed = await coordinator.repository.list_rebalances(group_id, before, MOST_REBALANCES + 1)
+    found: list[tuple[int, bytes]] = []
+    size = 0
+    for each in listed:
+        generation = each["generation_id"]
+        assert isinstance(generation, int)
+        document = await coordinator.recordings.stored(group_id, generation)
+        if document is None:  # dropped meanwhile
+            continue
+        size += len(document)
+        if len(found) == MOST_REBALANCES or (len(found) >= 2 and size > MOST_STORED_BYTES):
+            return found[::-1], True
+        found.append((generation, document))
+    return found[::-1], False
+
+
+def _parsed(text: str) -> TaskId:
+    try:
+        return TaskId.parse(text)
+    except (AssignorFault, ValueError):
+        raise Problem("RESOURCE_NOT_FOUND", "a task is named by its subtopology and partition, such as 0_3") from None

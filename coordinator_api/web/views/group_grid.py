@@ -1,0 +1,281 @@
+"""A group's grid: a row for each instance, its threads inside, each with the copies that it has.
+
+Two forms of one thing: rows for templates while a group is small, and compact JSON for the page's own script, which
+builds only the rows in view.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator_api.web.views.restoring import NOTHING_SEEN, RestoreRates
+from coordinator_api.web.views.words import count, duration, plural
+
+LATEST_OFFSET, UNKNOWN_OFFSET_SUM = -2, -3
+"""Lags as Kafka's leader has them: of an active that runs, and of a copy of which nothing is known."""
+
+MOST_PLAIN_COPIES = 400
+"""A group with more copies is shown by its script alone."""
+
+ROLES = ("active", "standby", "warm-up")
+_LETTERS = {"active": "A", "standby": "S", "warm-up": "W"}
+_ACCEPTABLE_LAG = "acceptable.recovery.lag"
+_DEFAULT_ACCEPTABLE_LAG = 10_000
+_DIGITS = 8
+_NO_PROCESS = "unknown"
+_THREAD = re.compile(r"-StreamThread-(\d+)(?:-consumer)?\Z")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A copy of a task. `lag`: None for one that runs, that has no state, or of which nothing is known, which
+    `standing` tells apart: `runs`, `stateless`, `unknown`, `caught up` or `behind`. `whole`: the records of its
+    changelogs. `left_ms`: until it has caught up, None when it is not known.
+    """
+
+    task: str
+    role: str
+    standing: str
+    lag: int | None
+    whole: int | None
+    left_ms: int | None
+
+    @property
+    def done(self) -> int | None:
+        """Of 100, of a copy that is behind; None when that is not known."""
+        if self.standing != "behind" or self.lag is None or not self.whole:
+            return None
+        return max(0, min(99, 100 * (self.whole - self.lag) // self.whole))
+
+    @property
+    def words(self) -> str:
+        """What hover and focus say, without the task and its role."""
+        match self.standing:
+            case "runs":
+                return "runs"
+            case "stateless":
+                return "has no state"
+            case "unknown":
+                return "how far behind is not known"
+            case "caught up":
+                return f"caught up, {plural(self.lag or 0, 'record')} behind" if self.lag else "caught up"
+        behind = f"{plural(self.lag or 0, 'record')} behind"
+        if self.whole:
+            behind += f" of {count(self.whole)}"
+        when = "until when is not known" if self.left_ms is None else f"caught up in about {duration(self.left_ms)}"
+        return f"{behind}, {when}"
+
+
+@dataclass(frozen=True, slots=True)
+class GridThread:
+    """One member. `name`: short. `fetched`: whether it has the tasks of this generation."""
+
+    member_id: str
+    name: str
+    fetched: bool
+    chips: tuple[Chip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """One instance. `name`: what its threads' client ids have in common, else the beginning of its process id.
+    `tags`: client tags, `key=value`. `endpoint`: where it answers queries.
+    """
+
+    process_id: str
+    name: str
+    rack: str | None
+    tags: tuple[str, ...]
+    endpoint: str | None
+    threads: tuple[GridThread, ...]
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Copies by role, as ROLES has them."""
+        found = Counter(chip.role for thread in self.threads for chip in thread.chips)
+        return found["active"], found["standby"], found["warm-up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """A copy that is behind, and where it is."""
+
+    instance: str
+    chip: Chip
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGrid:
+    """`unplaced`: tasks that no member has as active, among those that somebody has a copy of. `restoring`: all copies
+    that are behind, the furthest first. `says_lags`: whether any is known.
+    """
+
+    rows: tuple[GridRow, ...]
+    restoring: tuple[Restoring, ...]
+    unplaced: tuple[str, ...]
+    subtopologies: tuple[str, ...]
+    racks: tuple[str, ...]
+    tags: tuple[str, ...]
+    copies: int
+    acceptable_lag: int
+
+    @property
+    def is_small(self) -> bool:
+        return self.copies <= MOST_PLAIN_COPIES
+
+
+def group_grid(document: Mapping[str, Any], rates: RestoreRates = NOTHING_SEEN) -> GroupGrid:
+    """`document`: a group as `GET /v1/groups/{group}` answers it. `rates`: of looks at it, the last of them this one.
+    Takes time in proportion to its tasks.
+    """
+    acceptable = _acceptable_lag(document["configs"])
+    chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
+    has_fetched = {member["member_id"]: member["fetched"] for member in document["members"]}
+    for copy in document["tasks"]:
+        member_id = copy["member_id"]
+        left_ms = rates.left_ms(copy["task"], member_id, copy["lag"], acceptable)
+        chips[member_id].append(_chip(copy, acceptable, left_ms, has_fetched[member_id]))
+    rows = tuple(_row(process_id, members, chips) for process_id, members in _instances(document["members"]))
+    rows = tuple(sorted(rows, key=lambda row: (_natural(row.name), row.process_id)))
+    active = {copy["task"] for copy in document["tasks"] if copy["role"] == "active"}
+    restoring = sorted(
+        (
+            Restoring(row.name, chip)
+            for row in rows
+            for thread in row.threads
+            for chip in thread.chips
+            if chip.standing == "behind"
+        ),
+        key=lambda each: (-(each.chip.lag or 0), _by_number(each.chip.task)),
+    )
+    return GroupGrid(
+        rows,
+        tuple(restoring),
+        tuple(sorted({copy["task"] for copy in document["tasks"]} - active, key=_by_number)),
+        tuple(sorted({copy["task"].partition("_")[0] for copy in document["tasks"]}, key=_natural)),
+        tuple(sorted({row.rack for row in rows if row.rack is not None})),
+        tuple(sorted({tag for row in rows for tag in row.tags})),
+        len(document["tasks"]),
+        acceptable,
+    )
+
+
+def grid_document(grid: GroupGrid) -> dict[str, object]:
+    """For the page's script: an object for each instance, an array for each thread, and of each copy as little as says
+    it: `A0_3` runs or has no state, else `[role and task, standing, lag, whole, left in ms]`.
+    """
+    return {
+        "rows": [
+            {
+                "id": row.process_id,
+                "name": row.name,
+                "rack": row.rack,
+                "tags": list(row.tags),
+                "threads": [
+                    [thread.name, thread.member_id, int(thread.fetched), [_packed(chip) for chip in thread.chips]]
+                    for thread in row.threads
+                ],
+            }
+            for row in grid.rows
+        ],
+        "acceptable_lag": grid.acceptable_lag,
+    }
+
+
+_STANDINGS = {"stateless": "n", "unknown": "u", "caught up": "c", "behind": "b"}
+
+
+def _packed(chip: Chip) -> str | list[str | int | None]:
+    name = _LETTERS[chip.role] + chip.task
+    if chip.standing == "runs":
+        return name
+    packed: list[str | int | None] = [name, _STANDINGS[chip.standing], chip.lag, chip.whole, chip.left_ms]
+    while packed[-1] is None:
+        packed.pop()
+    return packed
+
+
+def _chip(copy: Mapping[str, Any], acceptable: int, left_ms: int | None, fetched: bool) -> Chip:
+    lag, role = copy["lag"], _role(copy["role"])
+    if lag is None:
+        standing = "runs" if role == "active" and fetched else "stateless"
+    elif lag == LATEST_OFFSET:
+        standing = "runs"
+    elif lag < 0:
+        standing = "unknown"
+    else:
+        standing = "caught up" if lag <= acceptable else "behind"
+    known = lag if lag is not None and lag >= 0 else None
+    whole = copy["end_offset_sum"] if known is not None else None
+    return Chip(copy["task"], role, standing, known, whole, left_ms if standing == "behind" else None)
+
+
+def _role(role: str) -> str:
+    return role.replace("_", "-").replace(" ", "-")
+
+
+def _acceptable_lag(configs: Mapping[str, Any]) -> int:
+    try:
+        return int(configs.get(_ACCEPTABLE_LAG, _DEFAULT_ACCEPTABLE_LAG))
+    except (TypeError, ValueError):
+        return _DEFAULT_ACCEPTABLE_LAG
+
+
+def _instances(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for member in members:
+        found.setdefault(member["process_id"] or _NO_PROCESS, []).append(member)
+    return list(found.items())
+
+
+def _row(process_id: str, members: Sequence[Mapping[str, Any]], chips: Mapping[str, Sequence[Chip]]) -> GridRow:
+    first = members[0]
+    threads = sorted(
+        (
+            GridThread(
+                member["member_id"],
+                _thread_name(member),
+                member["fetched"],
+                tuple(
+                    sorted(chips[member["member_id"]], key=lambda chip: (ROLES.index(chip.role), _by_number(chip.task)))
+                ),
+            )
+            for member in members
+        ),
+        key=lambda thread: (_natural(thread.name), thread.member_id),
+    )
+    tags = tuple(sorted(f"{key}={value}" for key, value in first["client_tags"].items()))
+    rack = next((member["rack"] for member in members if member["rack"]), None)
+    endpoint = next((member["user_endpoint"] for member in members if member["user_endpoint"]), None)
+    return GridRow(process_id, _instance_name(process_id, members), rack, tags, endpoint, tuple(threads))
+
+
+def _instance_name(process_id: str, members: Sequence[Mapping[str, Any]]) -> str:
+    short = process_id[:_DIGITS] if _UUID.fullmatch(process_id) else process_id
+    names = {_THREAD.sub("", member["client_id"] or "") for member in members}
+    name = next(iter(names)) if len(names) == 1 else ""
+    return short if not name or _UUID.search(name) else name
+
+
+def _thread_name(member: Mapping[str, Any]) -> str:
+    client_id = member["client_id"] or ""
+    match = _THREAD.search(client_id)
+    if match is not None:
+        return f"thread {match[1]}"
+    return member["group_instance_id"] or client_id or member["member_id"]
+
+
+def _by_number(task: str) -> tuple[int, int, str]:
+    head, _, tail = task.partition("_")
+    return (int(head), int(tail), task) if head.isdigit() and tail.isdigit() else (0, 0, task)
+
+
+def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """`web-2` before `web-10`."""
+    parts = re.split(r"([0-9]+)", name)
+    return tuple((1, int(part), "") if part.isdecimal() and part.isascii() else (0, 0, part) for part in parts)

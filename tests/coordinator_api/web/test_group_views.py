@@ -1,0 +1,185 @@
+"""A group's grid, a task's story and the topology, as they are served."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from assignor.access.principals import Right
+from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
+from coordinator_api.http.page_rights import SESSION_COOKIE, cookie_value
+from coordinator_api.web.views.topology import topology_view
+from tests.coordinator_api.group_members import definition
+from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
+from tests.coordinator_api.reported_rebalances import reported
+from tests.coordinator_api.web.visitors import HTML, soup
+from tests.hostile_names import HOSTILE_NAMES
+
+MARKUP = '"><img src=x onerror=alert(1)>'
+PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, ""), "tom": (Right.ADMIN, "a-")}
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
+    async with tenants(tmp_path, PRINCIPALS) as running:
+        yield running
+
+
+async def browser_of(service: Tenants, token: str) -> httpx.AsyncClient:
+    client = await service.client(None)
+    client.headers.update(HTML)
+    client.cookies.set(SESSION_COOKIE, cookie_value(token.encode()), path="/ui")
+    return client
+
+
+async def running(service: Tenants, group: str, client_id: str = "node-1-StreamThread-1") -> str:
+    """A group with one member, which has fetched its tasks: returns the member's id."""
+    olga = await service.client("olga")
+    assert (await olga.put(f"/v1/groups/{group}", json=definition())).status_code == 201
+    body = {**join_body(), "client_id": client_id}
+    assert (await olga.post(f"/v1/groups/{group}/subscriptions", json=body)).status_code == 201
+    member = str((await olga.get(f"/v1/groups/{group}")).json()["members"][0]["member_id"])
+    path = f"/v1/groups/{group}/members/{member}/assignment"
+    assert (await olga.get(path, params={"min_generation": 1, "wait_ms": 30_000})).is_success
+    return member
+
+
+async def test_should_show_each_instance_with_links_to_the_stories_of_its_tasks(service: Tenants) -> None:
+    await running(service, "b-1")
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/b-1"))
+
+    assert [each.text for each in page.select("#grid .who b")] == ["node-1"]
+    chips = page.select("#grid .thread .task")
+    assert [each["href"] for each in chips] == [f"/ui/groups/b-1/tasks/0_{at}" for at in range(4)]
+    assert chips[0]["title"] == "0_0, active: 1\u202f000 records behind of 1\u202f000, until when is not known"
+    assert all(row.select_one('[role="rowheader"], [role="columnheader"]') for row in page.select('[role="row"]'))
+
+
+async def test_should_escape_whatever_a_member_calls_itself(service: Tenants) -> None:
+    await running(service, "b-1", MARKUP)
+
+    answer = await (await browser_of(service, "rita")).get("/ui/groups/b-1")
+
+    assert answer.status_code == 200
+    assert soup(answer).select("img[onerror]") == []
+    assert MARKUP in soup(answer).get_text()
+
+
+async def test_should_send_the_grid_once_and_say_then_that_it_is_the_same(service: Tenants) -> None:
+    member = await running(service, "b-1")
+    rita = await browser_of(service, "rita")
+
+    first = await rita.get("/ui/groups/b-1/grid.json")
+    again = await rita.get("/ui/groups/b-1/grid.json", headers={"If-None-Match": first.headers["etag"]})
+    part = await rita.get("/ui/groups/b-1/grid.json", params={"q": "0_3"})
+
+    whole = [[f"A0_{at}", "b", 1_000, 1_000] for at in range(4)]
+    assert first.json()["rows"][0]["threads"] == [["thread 1", member, 1, whole]]
+    assert (again.status_code, again.content) == (304, b"")
+    assert part.json()["rows"][0]["threads"] == [["thread 1", member, 1, whole[3:]]]
+    assert part.headers["etag"] != first.headers["etag"]
+
+
+@pytest.mark.parametrize("view", ["", "/grid.json", "/tasks/0_0", "/tasks/0_0/events", "/topology"])
+async def test_should_hide_a_group_from_a_token_of_another_tenant(service: Tenants, view: str) -> None:
+    await running(service, "b-1")
+
+    assert (await (await browser_of(service, "tom")).get(f"/ui/groups/b-1{view}")).status_code == 403
+    assert (await (await browser_of(service, "rita")).get(f"/ui/groups/b-2{view}")).status_code == 404
+
+
+async def test_should_tell_where_a_task_is_and_because_of_what(service: Tenants) -> None:
+    await running(service, "b-1")
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/b-1/tasks/0_1"))
+
+    now = page.select_one("section[aria-labelledby=now]")
+    assert now is not None
+    assert " ".join(now.select(".copies li")[0].get_text(" ").split()).startswith("A 0_1 , active on node-1")
+    steps = [each.text for each in page.select("section[aria-labelledby=because] .steps li")]
+    assert steps[0] == "Caught up: nobody."
+    assert "Active belongs on node-1 by round robin." in steps
+    assert [each.text for each in page.select("section[aria-labelledby=because] tbody th")] == ["node-1"]
+    assert page.select(".rounds h3")[0].text.startswith("Generation 1: placed")
+
+
+async def test_should_tell_the_story_of_a_group_that_is_led_elsewhere(service: Tenants) -> None:
+    olga = await service.client("olga")
+    for generation in (3, 4):
+        assert (await olga.post("/v1/groups/b-jvm/rebalances", json=reported("b-jvm", generation))).is_success
+    rita = await browser_of(service, "rita")
+
+    page = soup(await rita.get("/ui/groups/b-jvm"))
+    story = soup(await rita.get("/ui/groups/b-jvm/tasks/0_0"))
+
+    assert "What is not known here" in page.get_text()
+    assert "Led by kafka." in story.get_text()
+
+
+@pytest.mark.parametrize(
+    "task", ["9_9", "x", *(name for name in HOSTILE_NAMES if name not in ("", ".", "..", "\u0661"))]
+)
+async def test_should_not_find_a_task_that_is_none(service: Tenants, task: str) -> None:
+    await running(service, "b-1")
+    rita = await browser_of(service, "rita")
+    rita.headers["Accept"] = "text/html"
+
+    answer = await rita.get(httpx.URL("http://127.0.0.1/", raw_path=b"/ui/groups/b-1/tasks/" + _quoted(task)))
+
+    assert answer.status_code in (400, 404)
+    assert "Traceback" not in answer.text
+
+
+def _quoted(text: str) -> bytes:
+    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass")).encode()
+
+
+async def test_should_show_the_topology_as_a_picture_and_in_tables(service: Tenants) -> None:
+    await running(service, "b-1")
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/b-1/topology"))
+
+    assert [each.text for each in page.select("svg .name")] == ["events", "Subtopology 0"]
+    cells = [" ".join(each.get_text(" ").split()) for each in page.select("#subtopology-0 > *")]
+    assert cells == ["0", "events", "– nothing", "counts app-counts-changelog", "0 of 4 tasks run", "4\u202f000"]
+
+
+def test_should_draw_a_topology_from_left_to_right_also_when_it_reads_what_it_writes() -> None:
+    topology = GroupTopology(
+        (
+            Subtopology(0, ("orders",), sink_topics=("again", "done"), stores=(SubtopologyStore("seen", "seen-log"),)),
+            Subtopology(1, ("again", "late"), sink_topics=("orders-copy",)),
+            Subtopology(2, ("orders-copy",), sink_topics=("again",)),
+        )
+    )
+
+    view = topology_view(topology, {"orders": 8})
+
+    at = {box.lines[0]: box.x for box in view.boxes}
+    assert at["orders"] < at["Subtopology 0"] < at["again"]
+    assert at["again"] == at["Subtopology 1"] == at["orders-copy"] == at["Subtopology 2"]
+    assert at["late"] > at["orders"]
+    assert len(view.edges) == 9
+    assert [(each.name, each.kind, each.partitions) for each in view.topics[:2]] == [
+        ("orders", "input", 8),
+        ("again", "input", None),
+    ]
+
+
+def test_should_draw_no_box_on_another() -> None:
+    many = tuple(
+        Subtopology(at, tuple(f"in-{at}-{each}" for each in range(5)), sink_topics=("out",)) for at in range(6)
+    )
+
+    view = topology_view(GroupTopology(many), {})
+
+    for one in view.boxes:
+        for other in view.boxes:
+            apart = one.x + one.width <= other.x or other.x + other.width <= one.x
+            assert one is other or apart or one.y + one.height <= other.y or other.y + other.height <= one.y
+            assert 0 <= one.x <= view.width - one.width
+            assert 0 <= one.y <= view.height - one.height
