@@ -145,7 +145,7 @@ async def test_should_show_the_topology_as_a_picture_and_in_tables(service: Tena
 
     assert [each.text for each in page.select("svg .name")] == ["events", "Subtopology 0"]
     cells = [" ".join(each.get_text(" ").split()) for each in page.select("#subtopology-0 > *")]
-    assert cells == ["0", "events", "– nothing", "counts app-counts-changelog", "0 of 4 tasks run", "4\u202f000"]
+    assert cells == ["0", "events", "– nothing", "counts app-counts-changelog", "0 of 4 tasks run", "4 000"]
 
 
 def test_should_draw_a_topology_from_left_to_right_also_when_it_reads_what_it_writes() -> None:
@@ -163,7 +163,7 @@ def test_should_draw_a_topology_from_left_to_right_also_when_it_reads_what_it_wr
     assert at["orders"] < at["Subtopology 0"] < at["again"]
     assert at["again"] == at["Subtopology 1"] == at["orders-copy"] == at["Subtopology 2"]
     assert at["late"] > at["orders"]
-    assert len(view.edges) == 9
+    assert len(view.edges) == 8
     assert [(each.name, each.kind, each.partitions) for each in view.topics[:2]] == [
         ("orders", "input", 8),
         ("again", "input", None),
