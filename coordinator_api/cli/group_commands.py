@@ -54,9 +54,9 @@ def drain_group(
     reason: ReasonOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Tell every member to stop; or have one instance, or one member, hand over its tasks.
+    """Tell all members to stop, or empty one instance.
 
-    Nobody is told to stop by --instance and --member: the tasks go to others, each once it is restored there. The same
+    --instance and --member tell nobody to stop: the tasks go to others, each once it is restored there. The same
     command again says whether it can be stopped now, and what is missing.
     """
     if instance is not None or member is not None or end:

@@ -71,7 +71,7 @@ def hold(
 
 @options_of(calls=CoordinatorCalls)
 def show_held(group: GroupArgument, calls: CoordinatorCalls, format: FormatOption = Format.TEXT) -> None:
-    """Show the rebalance that waits for approval: what it would move, and what follows from it."""
+    """Show the rebalance that waits, and what it would move."""
     document = calls.get(f"{group_path(group)}/hold")
     show(document, lambda view: held_text(group, document, view), format)
 
@@ -84,7 +84,7 @@ def approve(
     reason: ReasonOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Carry out the rebalance that waits, and the ones that follow from it."""
+    """Carry out the rebalance that waits, and what follows it."""
     answer = calls.call("POST", f"{group_path(group)}/approve", generation=generation, reason=reason)
     text = f"{group}: the rebalance of generation {answer['generation_id']} is carried out"
     show({"group_id": group, "approved": answer["generation_id"]}, text, format)
@@ -98,7 +98,7 @@ def discard(
     reason: ReasonOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Keep every task where it is instead of the rebalance that waits. It needs a reason."""
+    """Discard the rebalance that waits: all tasks stay. It needs a reason."""
     if not reason:
         raise InputError("say why, for those who find it in the history", "--reason")
     answer = calls.call("POST", f"{group_path(group)}/discard", generation=generation, reason=reason)

@@ -61,7 +61,7 @@ def promote(
     reason: ReasonOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Have the next rebalance come as soon as all warm-ups have caught up."""
+    """Rebalance as soon as all warm-ups have caught up."""
     calls.call("DELETE" if off else "PUT", f"{group_path(group)}/promotion", reason=reason)
     when = "at the probing deadline" if off else "as soon as the warm-ups have caught up"
     show({"group_id": group, "promotion": not off}, f"{group}: the next rebalance comes {when}", format)

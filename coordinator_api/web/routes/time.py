@@ -19,7 +19,7 @@ from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.web.event_streams import digests_of, event_stream
 from coordinator_api.web.rendering import page
-from coordinator_api.web.views.comparison import Comparison, comparison
+from coordinator_api.web.views.comparison import ComparedRebalances, comparison
 from coordinator_api.web.views.time_line import time_line
 
 router = APIRouter()
@@ -112,7 +112,7 @@ async def _story(
 
 async def _compared(
     request: Request, coordinator: Coordinator, group_id: str, pair: tuple[int | None, int | None]
-) -> tuple[Comparison | None, str | None]:
+) -> tuple[ComparedRebalances | None, str | None]:
     """The two that are asked for, or what is wrong with them."""
     before, after = pair
     if before is None and after is None:

@@ -25,7 +25,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MemberLine:
     """A member on one side of the picture. `tasks`: how many active ones it has there. `still`: none of them moved."""
 
     name: str
@@ -45,7 +45,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparedRebalances:
     """`active_moved`: tasks whose active copy another member has.
 
     `rows_more`, `arrows_more`: how many are not shown.
@@ -58,8 +58,8 @@ class Comparison:
     standbys_only: int
     rows: tuple[Moved, ...]
     rows_more: int
-    left: tuple[Line, ...]
-    right: tuple[Line, ...]
+    left: tuple[MemberLine, ...]
+    right: tuple[MemberLine, ...]
     arrows: tuple[Arrow, ...]
     arrows_more: int
     height: int
@@ -68,7 +68,7 @@ class Comparison:
     right_x: int
 
 
-def comparison(before: int, after: int, answer: Mapping[str, Any]) -> Comparison:
+def comparison(before: int, after: int, answer: Mapping[str, Any]) -> ComparedRebalances:
     """`before`, `after`: generations. `answer`: of `page_computations.compare_two`."""
     names: Mapping[str, str] = answer["names"]
     moves, why = answer["moves"], answer["why"]
@@ -77,9 +77,9 @@ def comparison(before: int, after: int, answer: Mapping[str, Any]) -> Comparison
     left = _lines(answer["before"]["active"], {name for move in active for name in move["active"]["from"]}, names)
     right = _lines(answer["after"]["active"], {name for move in active for name in move["active"]["to"]}, names)
     if any(not move["active"]["from"] for move in active):
-        left[_NOBODY] = Line("nobody", 0, _TOP + _STEP * len(left), False)
+        left[_NOBODY] = MemberLine("nobody", 0, _TOP + _STEP * len(left), False)
     if any(not move["active"]["to"] for move in active):
-        right[_NOBODY] = Line("nobody", 0, _TOP + _STEP * len(right), False)
+        right[_NOBODY] = MemberLine("nobody", 0, _TOP + _STEP * len(right), False)
     arrows = [
         Arrow(move["task"], f"{move['task']}: {left[giver].name} to {right[taker].name}", left[giver].y, right[taker].y)
         for move in active
@@ -87,7 +87,7 @@ def comparison(before: int, after: int, answer: Mapping[str, Any]) -> Comparison
         for taker in move["active"]["to"] or [_NOBODY]
         if giver in left and taker in right
     ]
-    return Comparison(
+    return ComparedRebalances(
         before,
         after,
         answer["tasks"],
@@ -119,12 +119,12 @@ def _rows(move: Mapping[str, Any], names: Mapping[str, str], why: str | None) ->
     return rows
 
 
-def _lines(owners: Mapping[str, list[str]], moving: set[str], names: Mapping[str, str]) -> dict[str, Line]:
+def _lines(owners: Mapping[str, list[str]], moving: set[str], names: Mapping[str, str]) -> dict[str, MemberLine]:
     counts: dict[str, int] = {}
     for members in owners.values():
         for member in members:
             counts[member] = counts.get(member, 0) + 1
     return {
-        member: Line(names.get(member, member), counts[member], _TOP + _STEP * number, member not in moving)
+        member: MemberLine(names.get(member, member), counts[member], _TOP + _STEP * number, member not in moving)
         for number, member in enumerate(sorted(counts, key=lambda each: (names.get(each, each), each)))
     }

@@ -28,7 +28,7 @@ class EndedRebalance:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldByInstance:
+class NoticeRow:
     """A notice: what an instance says of itself, `times` times."""
 
     instance: str
@@ -42,7 +42,7 @@ class GroupFacts:
     """`not_known`: sentences; empty for a group that is led here. `is_settled`: no follow-up comes."""
 
     last: EndedRebalance | None
-    notices: tuple[ToldByInstance, ...]
+    notices: tuple[NoticeRow, ...]
     not_known: tuple[str, ...]
     failing_cluster: str | None
 
@@ -56,9 +56,7 @@ class GroupFacts:
         return cls(
             _last(document["last_rebalance"], last_listed),
             tuple(
-                ToldByInstance(
-                    names.get(each["process_id"], each["process_id"]), each["text"], each["count"], each["at_ms"]
-                )
+                NoticeRow(names.get(each["process_id"], each["process_id"]), each["text"], each["count"], each["at_ms"])
                 for each in document["notices"]
             ),
             _not_known(document),

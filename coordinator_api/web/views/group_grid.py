@@ -102,7 +102,7 @@ class GridRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Restoring:
+class RestoringChip:
     """A copy that is behind, and where it is."""
 
     instance: str
@@ -116,7 +116,7 @@ class GroupGrid:
     """
 
     rows: tuple[GridRow, ...]
-    restoring: tuple[Restoring, ...]
+    restoring: tuple[RestoringChip, ...]
     unplaced: tuple[str, ...]
     subtopologies: tuple[str, ...]
     racks: tuple[str, ...]
@@ -145,7 +145,7 @@ def group_grid(document: Mapping[str, Any], rates: RestoreRates = NOTHING_SEEN) 
     active = {copy["task"] for copy in document["tasks"] if copy["role"] == "active"}
     restoring = sorted(
         (
-            Restoring(row.name, chip)
+            RestoringChip(row.name, chip)
             for row in rows
             for thread in row.threads
             for chip in thread.chips

@@ -21,7 +21,7 @@ class ToldCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateRow:
     """An instance that could have it. `lag`: in words."""
 
     instance: str
@@ -56,7 +56,7 @@ class TaskStoryView:
     summary: tuple[str, ...]
     waiting: str | None
     waits_until_ms: int | None
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CandidateRow, ...]
     more_candidates: int
     acceptable_lag: int | None
     steps: tuple[str, ...]
@@ -100,10 +100,10 @@ def _lag(lag: int | None) -> str:
     return f"{plural(lag, 'record')} behind" if lag else "nothing behind"
 
 
-def _candidate(each: Mapping[str, Any]) -> Candidate:
+def _candidate(each: Mapping[str, Any]) -> CandidateRow:
     lag = each["lag"]
     standing = "has no state to restore" if lag is None else "caught up" if each["caught_up"] else "not caught up"
-    return Candidate(each["instance"], each["role"], "–" if lag is None else _lag(lag), standing, each["had_it"])
+    return CandidateRow(each["instance"], each["role"], "–" if lag is None else _lag(lag), standing, each["had_it"])
 
 
 def _summary(document: Mapping[str, Any]) -> list[str]:

@@ -45,7 +45,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class OwnerlessTime:
     """Time in which tasks that a rebalance held back had no owner."""
 
     generation_id: int
@@ -60,7 +60,7 @@ class TimeLine:
     """`rows`: newest first. `older`, `newest`, `zoom_in`, `zoom_out`: addresses; None where there is nothing."""
 
     rows: tuple[Passed, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[OwnerlessTime, ...]
     from_ms: int
     until_ms: int
     older: str | None
@@ -96,7 +96,7 @@ def time_line(
         return round(_LEFT + (_RIGHT - _LEFT) * (at_ms - from_ms) / span, 1)
 
     rows: list[Passed] = []
-    gaps: list[Gap] = []
+    gaps: list[OwnerlessTime] = []
     next_ms = newer_ms
     for each in summaries:
         generation, at_ms = each["generation_id"], each["now_ms"]
@@ -125,7 +125,7 @@ def time_line(
         )
         if ownerless and until is not None:
             end = x(min(at_ms + until, until_ms))
-            gaps.append(Gap(generation, ownerless, x(at_ms), max(end - x(at_ms), 2), until))
+            gaps.append(OwnerlessTime(generation, ownerless, x(at_ms), max(end - x(at_ms), 2), until))
         next_ms = at_ms
     here = {} if page_before is None else {"before_generation": page_before}
     least, most = limits

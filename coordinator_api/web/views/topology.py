@@ -63,7 +63,7 @@ class SubtopologyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class NodeBox:
     """A shape of the picture, its corner in pixels. `lines`: shortened; `title`: everything."""
 
     kind: str
@@ -89,7 +89,7 @@ class TopologyView:
 
     topics: tuple[TopicRow, ...]
     subtopologies: tuple[SubtopologyRow, ...]
-    boxes: tuple[Box, ...]
+    boxes: tuple[NodeBox, ...]
     edges: tuple[Edge, ...]
     width: int
     height: int
@@ -106,20 +106,20 @@ def topology_view(
     return TopologyView(topics, rows, boxes, edges, width, height)
 
 
-class _Work:
+class _SubtopologyWork:
     def __init__(self) -> None:
         self.tasks: set[str] = set()
         self.running = self.standbys = self.warm_ups = 0
         self.lag: int | None = None
 
 
-def _work(document: Mapping[str, Any] | None) -> dict[str, _Work]:
-    found: dict[str, _Work] = {}
+def _work(document: Mapping[str, Any] | None) -> dict[str, _SubtopologyWork]:
+    found: dict[str, _SubtopologyWork] = {}
     if document is None:
         return found
     fetched = {member["member_id"]: member["fetched"] for member in document["members"]}
     for copy in document["tasks"]:
-        of = found.setdefault(copy["task"].partition("_")[0], _Work())
+        of = found.setdefault(copy["task"].partition("_")[0], _SubtopologyWork())
         of.tasks.add(copy["task"])
         lag = copy["lag"]
         match copy["role"]:
@@ -134,8 +134,8 @@ def _work(document: Mapping[str, Any] | None) -> dict[str, _Work]:
     return found
 
 
-def _row(of: Subtopology, work: Mapping[str, _Work]) -> SubtopologyRow:
-    done = work.get(str(of.id), _Work())
+def _row(of: Subtopology, work: Mapping[str, _SubtopologyWork]) -> SubtopologyRow:
+    done = work.get(str(of.id), _SubtopologyWork())
     stores = tuple(StoreRow(each.name, each.changelog_topic or each.source_topic_as_changelog) for each in of.stores)
     sinks = tuple(dict.fromkeys((*of.sink_topics, *of.repartition_sink_topics)))
     numbers = (len(done.tasks), done.running, done.standbys, done.warm_ups)
@@ -169,7 +169,7 @@ _Node = tuple[str, str]
 
 def _picture(
     topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]
-) -> tuple[tuple[Box, ...], tuple[Edge, ...], int, int]:
+) -> tuple[tuple[NodeBox, ...], tuple[Edge, ...], int, int]:
     import networkx as nx  # takes a part of a second, which the service need not wait for
 
     graph: nx.DiGraph[_Node] = nx.DiGraph()
@@ -231,16 +231,16 @@ def _order(node: _Node) -> tuple[str, int, str]:
 
 def _boxes(
     columns: Sequence[Sequence[_Node]], rows: Mapping[int, SubtopologyRow], topics: Mapping[str, TopicRow]
-) -> dict[_Node, Box]:
+) -> dict[_Node, NodeBox]:
     texts = {node: _texts(node, rows, topics) for column in columns for node in column}
     heights = {node: LINE * len(lines) + 16.0 for node, (lines, _) in texts.items()}
     tall = [sum(heights[node] + GAP for node in column) - GAP for column in columns]
-    found: dict[_Node, Box] = {}
+    found: dict[_Node, NodeBox] = {}
     for number, column in enumerate(columns):
         y = MARGIN + (max(tall) - tall[number]) / 2
         for node in column:
             lines, title = texts[node]
-            found[node] = Box(node[0], MARGIN + number * COLUMN_WIDTH, y, BOX_WIDTH, heights[node], lines, title)
+            found[node] = NodeBox(node[0], MARGIN + number * COLUMN_WIDTH, y, BOX_WIDTH, heights[node], lines, title)
             y += heights[node] + GAP
     return found
 
@@ -270,7 +270,7 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST_LABEL else f"{name[:half]}…{name[1 - half :]}"
 
 
-def _path(start: Box, end: Box) -> str:
+def _path(start: NodeBox, end: NodeBox) -> str:
     y1, y2 = start.y + start.height / 2, end.y + end.height / 2
     if end.x > start.x:
         x1, x2 = start.x + start.width, end.x

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assignor.access.principals import Right
 from coordinator_api.groups.quotas import Quotas, TenantLimits
 from coordinator_api.store.errors import StoreBusy, StoreError
-from coordinator_api.store.repository import Recording, Written
+from coordinator_api.store.repository import Written
 from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
@@ -202,10 +202,10 @@ async def test_should_go_on_counting_a_group_that_may_have_been_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: StoreError, counts: int
 ) -> None:
     async def failing(
-        self: SqlRepository, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+        self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any
     ) -> Written:
         if counts:
-            await append(self, group_id, expected, records, recording)
+            await append(self, group_id, expected, records, *recorded)
         raise error
 
     async with tenants(tmp_path, PRINCIPALS, tenant_max_groups=1) as service:
@@ -230,14 +230,10 @@ async def test_should_free_a_place_only_when_the_leave_is_committed(
         begun, may_end = asyncio.Event(), asyncio.Event()
 
         async def failing_late(
-            self: SqlRepository,
-            group_id: str,
-            expected: int,
-            records: Sequence[str],
-            recording: Recording | None = None,
+            self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any
         ) -> Written:
             if group_id != "a-1":
-                return await append(self, group_id, expected, records, recording)
+                return await append(self, group_id, expected, records, *recorded)
             begun.set()
             await may_end.wait()
             raise StoreError("the leave was not written")
