@@ -109,7 +109,8 @@ class GroupImage:
     `held`: the rebalance of this generation, while it waits for approval. `kept_because`: why this generation is
     computed with every task kept where it is; None when it is not. After a discard, so is a follow-up.
     `approved_generation`: the held rebalance that was carried out last, as long as what follows from it needs no
-    approval of its own.
+    approval of its own. `promoted`: by member, the warm-ups that have begun a rebalance by catching up since the last
+    rebalance that had another cause; sorted.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -129,6 +130,7 @@ class GroupImage:
     held: HeldRebalance | None = None
     kept_because: KeptBecause | None = None
     approved_generation: int | None = None
+    promoted: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
 
     def has_joined(self, member: ClassicGroupMember) -> bool:
         """While a rebalance is being prepared: whether the member has sent its subscription for it."""

@@ -2,6 +2,10 @@
 
     Stable, warm-ups, a probing deadline; somebody looks at their lags -> WarmUpsCaughtUp -> a probing rebalance
 
+A warm-up begins one such rebalance. When it is a warm-up still after that (its changelog grows faster than it is
+handed over, or a user's own assignor gives warm-ups for ever), it waits for the deadline, so the rebalances end. It may
+begin one again after a rebalance of another cause than a follow-up or a probing.
+
 It is on while an operator has set it, and while an instance is drained, whose tasks wait for their warm-ups. The
 deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for `probing.rebalance.interval.ms`, ten
 minutes.
@@ -14,7 +18,7 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import Said
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.rebalancing import start_rebalance
-from coordinator_api.group.records import PromotionChanged
+from coordinator_api.group.records import PromotionChanged, WarmUpsPromoted
 from coordinator_api.group.states import GroupState, RebalanceReason
 from coordinator_api.group.transition import GroupTransition
 
@@ -36,11 +40,21 @@ def awaits_warm_ups(image: GroupImage) -> bool:
         return False
     if last.end.probing_rebalance_at_ms is None or not (image.levers.promotion or image.levers.drained):
         return False
-    return any(member.last_assignment.warm_ups for member in image.members.values())
+    return any(
+        task not in image.promoted.get(member.member_id, ())
+        for member in image.members.values()
+        for task in member.last_assignment.warm_ups
+    )
 
 
 def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
     """Nothing happens when the group has moved on since somebody looked."""
     if event.generation_id == step.image.generation_id and awaits_warm_ups(step.image):
+        warm_ups = {
+            member_id: member.last_assignment.warm_ups
+            for member_id, member in sorted(step.image.members.items())
+            if member.last_assignment.warm_ups
+        }
+        step.emit(WarmUpsPromoted(warm_ups))
         start_rebalance(step, RebalanceReason.PROBING_REBALANCE, "the warm-ups have caught up")
     return Accepted()

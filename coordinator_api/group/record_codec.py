@@ -137,6 +137,7 @@ STORED_FORMS: Mapping[str, StoredForm] = {
     "HeldRoundEnded": StoredForm(records.HeldRebalanceEnded, {**_same("generation_id", "end"), **_said("said")}),
     "RoundKept": StoredForm(records.RebalanceKept, _same("generation_id", "because")),
     "ApprovalRestored": StoredForm(records.ApprovalRestored, _same("generation_id")),
+    "WarmUpsPromoted": StoredForm(records.WarmUpsPromoted, _same("warm_ups")),
     "RoundLedElsewhere": StoredForm(
         records.RebalanceLedElsewhere,
         {

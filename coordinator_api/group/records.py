@@ -245,6 +245,13 @@ class ApprovalRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmUpsPromoted:
+    """A rebalance is to begin because these warm-ups, by member, have caught up. In a snapshot: all such that count."""
+
+    warm_ups: Mapping[str, tuple[TaskId, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class MemberRestored:
     """In a snapshot: one member with all that the group remembers of it, in the order of joining.
 
@@ -284,6 +291,7 @@ CoordinatorRecord = (
     | HeldRebalanceEnded
     | RebalanceKept
     | ApprovalRestored
+    | WarmUpsPromoted
     | RebalanceLedElsewhere
     | MemberReported
     | GroupDeleted

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from assignor.errors import AssignorFault
 from assignor.protocol.shared_assignments import AssignmentParts
+from assignor.types import TaskId
 from coordinator_api.group.image import MAX_FENCED_MEMBER_IDS, GroupImage, LastRebalance, RebalanceCause
 from coordinator_api.group.levers import Levers
 from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
@@ -43,6 +44,7 @@ from coordinator_api.group.records import (
     RebalanceLedElsewhere,
     RebalanceStarted,
     RejoinGraceChanged,
+    WarmUpsPromoted,
 )
 from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason
 
@@ -52,6 +54,9 @@ REPORTED_REVISION = 1
 
 COVERED_BY_APPROVAL = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
 """What comes of a rebalance that was approved needs no approval of its own."""
+
+GOES_ON_WARMING_UP = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
+"""What comes of a rebalance by itself: warm-ups that have begun one already begin no other."""
 
 COVERED_BY_DISCARD = (RebalanceReason.FOLLOWUP_REBALANCE,)
 """What comes of a rebalance that kept every task where it is, because another one was discarded, keeps them as well."""
@@ -102,6 +107,8 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return _waited(image, record)
         case ApprovalRestored(generation_id):
             return replace(image, approved_generation=generation_id)
+        case WarmUpsPromoted(warm_ups):
+            return replace(image, promoted=_together(image.promoted, warm_ups))
         case RebalanceLedElsewhere():
             return _led_elsewhere(image, record)
         case MemberReported():
@@ -126,6 +133,15 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
 def _asked_anew(image: GroupImage) -> GroupImage:
     """Nothing that was approved or discarded counts any more."""
     return replace(image, approved_generation=None, kept_because=None)
+
+
+def _together(
+    promoted: Mapping[str, tuple[TaskId, ...]], more: Mapping[str, tuple[TaskId, ...]]
+) -> dict[str, tuple[TaskId, ...]]:
+    return {
+        member_id: tuple(sorted({*promoted.get(member_id, ()), *more.get(member_id, ())}))
+        for member_id in sorted(promoted.keys() | more.keys())
+    }
 
 
 def _with_lever(levers: Levers, record: HoldChanged | RejoinGraceChanged | PromotionChanged | PauseChanged) -> Levers:
@@ -158,6 +174,7 @@ def _moved(
                 held=None,
                 kept_because=image.kept_because if cause.reason in COVERED_BY_DISCARD else None,
                 approved_generation=image.approved_generation if cause.reason in COVERED_BY_APPROVAL else None,
+                promoted=image.promoted if cause.reason in GOES_ON_WARMING_UP else {},
             )
         case GenerationStarted(generation_id, revision):
             _expect(preparing and generation_id == image.generation_id + 1 and bool(image.members), image, record)

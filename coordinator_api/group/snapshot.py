@@ -30,6 +30,7 @@ from coordinator_api.group.records import (
     RebalanceKept,
     RebalanceLedElsewhere,
     RejoinGraceChanged,
+    WarmUpsPromoted,
 )
 from coordinator_api.group.states import GroupState
 
@@ -49,6 +50,8 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
         found.append(RebalanceKept(image.generation_id, image.kept_because))
     if image.approved_generation is not None:
         found.append(ApprovalRestored(image.approved_generation))
+    if image.promoted:
+        found.append(WarmUpsPromoted(image.promoted))
     if image.last_rebalance is not None:
         found.append(LastRebalanceRestored(image.last_rebalance))
     found.extend(MemberRestored(_without_shared(member)) for member in image.members.values())

@@ -37,6 +37,7 @@ from coordinator_api.group.records import (
     RebalanceLedElsewhere,
     RebalanceStarted,
     RejoinGraceChanged,
+    WarmUpsPromoted,
 )
 
 STORY_LENGTH = 64
@@ -96,6 +97,9 @@ def in_words(record: CoordinatorRecord) -> str:
             return f"rebalance {generation_id} is computed again, all kept: {because}"
         case ApprovalRestored(generation_id):
             return f"rebalance {generation_id} was approved"
+        case WarmUpsPromoted(warm_ups):
+            named = (f"{member_id} {' '.join(map(str, tasks))}" for member_id, tasks in warm_ups.items())
+            return f"warm-ups have caught up: {', '.join(named)}"
         case RebalanceLedElsewhere(led_by, generation_id, end=end):
             return f"rebalance {generation_id} led by {led_by}: {end.outcome}"
         case MemberReported(member_id):

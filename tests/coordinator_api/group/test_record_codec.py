@@ -54,6 +54,7 @@ from coordinator_api.group.records import (
     RebalanceLedElsewhere,
     RebalanceStarted,
     RejoinGraceChanged,
+    WarmUpsPromoted,
 )
 from coordinator_api.group.states import (
     GroupState,
@@ -125,6 +126,7 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "HeldRoundEnded": st.builds(HeldRebalanceEnded, st.integers(), st.sampled_from(HoldEnd), saids),
     "RoundKept": st.builds(RebalanceKept, st.integers(), st.sampled_from(KeptBecause)),
     "ApprovalRestored": st.builds(ApprovalRestored),
+    "WarmUpsPromoted": st.builds(WarmUpsPromoted, st.dictionaries(st.text(), task_lists)),
     "RoundLedElsewhere": st.builds(RebalanceLedElsewhere, end=ends),
     "MemberReported": st.builds(
         MemberReported,

@@ -1,0 +1,112 @@
+"""`assignor groups drain --instance|--member|--end` and `promote`, against a running coordinator."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import httpx
+import pytest
+
+from tests.coordinator_api.cli.test_commands import assignor, group_of
+from tests.coordinator_api.group_members import CHANGELOG, HttpMember, new_group, settle
+from tests.coordinator_api.service_process import ServiceProcess
+
+
+@pytest.fixture
+def member(client: httpx.Client) -> HttpMember:
+    """Runs both tasks. Their state is so short that whoever gets one has caught up at once."""
+    member = HttpMember(client, new_group(client, partitions=2, changelog_end_offsets={CHANGELOG: [50, 50]}))
+    member.subscribe()
+    settle(member)
+    return member
+
+
+def drained_of(member: HttpMember) -> list[dict[str, object]]:
+    drained: list[dict[str, object]] = member.client.get(member.path).json()["levers"]["drained"]
+    return drained
+
+
+def test_should_drain_an_instance_and_end_its_drain(service: ServiceProcess, member: HttpMember) -> None:
+    group, where = group_of(member), ("--coordinator", service.url)
+    drain = ("groups", "drain", group, *where, "--instance", member.process_id)
+
+    drained = assignor(*drain, "--reason", "the disk is replaced")
+    described = assignor("groups", "describe", group, *where)[1]
+    lever = drained_of(member)
+    ended = assignor(*drain, "--end")
+
+    assert (drained[0], drained[2]) == (0, "")
+    assert drained[1].splitlines() == [
+        f"{group}: {member.process_id} is being drained; do not stop it yet",
+        *[f"  {task}: {why}" if task else f"  {why}" for task, why in _missing(lever[0])],
+    ]
+    assert [(each["process_id"], each["member_id"], each["reason"]) for each in lever] == [
+        (member.process_id, None, "the disk is replaced")
+    ]
+    told = f"drained: {member.process_id} is to have no tasks; set [0-9]+s ago by .*: the disk is replaced"
+    assert re.search(told, " ".join(described.split()))
+    assert ended == (0, f"{group}: {member.process_id} may have tasks again\n", "")
+    assert drained_of(member) == []
+
+
+def test_should_say_that_a_member_without_tasks_can_be_stopped(service: ServiceProcess, member: HttpMember) -> None:
+    group, where = group_of(member), ("--coordinator", service.url)
+    second = HttpMember(member.client, group)
+    second.subscribe()
+    settle(member, second)
+    drain = ("groups", "drain", group, *where, "--member", str(member.member_id))
+
+    begun = assignor(*drain, "--format", "json")
+    settle(member, second)
+    done = assignor(*drain)
+    ended = assignor(*drain, "--end", "--format", "json")
+
+    assert begun[0] == 0, begun
+    answered = json.loads(begun[1])
+    assert (answered["member_id"], answered["process_id"], answered["safe_to_stop"]) == (
+        member.member_id,
+        member.process_id,
+        False,
+    )
+    assert (member.active, second.active) == ((), ("0_0", "0_1"))
+    assert done == (0, f"{group}: {member.member_id} has no active tasks, and can be stopped\n", "")
+    assert ended == (0, f'{{"group_id":"{group}","drained":"{member.member_id}","ended":true}}\n', "")
+
+
+def test_should_refuse_to_drain_what_is_not_named_well(service: ServiceProcess, member: HttpMember) -> None:
+    where = ("groups", "drain", group_of(member), "--coordinator", service.url)
+
+    both = assignor(*where, "--instance", member.process_id, "--member", str(member.member_id))
+    nothing = assignor(*where, "--end")
+    unknown = assignor(*where, "--member", "nobody")
+
+    named = "error: --instance, --member: name what is drained: one instance or one member\n"
+    assert (both, nothing) == ((2, "", named), (2, "", named))
+    assert unknown[:2] == (1, "")
+    assert unknown[2] == (
+        "error: UNKNOWN_MEMBER_ID: the group has no member nobody whose instance is known; "
+        f"its instances, by process id: {member.process_id}\n"
+    )
+    assert drained_of(member) == []
+
+
+def test_should_switch_promotion_on_and_off(service: ServiceProcess, member: HttpMember) -> None:
+    group, where = group_of(member), ("--coordinator", service.url)
+
+    switched_on = assignor("groups", "promote", group, *where, "--reason", "a release")
+    described = assignor("groups", "describe", group, *where)[1]
+    off = assignor("groups", "promote", group, *where, "--off", "--format", "json")
+
+    on = "the next rebalance comes as soon as the warm-ups have caught up"
+    assert switched_on == (0, f"{group}: {on}\n", "")
+    told = "promotion: a rebalance comes as soon as warm-ups have caught up; set [0-9]+s ago by .*: a release"
+    assert re.search(told, " ".join(described.split()))
+    assert off == (0, f'{{"group_id":"{group}","promotion":false}}\n', "")
+    assert member.client.get(member.path).json()["levers"]["promotion"] is None
+
+
+def _missing(lever: dict[str, object]) -> list[tuple[str | None, str]]:
+    missing = lever["missing"]
+    assert isinstance(missing, list)
+    return [(each["task"], each["why"]) for each in missing]
