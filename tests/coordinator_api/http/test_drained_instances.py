@@ -9,27 +9,13 @@ import time
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle
-
-END = 1_000
-
-
-class Instance(HttpMember):
-    """Restores at once what it is given, and reports it with its heartbeats."""
-
-    def held(self) -> dict[str, int]:
-        return {**dict.fromkeys(self.active, -2), **dict.fromkeys(self.standby, END)}
-
-    def works(self) -> None:
-        """One heartbeat, and what it asks for."""
-        told = self.heartbeat(task_offset_sums=self.held()).json()
-        if told["rejoin"]:
-            assert self.subscribe(dict.fromkeys(self.standby, END)).status_code == 200
-        elif told["generation_id"] > self.generation_id and told["state"] == "Stable":
-            assert self.fetch(min_generation=told["generation_id"]).status_code == 200
+from tests.coordinator_api.group_members import definition, new_group, settle
+from tests.coordinator_api.working_instance import WorkingInstance
 
 
-def work_until_safe(client: httpx.Client, members: list[Instance], drained: Instance, within_s: float) -> None:
+def work_until_safe(
+    client: httpx.Client, members: list[WorkingInstance], drained: WorkingInstance, within_s: float
+) -> None:
     """Asserts in every step that nothing is owned twice."""
     until = time.monotonic() + within_s
     where = {"instance": drained.process_id}
@@ -45,7 +31,7 @@ def work_until_safe(client: httpx.Client, members: list[Instance], drained: Inst
 def test_should_be_able_to_stop_a_drained_instance_within_seconds_and_own_nothing_twice(client: httpx.Client) -> None:
     configs = {**definition()["configs"], "max.warmup.replicas": 2}
     group_id = new_group(client, configs=configs)
-    first, second = Instance(client, group_id), Instance(client, group_id)
+    first, second = WorkingInstance(client, group_id), WorkingInstance(client, group_id)
     assert first.subscribe().status_code == 201
     settle(first)
     assert sorted(first.active) == ["0_0", "0_1", "0_2", "0_3"]
@@ -67,7 +53,7 @@ def test_should_be_able_to_stop_a_drained_instance_within_seconds_and_own_nothin
 
 def test_should_promote_warm_ups_before_the_probing_deadline_when_it_is_switched_on(client: httpx.Client) -> None:
     group_id = new_group(client)
-    first, second = Instance(client, group_id), Instance(client, group_id)
+    first, second = WorkingInstance(client, group_id), WorkingInstance(client, group_id)
     assert first.subscribe().status_code == 201
     settle(first)
     assert client.put(f"{first.path}/promotion").status_code == 204
