@@ -12,6 +12,7 @@
 | `processing-rate` | the records of one stream thread | a plain Python loop on the same log |
 | `failover` | the time until a lost task runs again | the session time-out, which a silent death has to wait for |
 | `failover-defaults` | the same for README's application with default settings | Kafka Streams with its defaults |
+| `promotion` | the time until a group that has grown is balanced | the same with Kafka's probing deadline |
 | `kafka-log` | records read from and written to Kafka | plain loops of aiokafka on the same broker |
 | `group-load` | a coordinator with thousands of members, and hostile callers | a broker with as many members |
 | `storage-faults` | what a coordinator with members answers while its store fails | none |

@@ -8,7 +8,15 @@ import re
 import pytest
 from rich.console import Console
 
-from benchmarks import failover, failover_defaults, processing_rate, restore_memory, restore_rate, standby_rate
+from benchmarks import (
+    failover,
+    failover_defaults,
+    processing_rate,
+    promotion,
+    restore_memory,
+    restore_rate,
+    standby_rate,
+)
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.failover_results import DRAINED
 from benchmarks.minimal_movement import MOVES
@@ -92,6 +100,21 @@ def test_should_print_how_long_tasks_stand_still_when_their_instance_ends() -> N
         assert sum(steps) == pytest.approx(total, abs=3)
         assert slow == longest == total
     assert found["SIGKILL"][1] >= 300, "nobody can know before most of the session timeout has passed"
+
+
+@pytest.mark.long
+def test_should_print_how_much_sooner_a_group_is_balanced_when_caught_up_warm_ups_are_promoted() -> None:
+    found = rows(printed("promotion"))
+    probing, simulated, real = found.values()
+    assert list(found) == [
+        f"{promotion.KAFKAS} simulated",
+        f"{promotion.PROMOTED} simulated",
+        f"{promotion.REAL} real",
+    ]
+    assert probing[0] == pytest.approx(600, abs=1), "one probing rebalance, at Kafka's default"
+    for seconds, _, sooner in (simulated, real):
+        assert 1 <= seconds < 60, "the state is restored in one second"
+        assert sooner == pytest.approx(probing[0] / seconds, rel=0.05)
 
 
 @pytest.mark.spark
