@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,7 @@ from streams_runtime.local_run.progress import NotFinished
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import STRING
+from tests.streams_runtime.word_counting import wait_for
 
 
 def application(directory: Path, **more: object) -> Application:
@@ -47,6 +49,12 @@ def feed(directory: Path, lines: int, text: str) -> None:
     log.close()
 
 
+def count_of_the(endpoints: Iterable[str]) -> object:
+    """What the instance that has the word "the" says; None while its task moves, and each says "ask again"."""
+    asked = (httpx.get(f"{endpoint}/v1/stores/counts/key?key=the", trust_env=False) for endpoint in endpoints)
+    return next((answer.json()["value"] for answer in asked if answer.is_success), None)
+
+
 def test_should_process_all_that_is_there_and_go_on_where_it_stopped(tmp_path: Path) -> None:
     feed(tmp_path, 10, "the cat and the dog")
     with LocalRun(application(tmp_path), instances=2) as run:
@@ -55,8 +63,7 @@ def test_should_process_all_that_is_there_and_go_on_where_it_stopped(tmp_path: P
         assert progress.first_done == 10
         assert progress.done == 10 + 50, "the words between the two subtopologies, too"
         assert len({instance.process_id for instance in run.instances}) == 2
-        found = [httpx.get(f"{endpoint}/v1/stores/counts/key?key=the", trust_env=False) for endpoint in run.endpoints]
-    assert [answer.json() for answer in found if answer.is_success]
+        wait_for(lambda: count_of_the(run.endpoints) == 20, lambda: count_of_the(run.endpoints))
     feed(tmp_path, 5, "dog")
     with LocalRun(application(tmp_path)) as run:
         assert run.wait_until_caught_up().first_done == 15
