@@ -34,7 +34,9 @@ class LogDoesNotReplay(AssignorFault):
 
 
 def without_members(image: GroupImage, generation_id: int) -> GroupImage:
-    """The group as Empty, in this generation. All else stays: definition, draining, how the last rebalance ended."""
+    """The group as Empty, in this generation. All else stays: definition, draining, how the last rebalance ended, and
+    levers, but for the drains of instances, which end with their members.
+    """
     return replace(
         image,
         state=GroupState.EMPTY,
@@ -45,6 +47,8 @@ def without_members(image: GroupImage, generation_id: int) -> GroupImage:
         held=None,
         kept_because=None,
         approved_generation=None,
+        promoted={},
+        levers=replace(image.levers, drained={}),
     )
 
 

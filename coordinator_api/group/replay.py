@@ -83,11 +83,11 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return replace(image, levers=_with_lever(image.levers, record))
         case InstanceDrained(drained):
             drains = {**image.levers.drained, drained.target: drained}
-            return replace(image, levers=replace(image.levers, drained=drains))
+            return _asked_anew(replace(image, levers=replace(image.levers, drained=drains)))
         case InstanceDrainEnded(target):
             _expect(target in image.levers.drained, image, record)
             left = {key: value for key, value in image.levers.drained.items() if key != target}
-            return replace(image, levers=replace(image.levers, drained=left))
+            return _asked_anew(replace(image, levers=replace(image.levers, drained=left)))
         case MemberSubscribed(member_id, join):
             known = image.members.get(member_id)
             if known is None:
@@ -220,6 +220,8 @@ def _replaced(image: GroupImage, record: MemberReplaced) -> GroupImage:
     assert old is not None
     fenced = (*old.fenced_member_ids, record.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
     member = replace(old, member_id=record.new_member_id, fenced_member_ids=fenced)
+    if image.state is GroupState.PREPARING_REBALANCE:  # else it begins a rebalance, or its assignment still holds
+        image = _asked_anew(image)
     return replace(image, members=image.members.without(record.old_member_id).with_member(member))
 
 

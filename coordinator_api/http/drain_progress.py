@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator_api.group.states import GroupState
+from coordinator_api.group.states import GroupState, RebalanceOutcome
+
+_MORE_TO_COME = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.PROBING)
 
 
 def add_drain_progress(document: Mapping[str, Any]) -> None:
@@ -22,8 +24,10 @@ def add_drain_progress(document: Mapping[str, Any]) -> None:
 def _with_progress(drained: Mapping[str, object], document: Mapping[str, Any]) -> dict[str, object]:
     members = [each for each in document["members"] if _is_meant(drained, each)]
     ids = {member["member_id"] for member in members}
-    missing = _active_tasks(ids, document["tasks"])
-    if document["state"] != GroupState.STABLE:
+    missing = _active_tasks(ids, document)
+    if document["held_rebalance"] is not None:
+        missing.append(_missing(None, None, "a rebalance waits for approval"))
+    elif document["state"] != GroupState.STABLE:
         missing.append(_missing(None, None, "a rebalance is under way"))
     elif not all(member["fetched"] for member in document["members"]):
         late = sorted(member["member_id"] for member in document["members"] if not member["fetched"])
@@ -39,16 +43,28 @@ def _is_meant(drained: Mapping[str, object], member: Mapping[str, Any]) -> bool:
     return bool(member["process_id"] == drained["process_id"])
 
 
-def _active_tasks(ids: set[str], tasks: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+def _active_tasks(ids: set[str], document: Mapping[str, Any]) -> list[dict[str, object]]:
     copies: dict[str, list[Mapping[str, Any]]] = {}
+    tasks, stays = document["tasks"], _why_it_stays(document)
     for copy in tasks:
         if copy["member_id"] not in ids:
             copies.setdefault(copy["task"], []).append(copy)
     return [
-        _missing(copy["task"], copy["role"], _why(copies.get(copy["task"], [])))
+        _missing(copy["task"], copy["role"], stays or _why(copies.get(copy["task"], [])))
         for copy in tasks
         if copy["member_id"] in ids and copy["role"] == "active"
     ]
+
+
+def _why_it_stays(document: Mapping[str, Any]) -> str | None:
+    """None while a rebalance is to come that can take it away: a discarded one is not computed again by itself."""
+    last = document["last_rebalance"]
+    if document["state"] != GroupState.STABLE or last is None or last["outcome"] in _MORE_TO_COME:
+        return None
+    drained = document["levers"]["drained"]
+    if all(any(_is_meant(each, member) for each in drained) for member in document["members"]):
+        return "every instance is drained, so nobody can have it: start another instance, or end a drain"
+    return "the last rebalance kept it here, and no other one is due: start one (`assignor groups rebalance`)"
 
 
 def _why(elsewhere: Sequence[Mapping[str, Any]]) -> str:

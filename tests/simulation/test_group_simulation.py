@@ -63,7 +63,7 @@ from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.rebalancing import rebalance_to_run
 from coordinator_api.group.records import MemberRemoved, MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
-from coordinator_api.group.subscriptions import running_tasks, subscription_while_away
+from coordinator_api.group.subscriptions import assigned_tasks, running_tasks
 from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.member_bytes import process_named
 from tests.coordinator_api.group.recorded_group import RecordedGroup
@@ -604,12 +604,12 @@ class GroupSimulation(RuleBasedStateMachine):
         return "\n".join(self.recorded.group.story())
 
 
-def _tasks_owned_by(member: ClassicGroupMember) -> tuple[TaskId, ...]:
-    """What it said it runs. The tasks of a member that is away wait for it, so it owns what it was assigned."""
-    subscription = member.last_join.subscription
-    if member.is_away:
-        subscription = subscription_while_away(subscription, member.last_assignment.assignment)
-    return running_tasks(subscription)
+def _tasks_owned_by(member: ClassicGroupMember) -> set[TaskId]:
+    """What it said it runs. The tasks of a member that is away wait for it: those, and what it was assigned since."""
+    said = set(running_tasks(member.last_join.subscription))
+    if member.is_away and member.last_assignment.assignment is not None:
+        said |= set(assigned_tasks(member.last_assignment.assignment).active)
+    return said
 
 
 _TAKEN = (AssignmentStored, RebalanceWaits, ComputedAgain)

@@ -11,13 +11,21 @@ from functools import cache
 import pytest
 
 from assignor.errors import InputError
-from assignor.types import JAVA_INT_MAX
+from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Tick
 from coordinator_api.group.group import Group
+from coordinator_api.group.levers import Drained, Levers, Said
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.record_codec import decode_record, encode_record
-from coordinator_api.group.records import GroupRestored
+from coordinator_api.group.records import (
+    CoordinatorRecord,
+    DefinitionChanged,
+    GroupRestored,
+    InstanceDrained,
+    PauseChanged,
+    WarmUpsPromoted,
+)
 from coordinator_api.group.recovered import LOST_GENERATIONS, LogDoesNotReplay, log_after_a_loss
 from coordinator_api.group.states import GroupState, RejectionCode
 from tests.coordinator_api.store.test_last_version import DATABASE, EXPECTED
@@ -58,6 +66,20 @@ def test_should_know_no_member_and_give_out_no_generation_again(group_id: str) -
             assert isinstance(told, Rejected)
             assert told.code in (RejectionCode.UNKNOWN_MEMBER_ID, RejectionCode.FENCED_INSTANCE_ID)
     assert after.handle(Tick(), NOW_MS).records == (), "it waits for its members"
+
+
+def test_should_end_the_drains_of_instances_because_nobody_is_left_of_them() -> None:
+    pause = PauseChanged(Said("ann", 6))
+    levers: list[CoordinatorRecord] = [
+        DefinitionChanged(1, "{}"),
+        pause,
+        InstanceDrained(Drained("00000000-0000-0000-0000-000000000001", None, Said("ann", 5))),
+        WarmUpsPromoted({"a": (TaskId(0, 1),)}),
+    ]
+
+    after = replayed("g", log_after_a_loss([encode_record(record) for record in levers]))
+
+    assert (after.image.levers, after.image.promoted) == (Levers(pause=pause.pause), {})
 
 
 @pytest.mark.parametrize("group_id", sorted(EXPECTED["groups"].keys() - set(LED_HERE)))

@@ -9,8 +9,12 @@ import time
 import httpx
 import pytest
 
-from tests.coordinator_api.group_members import definition, new_group, settle
+from tests.coordinator_api.group_members import CHANGELOG, definition, new_group, settle
+from tests.coordinator_api.held_rebalance import wait_until_held
 from tests.coordinator_api.working_instance import WorkingInstance
+
+SHORT = {CHANGELOG: [50, 50]}
+"""State that is so short that whoever gets it has caught up at once."""
 
 
 def work_until_safe(
@@ -66,3 +70,37 @@ def test_should_promote_warm_ups_before_the_probing_deadline_when_it_is_switched
         second.works()
 
     assert len(first.active) + len(second.active) == 4
+
+
+def test_should_say_what_a_drain_waits_for_while_its_rebalance_is_held_and_after_it_was_discarded(
+    client: httpx.Client,
+) -> None:
+    group_id = new_group(client, partitions=2, changelog_end_offsets=SHORT)
+    first, second = WorkingInstance(client, group_id), WorkingInstance(client, group_id)
+    assert first.subscribe().status_code == 201
+    assert second.subscribe().status_code == 201
+    settle(first, second)
+    at, where = f"{first.path}/drain", {"instance": first.process_id}
+    assert client.put(f"{first.path}/hold", json={"time_limit_ms": 3_600_000}).status_code == 204
+    assert client.post(at, params=where).status_code == 204
+    for member in (first, second):
+        member.works()
+    wait_until_held(first)
+    held = client.get(at, params=where).json()
+    assert client.post(f"{first.path}/discard", params={"reason": "not now"}).status_code == 200
+    settle(first, second)
+
+    kept = client.get(at, params=where).json()
+    assert client.post(at, params={"instance": second.process_id}).status_code == 204
+    for member in (first, second):
+        member.works()
+    settle(first, second)
+    alone = client.get(at, params=where).json()
+
+    (task,) = first.active
+    assert held["missing"][-1] == {"task": None, "role": None, "why": "a rebalance waits for approval"}
+    here = {"task": task, "role": "active"}
+    due = "the last rebalance kept it here, and no other one is due: start one (`assignor groups rebalance`)"
+    assert (kept["safe_to_stop"], kept["missing"]) == (False, [{**here, "why": due}])
+    every = "every instance is drained, so nobody can have it: start another instance, or end a drain"
+    assert (alone["safe_to_stop"], alone["missing"]) == (False, [{**here, "why": every}])
