@@ -20,7 +20,7 @@ from coordinator_api.group.levers import Drained, Said
 from coordinator_api.group.outcome import Accepted, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
 from coordinator_api.group.records import InstanceDrained, InstanceDrainEnded, MemberRemoved, MemberReplaced
-from coordinator_api.group.states import RebalanceReason, RejectionCode
+from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.group.subscriptions import process_of
 from coordinator_api.group.transition import GroupTransition
 
@@ -58,13 +58,20 @@ def end_instance_drain(step: GroupTransition, event: EndInstanceDrain) -> Respon
 
 
 def end_drains_of_gone(step: GroupTransition) -> None:
-    """After any event: whoever is gone has been drained."""
+    """After any event: whoever is gone has been drained.
+
+    A removal has begun a rebalance. A static member that was started again has not, and may have tasks from now on.
+    """
     if not step.image.levers.drained:
         return
     if not any(isinstance(record, MemberRemoved | MemberReplaced) for record in step.records):
         return
-    for target in drains_of_gone(step.image):
+    gone = drains_of_gone(step.image)
+    for target in gone:
         step.emit(InstanceDrainEnded(target))
+    if gone and step.image.state is GroupState.STABLE:
+        started = f"the drain of {', '.join(gone)} has ended, because it was started again"
+        start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, started)
 
 
 def drains_of_gone(image: GroupImage) -> list[str]:

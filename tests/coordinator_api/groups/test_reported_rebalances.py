@@ -158,6 +158,9 @@ def test_should_take_a_report_that_is_sent_again_as_done_and_refuse_an_older_one
     assert len(client.get(f"/v1/groups/{name}/rebalances").json()["rebalances"]) == 1
 
 
+_DRAINS_OF_ONE = [(call, "drain?member=first-consumer") for call in ("POST", "DELETE")]
+
+
 def test_should_not_serve_members_of_a_group_that_is_led_elsewhere(client: httpx.Client) -> None:
     name = new_name()
     report(client, reported(name, 5))
@@ -171,7 +174,8 @@ def test_should_not_serve_members_of_a_group_that_is_led_elsewhere(client: httpx
     for refused in (member.heartbeat(), member.fetch(0), member.leave(), client.put(member.path, json=definition())):
         assert problem(refused) == (409, "NOT_COORDINATOR")
     assert problem(client.post(f"{member.path}/drain")) == (409, "NOT_COORDINATOR")
-    assert problem(client.delete(f"{member.path}/rejoin-grace")) == (409, "NOT_COORDINATOR")
+    for call, lever in (("DELETE", "rejoin-grace"), ("PUT", "promotion"), ("DELETE", "promotion"), *_DRAINS_OF_ONE):
+        assert problem(client.request(call, f"{member.path}/{lever}")) == (409, "NOT_COORDINATOR")
     for lever in ("rebalance", "pause", "resume", "approve", "discard?reason=no"):
         assert problem(client.post(f"{member.path}/{lever}")) == (409, "NOT_COORDINATOR")
     assert problem(client.put(f"{member.path}/hold", json={"time_limit_ms": 1_000})) == (409, "NOT_COORDINATOR")
