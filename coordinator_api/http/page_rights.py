@@ -31,6 +31,8 @@ PAGE_RIGHTS: Mapping[tuple[str, str], Right] = {
     ("GET", "/ui/groups/{group}/time/events"): Right.READER,
     ("GET", "/ui/groups/{group}/what-if"): Right.READER,
     ("GET", "/ui/groups/{group}/grid.json"): Right.READER,
+    ("GET", "/ui/groups/{group}/levers"): Right.READER,
+    ("POST", "/ui/groups/{group}/levers"): Right.OPERATOR,
     ("GET", "/ui/groups/{group}/tasks/{task}"): Right.READER,
     ("GET", "/ui/groups/{group}/tasks/{task}/events"): Right.READER,
     ("GET", "/ui/groups/{group}/topology"): Right.READER,

@@ -12,8 +12,9 @@ from coordinator_api.http.problems import ProblemPage
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.group_summaries import GroupSummaries
+from coordinator_api.web.held_looks import HeldLooks
 from coordinator_api.web.problem_pages import problem_page
-from coordinator_api.web.routes import group, groups, login, static, task, time, topology, what_if
+from coordinator_api.web.routes import group, groups, levers, login, static, task, time, topology, what_if
 
 
 class WebPages:
@@ -22,7 +23,7 @@ class WebPages:
     @property
     def routers(self) -> Sequence[APIRouter]:
         """A new view adds its router here."""
-        views = [groups.router, group.router, task.router, time.router, topology.router, what_if.router]
+        views = [groups.router, group.router, levers.router, task.router, time.router, topology.router, what_if.router]
         return [*views, login.router, static.router]
 
     @property
@@ -33,4 +34,5 @@ class WebPages:
         app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
         app.state.group_documents = documents = GroupDocuments(coordinator)
         app.state.group_grids = GroupGrids(documents)
+        app.state.held_looks = HeldLooks(coordinator)
         app.state.group_summaries = GroupSummaries(coordinator, documents)

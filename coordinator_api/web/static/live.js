@@ -69,8 +69,23 @@ function close() {
   source = null;
 }
 
+/** Somebody types here, or has: what the server has does not count. */
+function isTouched(field) {
+  if (field === document.activeElement || field.dataset.typed !== undefined) return true;
+  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+  if (field.tagName === "SELECT") return field.selectedIndex > 0;
+  return field.type !== "hidden" && field.value !== field.defaultValue;
+}
+
+/** A field that somebody fills in stays as it is when the live part is fetched anew. */
+function keepTouchedFields() {
+  window.Idiomorph.defaults.callbacks.beforeNodeMorphed = (field) =>
+    !(field instanceof Element && field.matches("input, select, textarea") && isTouched(field));
+}
+
 export function startLive() {
   if (!live()?.dataset.live) return;
+  keepTouchedFields();
   open();
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hidden);
