@@ -1,0 +1,278 @@
+"""The levers in a browser: each is pulled by mouse and by keyboard alone, and the group is then as the page says."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.few_members import FewMembers
+from tests.browser.keyboard import press_on, tab_to
+from tests.browser.pages import Layout, assert_fits
+from tests.browser.watched import Watched
+from tests.coordinator_api.group_members import CHANGELOG, HttpMember, settle
+from tests.coordinator_api.held_rebalance import ALL, held_rebalance, wait_until_held
+
+REFUSED = r"console error: Failed to load resource: the server responded with a status of 422"
+LAYOUTS = (Layout(360, "light"), Layout(360, "dark"), Layout(1280, "light"), Layout(1280, "dark"))
+
+
+class Mouse:
+    """An operator who clicks."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def press(self, button: Locator) -> None:
+        button.click()
+
+    def write(self, field: Locator, text: str) -> None:
+        field.click(click_count=3)
+        self._page.keyboard.type(text)
+
+    def choose_first(self, choices: Locator) -> None:
+        choices.select_option(index=1)
+
+    def tick(self, box: Locator) -> None:
+        box.click()
+
+
+class Keyboard:
+    """An operator without a mouse: Tab leads to everything."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def press(self, button: Locator) -> None:
+        press_on(self._page, button)
+
+    def write(self, field: Locator, text: str) -> None:
+        tab_to(self._page, field)
+        self._page.keyboard.press("Control+A")
+        self._page.keyboard.type(text)
+
+    def choose_first(self, choices: Locator) -> None:
+        press_on(self._page, choices, "ArrowDown")
+
+    def tick(self, box: Locator) -> None:
+        press_on(self._page, box, "Space")
+
+
+Operator = Mouse | Keyboard
+
+
+@pytest.fixture(params=[Mouse, Keyboard], ids=["mouse", "keyboard"])
+def operator(request: pytest.FixtureRequest, page: Page) -> Operator:
+    made: Operator = request.param(page)
+    return made
+
+
+@pytest.fixture
+def waiting(client: httpx.Client) -> Iterator[tuple[HttpMember, HttpMember]]:
+    """Two members whose rebalance waits for approval."""
+    first, second = held_rebalance(client)
+    yield first, second
+    for member in (first, second):
+        member.leave()
+    client.delete(first.path)
+
+
+@pytest.fixture
+def group(client: httpx.Client) -> Iterator[FewMembers]:
+    """Two members that are balanced. Their state is so short that whoever gets a task has caught up at once."""
+    group = FewMembers(client, f"steered-{uuid.uuid4().hex[:8]}")
+    group.declare(changelog_end_offsets={CHANGELOG: [50] * 4}).join(2)
+    yield group
+    group.remove()
+
+
+def open_levers(page: Page, origin: str, path: str) -> None:
+    page.goto(f"{origin}/ui/groups/{path.rpartition('/')[2]}/levers")
+    expect(page.get_by_role("heading", name="Hold rebalances")).to_be_visible()
+
+
+def button(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def levers(group: FewMembers) -> dict[str, Any]:
+    found: dict[str, Any] = group.client.get(f"/v1/groups/{group.id}").json()["levers"]
+    return {name: lever for name, lever in found.items() if lever}
+
+
+def hold_of(member: HttpMember, generation_id: int) -> dict[str, object]:
+    """What the group's history says of the rebalance that waited."""
+    listed = member.client.get(f"{member.path}/rebalances").json()["rebalances"]
+    found: dict[str, object] = next(each["hold"] for each in listed if each["generation_id"] == generation_id)
+    return found
+
+
+def expect_done(page: Page, words: str) -> None:
+    expect(page.locator("main > [role=status]")).to_have_text(words)
+
+
+def test_should_approve_what_waits(
+    page: Page, origin: str, waiting: tuple[HttpMember, HttpMember], operator: Operator
+) -> None:
+    first, second = waiting
+    open_levers(page, origin, first.path)
+    held = first.client.get(f"{first.path}/hold").json()["held"]
+    expect(page.locator("#waiting")).to_contain_text("Generation 2 was computed")
+    moved = [task["task"] for task in held["difference"]["tasks"] if task["active"]["from"] != task["active"]["to"]]
+    shown = page.locator("#waiting-tasks tbody tr").filter(has_text="→")
+    expect(shown.get_by_role("rowheader")).to_have_text(moved)
+
+    operator.write(page.locator("#approve-reason"), "the sale is over")
+    operator.press(button(page, "Approve"))
+
+    expect_done(page, "The rebalance is carried out.")
+    settle(first, second)
+    assert sorted(second.active), "the tasks went where the page said"
+    assert hold_of(first, 2).items() >= {"ended": "approved", "reason": "the sale is over"}.items()
+    expect(page.locator("#waiting")).to_contain_text("None waits now.")
+
+
+def test_should_discard_what_waits_with_a_reason(
+    page: Page, origin: str, waiting: tuple[HttpMember, HttpMember], operator: Operator
+) -> None:
+    first, _ = waiting
+    open_levers(page, origin, first.path)
+
+    operator.press(button(page, "Discard"))
+    assert "done=" not in page.url, "a form without its reason is not sent"
+    page.reload()
+    operator.write(page.locator("#discard-reason"), "not during the sale")
+    operator.press(button(page, "Discard"))
+
+    expect_done(page, "The rebalance is discarded. Every task stays where it is.")
+    expect(page.locator("#waiting")).to_contain_text("None waits now.")
+    assert hold_of(first, 2).items() >= {"ended": "discarded", "reason": "not during the sale"}.items()
+
+
+def test_should_hold_and_hold_no_more(page: Page, origin: str, group: FewMembers, operator: Operator) -> None:
+    open_levers(page, origin, group.id)
+
+    operator.write(page.locator("#hold-minutes"), "30")
+    operator.write(page.locator("#hold-reason"), "a sale")
+    operator.press(button(page, "Hold rebalances"))
+
+    expect_done(page, "Rebalances that move tasks now wait for approval.")
+    assert levers(group)["hold"]["time_limit_ms"] == 1_800_000
+    assert levers(group)["hold"]["reason"] == "a sale"
+    operator.press(button(page, "Hold no more"))
+    expect_done(page, "Rebalances do not wait any more.")
+    assert levers(group) == {}
+
+
+def test_should_set_grace_promote_pause_and_resume(
+    page: Page, origin: str, group: FewMembers, operator: Operator
+) -> None:
+    open_levers(page, origin, group.id)
+
+    operator.write(page.locator("#grace-seconds"), "90")
+    operator.press(button(page, "Wait for members that leave"))
+    expect_done(page, "Tasks of members that leave now wait for them.")
+    operator.press(button(page, "Promote when caught up"))
+    expect_done(page, "The next rebalance comes as soon as warm-ups have caught up.")
+    operator.write(page.locator("#pause-reason"), "a new schema")
+    operator.press(button(page, "Pause"))
+    expect_done(page, "The group is paused. Members hear of it with their next heartbeat.")
+
+    pulled = levers(group)
+    assert sorted(pulled) == ["pause", "promotion", "rejoin_grace"]
+    assert pulled["rejoin_grace"]["grace_ms"] == 90_000
+    assert pulled["pause"]["reason"] == "a new schema"
+    for name in ("Resume", "Wait for the probing deadline", "Wait for nobody"):
+        operator.press(button(page, name))
+        expect(button(page, name)).to_have_count(0)
+    assert levers(group) == {}
+
+
+def test_should_drain_an_instance_and_tell_when_it_can_be_stopped(
+    page: Page, origin: str, group: FewMembers, operator: Operator
+) -> None:
+    open_levers(page, origin, group.id)
+
+    operator.choose_first(page.get_by_label("Instance or member"))
+    operator.write(page.locator("#drain-reason"), "a new machine")
+    operator.press(button(page, "Drain"))
+
+    expect_done(page, "The drain has begun. The table says when it is safe to stop.")
+    safe = page.locator("#drained tbody td").first
+    expect(safe).to_contain_text("Not yet")
+    (drained,) = levers(group)["drained"]
+    assert drained["reason"] == "a new machine"
+    group.settle()
+    expect(safe).to_have_text("Yes")
+    operator.press(page.get_by_role("button", name="End the drain"))
+    expect_done(page, "The drain has ended: it may have tasks again.")
+    assert levers(group) == {}
+
+
+def test_should_rebalance_and_stop_all(page: Page, origin: str, group: FewMembers, operator: Operator) -> None:
+    open_levers(page, origin, group.id)
+    before = group.client.get(f"/v1/groups/{group.id}").json()["generation_id"]
+
+    operator.write(page.locator("#rebalance-reason"), "to see it")
+    operator.press(button(page, "Rebalance now"))
+    expect_done(page, "A rebalance has begun.")
+    group.settle()
+    assert group.client.get(f"/v1/groups/{group.id}").json()["generation_id"] > before
+    operator.tick(page.get_by_label("I want the whole application to stop"))
+    operator.press(button(page, "Tell all members to stop"))
+    expect_done(page, "Every member is told to stop with its next heartbeat.")
+    assert group.client.get(f"/v1/groups/{group.id}").json()["draining"] is True
+
+
+def test_should_keep_what_is_typed_while_the_group_changes(
+    page: Page, origin: str, client: httpx.Client, group: FewMembers
+) -> None:
+    open_levers(page, origin, group.id)
+    page.locator("#hold-minutes").fill("45")
+    page.locator("#hold-reason").fill("a sale")
+    page.get_by_label("Instance or member").select_option(index=1)
+
+    client.post(f"/v1/groups/{group.id}/pause", params={"reason": "by somebody else"})
+
+    expect(page.locator("#live")).to_contain_text("by somebody else")
+    expect(page.locator("#hold-minutes")).to_have_value("45")
+    expect(page.locator("#hold-reason")).to_have_value("a sale")
+    assert page.get_by_label("Instance or member").evaluate("at => at.selectedIndex") == 1
+
+
+def test_should_say_beside_the_form_what_is_wrong(page: Page, origin: str, group: FewMembers, watched: Watched) -> None:
+    watched.expect(REFUSED)
+    open_levers(page, origin, group.id)
+    page.locator("#hold-minutes").fill("soon")
+    page.locator("#hold-reason").fill("a sale")
+
+    button(page, "Hold rebalances").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("must be a whole number of minutes from 1 to 10,080, not soon")
+    expect(page.locator("#hold-minutes")).to_have_value("soon")
+    expect(page.locator("#hold-reason")).to_have_value("a sale")
+    page.get_by_role("alert").get_by_role("link").click()
+    expect(page.locator("#hold-minutes")).to_be_focused()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_should_fit_and_shut_nobody_out(
+    page: Page, origin: str, waiting: tuple[HttpMember, HttpMember], layout: Layout
+) -> None:
+    first, second = waiting
+    drained = {"instance": first.process_id, "reason": "a new machine"}
+    assert first.client.post(f"{first.path}/drain", params=drained).is_success
+    first.subscribe()
+    second.subscribe(dict.fromkeys(ALL, 1_000))
+    wait_until_held(first)
+    layout.apply(page)
+    open_levers(page, origin, first.path)
+    expect(page.locator("#drained")).to_be_visible()
+    expect(button(page, "Approve")).to_be_visible()
+    assert_fits(page)
+    assert_accessible(page)
