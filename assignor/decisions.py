@@ -45,6 +45,7 @@ class DecisionKind(StrEnum):
     DRAIN_MOVES = "drain-moves"  # process = next owner, other = drained client that ran it
     DRAIN_WAITS = "drain-waits"  # process = drained client that runs it until `other`, its next owner, has caught up
     KEPT_OWNED = "kept-owned"  # process = owner; nothing that runs is moved
+    AWAY_PASSED_OVER = "away-passed-over"  # process = present client that runs it, and not `other`, which is away
     # tasks to threads
     THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # consumer ran it or had a standby of it
     THREAD_BALANCED = "thread-balanced"  # consumer had room

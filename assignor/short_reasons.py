@@ -69,7 +69,14 @@ _STANDBY_TARGETS = frozenset(
 )
 
 
-_SAID_WITH_ITS_TARGET = frozenset({DecisionKind.DRAIN_WAITS, DecisionKind.DRAIN_MOVES, DecisionKind.KEPT_OWNED})
+_SAID_WITH_ITS_TARGET = frozenset(
+    {
+        DecisionKind.DRAIN_WAITS,
+        DecisionKind.DRAIN_MOVES,
+        DecisionKind.KEPT_OWNED,
+        DecisionKind.AWAY_PASSED_OVER,
+    }
+)
 
 
 class _Reason:
@@ -108,6 +115,10 @@ class _Reason:
 
     def _runs(self) -> tuple[tuple[DecisionKind, Callable[[Decision], str]], ...]:
         return (
+            (
+                DecisionKind.AWAY_PASSED_OVER,
+                lambda step: f"{self._with_lag(step.process)} runs it, because {self._name(step.other)} is away",
+            ),
             (
                 DecisionKind.KEPT_OWNED,
                 lambda step: f"{self._name(step.process)} runs it, and this rebalance moves nothing that runs",

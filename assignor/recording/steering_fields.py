@@ -9,11 +9,12 @@ from assignor.types import ProcessId
 
 def as_steering(value: object, where: str) -> Steering:
     """Raises InputError."""
-    fields = Fields(value, where, (), ("drained_processes", "drained_members", "keeps_owned"))
+    fields = Fields(value, where, (), ("drained_processes", "drained_members", "keeps_owned", "away_processes"))
     return Steering(
         drained_processes=frozenset(fields.read_or_none("drained_processes", _as_process_ids) or ()),
         drained_members=frozenset(fields.read_or_none("drained_members", _as_texts) or ()),
         keeps_owned=bool(fields.read_or_none("keeps_owned", as_boolean)),
+        away_processes=frozenset(fields.read_or_none("away_processes", _as_process_ids) or ()),
     )
 
 
@@ -34,4 +35,6 @@ def steering_document(steering: Steering) -> dict[str, object]:
         document["drained_members"] = sorted(steering.drained_members)
     if steering.keeps_owned:
         document["keeps_owned"] = True
+    if steering.away_processes:
+        document["away_processes"] = [str(process) for process in sorted(steering.away_processes)]
     return document

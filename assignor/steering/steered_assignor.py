@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assignor.steering.away import AwayAssignor
 from assignor.steering.draining import DrainingAssignor
 from assignor.steering.keeping import KeepingAssignor
 from assignor.steering.steering import Steering
@@ -12,4 +13,6 @@ def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor
     """`assignor` itself when nothing is steered. What is kept is kept on drained instances, too."""
     if steering.drains:
         assignor = DrainingAssignor(assignor, steering)
+    if steering.away_processes:
+        assignor = AwayAssignor(assignor, steering.away_processes)
     return KeepingAssignor(assignor) if steering.keeps_owned else assignor

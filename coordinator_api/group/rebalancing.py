@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from assignor.snapshot import Member
+from assignor.types import ProcessId
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed, TopicsSeen
 from coordinator_api.group.holding import give_up_held, take_computed
 from coordinator_api.group.image import GroupImage, RebalanceCause
@@ -25,7 +26,7 @@ from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored,
 from coordinator_api.group.rebalance_result import failed_rebalance
 from coordinator_api.group.records import GenerationStarted, GroupEmptied, MemberRemoved, RebalanceStarted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RemovalReason
-from coordinator_api.group.subscriptions import subscription_while_away
+from coordinator_api.group.subscriptions import process_of, subscription_while_away
 from coordinator_api.group.transition import GroupTransition
 
 MAX_CHANGES_NAMED = 5
@@ -94,9 +95,24 @@ def rebalance_to_run(image: GroupImage) -> tuple[RunRebalance, ...]:
             input_json=image.input_json,
             members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
             reason=image.cause.in_words(),
-            steering=replace(image.levers.steering, keeps_owned=image.kept_because is not None),
+            steering=replace(
+                image.levers.steering, keeps_owned=image.kept_because is not None, away_processes=_away_processes(image)
+            ),
         ),
     )
+
+
+def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
+    """Instances of which nobody has rejoined, because all are away. Who leaves later, while this is computed, counts as
+    present: what is computed does not change on the way.
+    """
+    away, present = set[ProcessId | None](), set[ProcessId | None]()
+    if not image.members.away():
+        return frozenset()
+    for member in image.members.values():
+        is_absent = member.is_away and not image.takes_part(member)
+        (away if is_absent else present).add(process_of(member.last_join.subscription))
+    return frozenset(process for process in away - present if process is not None)
 
 
 def _as_it_takes_part(member: ClassicGroupMember) -> Member:

@@ -8,7 +8,8 @@
 - It comes back by a first join with its client id and its process id; a static member as its next incarnation does.
   It goes on with its assignment when the group is stable, no rebalance ran meanwhile, and nothing has changed that a
   rebalance decides by. Otherwise its join starts one.
-- A rebalance that runs meanwhile places it as if it held what it was assigned (`subscription_while_away`).
+- A rebalance that runs meanwhile places it as if it held what it was assigned (`subscription_while_away`). A process
+  that is away with all its members gets nothing new (`assignor.steering.away`), so tasks of the dead go to the living.
 - Who is not expected back gets no grace: members of a group that is drained or was asked to stop, members that an
   operator drains, and those that have no assignment.
 - A death is no leave. Sessions and broken connections end as ever, and the tasks fail over at once.

@@ -214,6 +214,7 @@ class SteeringPart(_DocumentPart):
     drained_processes: list[ProcessText] | None = None
     drained_members: list[str] | None = None
     keeps_owned: bool | None = None
+    away_processes: list[ProcessText] | None = None
 
 
 class RebalanceInputPart(_DocumentPart):

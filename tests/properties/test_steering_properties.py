@@ -109,6 +109,30 @@ def test_should_move_nothing_that_runs_when_everything_is_kept(
     assert len([each.text for each in explain_placement(problem, placement, log)]) == len(problem.tasks)
 
 
+@given(groups_with_state(), assignors, st.booleans(), st.booleans(), st.data())
+def test_should_give_nothing_new_to_clients_that_are_away(
+    group: SimulatedClients, assignor: str, drains: bool, keeps: bool, data: st.DataObject
+) -> None:
+    problem = as_reported(group.problem())
+    processes = sorted(problem.clients)
+    away = frozenset(data.draw(st.sets(st.sampled_from(processes), max_size=len(processes) - 1)))
+    drained = frozenset(data.draw(st.sets(st.sampled_from(processes)))) if drains else frozenset()
+    log: DecisionLog = []
+    steering = Steering(drained, keeps_owned=keeps, away_processes=away)
+    placement = steered_assignor(task_assignor_named(assignor), steering).assign(problem, log)
+    validate_placement(problem, placement)
+    for process in away:
+        client, placed = problem.clients[process], placement.clients[process]
+        assert placed.active <= client.previous_active
+        assert keeps or placed.warm_ups <= client.previous_standby | client.previous_active
+    passed_over = {step.task for step in log if step.kind is DecisionKind.AWAY_PASSED_OVER}
+    runs = {task: process for process, placed in placement.clients.items() for task in placed.active}
+    present = problem.clients.keys() - away
+    owned = {task for process in present for task in problem.clients[process].previous_active}
+    assert all(task in problem.clients[runs[task]].previous_active for task in passed_over & owned)
+    assert len([each.text for each in explain_placement(problem, placement, log)]) == len(problem.tasks)
+
+
 @given(groups_with_state(), assignors)
 def test_should_decide_the_same_when_nobody_or_a_stranger_is_drained(group: SimulatedClients, assignor: str) -> None:
     problem = as_reported(group.problem())

@@ -151,9 +151,30 @@ def test_should_keep_what_runs_and_place_only_what_nobody_runs() -> None:
     assert kept == set(owned)
 
 
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_should_give_the_tasks_of_a_dead_instance_to_those_who_are_there(assignor: str) -> None:
+    group = settled(3, stateful=6, stateless=3, assignor=assignor, num_standby_replicas=1)
+    group.remove_process(A)
+    had = {task for task, owner in group.owners().items() if owner.startswith("app-2-")}
+
+    plain = steered(group, NO_STEERING)[1].placement
+    result = steered(group, Steering(away_processes=frozenset({B})))[1]
+
+    assert plain is not None
+    assert result.placement is not None
+    new = plain.clients[B].active - had
+    assert new, "as a static member of Kafka"
+    assert result.placement.clients[B].active == plain.clients[B].active - new
+    assert result.placement.clients[C].active == plain.clients[C].active | new
+    passed_over = {step.task for step in result.decisions if step.kind is DecisionKind.AWAY_PASSED_OVER}
+    assert passed_over == new
+    texts = [each.text for each in explain_rebalance(result) if each.task in passed_over]
+    assert all("is away and gets nothing new: active" in text for text in texts)
+
+
 def test_should_record_and_replay_a_steered_rebalance_to_the_same_bytes() -> None:
     group = settled(3, stateful=6)
-    steering = Steering(frozenset({B}), frozenset({"app-1-StreamThread-1-consumer"}), True)
+    steering = Steering(frozenset({B}), frozenset({"app-1-StreamThread-1-consumer"}), True, frozenset({C}))
     snapshot, result = steered(group, steering)
     line = rebalance_document(
         id="g-1", group_id="g", generation_id=1, now_ms=NOW_MS, source="coordinator", snapshot=snapshot, result=result
@@ -162,6 +183,7 @@ def test_should_record_and_replay_a_steered_rebalance_to_the_same_bytes() -> Non
         "drained_processes": [str(B)],
         "drained_members": ["app-1-StreamThread-1-consumer"],
         "keeps_owned": True,
+        "away_processes": [str(C)],
     }
     assert parse_recorded_rebalance(line).snapshot == snapshot
     again = run(line)

@@ -231,7 +231,9 @@ class _Player:
 
 def _steered(steering: Steering) -> str:
     drained = [*map(str, sorted(steering.drained_processes)), *sorted(steering.drained_members)]
-    return (f", draining {' '.join(drained)}" if drained else "") + (", all kept" if steering.keeps_owned else "")
+    away = " ".join(map(str, sorted(steering.away_processes)))
+    kept = ", all kept" if steering.keeps_owned else ""
+    return (f", draining {' '.join(drained)}" if drained else "") + (f", nothing new for {away}" if away else "") + kept
 
 
 def _process(options: Options) -> str | None:

@@ -1,0 +1,64 @@
+"""Gives nothing new to instances that are away: nobody would run it until they are back.
+
+They keep what they had, because that is what waits for them. A task that the wrapped assignor would move to one of them
+stays with the client that runs it. If nobody runs it, a present client gets it: one that has caught up, or else the
+one with the most room. No warm-up begins there. When nobody is present, nothing is changed.
+
+Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.steering.changing_placement import ChangingPlacement, is_caught_up_on
+from assignor.task_assignors.base import Placement, PlacementProblem, TaskAssignor
+from assignor.types import ProcessId, Role, TaskId
+
+
+class AwayAssignor:
+    def __init__(self, assignor: TaskAssignor, away: frozenset[ProcessId]) -> None:
+        self.name = assignor.name
+        self._assignor = assignor
+        self._away = away
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        inner_log: DecisionLog = []
+        placed = self._assignor.assign(problem, inner_log)
+        present = problem.clients.keys() - self._away
+        if placed.clients.keys() != problem.clients.keys() or not present or present == problem.clients.keys():
+            log.extend(inner_log)
+            return placed  # if clients are missing, the check of placements says so
+        copies = ChangingPlacement.of(placed)
+        said: DecisionLog = []
+        for process in sorted(problem.clients.keys() - present):
+            had = problem.clients[process]
+            for task in sorted(copies.warm_ups[process] - had.previous_standby - had.previous_active):
+                copies.drop_standby(process, task)
+            for task in sorted(copies.active[process] - had.previous_active):
+                said.append(_give(problem, copies, task, process, present))
+        log.extend(step for step in inner_log if _still_holds(step, copies))
+        log.extend(said)
+        return Placement(placed.probing_rebalance_needed, copies.placed())
+
+
+def _give(
+    problem: PlacementProblem, copies: ChangingPlacement, task: TaskId, away: ProcessId, present: Iterable[ProcessId]
+) -> Decision:
+    everybody = sorted(present)
+    running = [process for process in everybody if task in problem.clients[process].previous_active]
+    ready = [process for process in running or everybody if is_caught_up_on(problem, process, task)]
+    load = {process: copies.count(process) / max(1, problem.clients[process].capacity) for process in everybody}
+    chosen = min(ready or running or everybody, key=lambda process: (load[process], process))
+    was_standby = task in copies.standby[chosen] and task not in copies.warm_ups[chosen]
+    copies.drop_standby(chosen, task)
+    copies.move_active(task, chosen)
+    if was_standby:
+        copies.standby[away].add(task)
+    return Decision(DecisionKind.AWAY_PASSED_OVER, task, Role.ACTIVE, chosen, away)
+
+
+def _still_holds(step: Decision, copies: ChangingPlacement) -> bool:
+    warms_up = step.process is not None and step.task in copies.warm_ups.get(step.process, ())
+    return step.kind is not DecisionKind.WARM_UP or warms_up
