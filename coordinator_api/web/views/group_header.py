@@ -22,7 +22,7 @@ class PulledLever:
 
 @dataclass(frozen=True, slots=True)
 class GroupHeader:
-    """`cause`: why the current or last rebalance was started."""
+    """`cause`: why the current or last rebalance was started. `waits`: a rebalance waits for approval."""
 
     group_id: str
     badge: Badge
@@ -35,6 +35,7 @@ class GroupHeader:
     cause: str | None
     error: str | None
     levers: tuple[PulledLever, ...]
+    waits: bool
 
     @classmethod
     def of(cls, document: Mapping[str, Any], tasks: int | None = None) -> GroupHeader:
@@ -51,6 +52,7 @@ class GroupHeader:
             document["reason"] or (document["last_rebalance"] or {}).get("reason"),
             document["error"],
             pulled_levers(document.get("levers") or {}),
+            document.get("held_rebalance") is not None,
         )
 
 

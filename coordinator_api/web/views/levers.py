@@ -86,10 +86,11 @@ class LeverBoard:
         levers, members = document["levers"], document["members"]
         hold, grace = levers["hold"], levers["rejoin_grace"]
         return cls(
-            hold and _pulled(f"A rebalance that moves tasks waits up to {duration(hold['time_limit_ms'])}.", hold),
-            grace and _pulled(f"Tasks of a member that leaves wait {duration(grace['grace_ms'])} for it.", grace),
-            levers["promotion"] and _pulled("A rebalance comes as soon as warm-ups caught up.", levers["promotion"]),
-            levers["pause"] and _pulled("Members process no records.", levers["pause"]),
+            hold and _pulled(f"A rebalance that moves tasks waits up to {duration(hold['time_limit_ms'])}", hold),
+            grace and _pulled(f"Tasks of a member that leaves wait {duration(grace['grace_ms'])} for it", grace),
+            levers["promotion"]
+            and _pulled("A rebalance comes as soon as warm-ups have caught up", levers["promotion"]),
+            levers["pause"] and _pulled("Members process no records", levers["pause"]),
             tuple(_drained(each, names, members) for each in levers["drained"]),
             _drainable(levers["drained"], members, names),
             tuple(
@@ -131,7 +132,7 @@ def _drained(drained: Mapping[str, Any], names: Mapping[str, str], members: Sequ
         target, name = f"{MEMBER}:{member}", f"Member {found}"
     more = (f"and {len(missing) - TASKS_NAMED} more",) if len(missing) > TASKS_NAMED else ()
     return DrainedRow(
-        target, name, _pulled("Its tasks go to others.", drained), drained["safe_to_stop"], missing[:TASKS_NAMED] + more
+        target, name, _pulled("Its tasks go to others", drained), drained["safe_to_stop"], missing[:TASKS_NAMED] + more
     )
 
 
