@@ -41,7 +41,7 @@ BODIES: tuple[type[BaseModel], ...] = (
 """Routes refer to their schemas by name."""
 
 SECURITY_SCHEME = "bearerToken"
-_REASON = {
+_REASON: dict[str, Any] = {
     "name": "reason",
     "in": "query",
     "required": False,
@@ -121,6 +121,8 @@ def _take_reasons(document: dict[str, Any]) -> None:
         for method, operation in operations.items():
             if (method.upper(), path) in AUDITED:
                 reason = {**_REASON, "required": path == _NEEDS_A_REASON}
+                if path == _NEEDS_A_REASON:
+                    reason["schema"] = {**_REASON["schema"], "minLength": 1}
                 operation["parameters"] = [*operation.get("parameters", ()), reason]
 
 
