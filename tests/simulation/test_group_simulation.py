@@ -7,6 +7,7 @@ connections that break, operators who hold rebalances, approve and discard them.
 - no task has two owners among those whom the group counts as members;
 - the generation never goes back, and what a member is handed is what was recorded;
 - the state is what the records replay to;
+- a process that is away gets nothing new, as long as another one is there;
 - a rebalance that waits for approval leaves no task without an owner, and nobody is removed for being late meanwhile;
 - once the faults stop, the group becomes stable with every task owned exactly once.
 """
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from assignor.snapshot import RebalanceResult
 from assignor.types import TaskId
 from coordinator_api.group.events import (
     ApproveRebalance,
@@ -63,7 +65,7 @@ from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.rebalancing import rebalance_to_run
 from coordinator_api.group.records import MemberRemoved, MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
-from coordinator_api.group.subscriptions import assigned_tasks, running_tasks
+from coordinator_api.group.subscriptions import assigned_tasks, process_of, running_tasks
 from tests.coordinator_api.group.declarations import declared
 from tests.coordinator_api.group.member_bytes import process_named
 from tests.coordinator_api.group.recorded_group import RecordedGroup
@@ -535,8 +537,18 @@ class GroupSimulation(RuleBasedStateMachine):
 
     def _computed(self, effect: RunRebalance) -> AssignmentComputed:
         result = lead(effect, self.recorded.now_ms)
+        self._check_nothing_new_for_who_is_away(effect, result)
         rebalance = computed_assignments(effect.members, effect.definition_revision, result)
         return AssignmentComputed(effect.generation_id, rebalance, kept_owned=effect.steering.keeps_owned)
+
+    def _check_nothing_new_for_who_is_away(self, effect: RunRebalance, result: RebalanceResult) -> None:
+        processes = {process_of(member.subscription) for member in effect.members.values()}
+        if processes <= effect.steering.away_processes:
+            return  # nobody else is there
+        for member_id, member in effect.members.items():
+            if process_of(member.subscription) in effect.steering.away_processes:
+                given = set(assigned_tasks(result.assignments[member_id]).active)
+                assert given <= set(running_tasks(member.subscription)), f"{member_id} is away\n{self._story()}"
 
     def _finish(self, effect: RunRebalance, event: AssignmentComputed | RebalanceFailed, fault: Fault) -> None:
         self.late.append(effect)
