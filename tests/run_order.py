@@ -24,7 +24,12 @@ _PHASES: tuple[tuple[str, ...], ...] = (
     ("tests/spark_jobs/session/test_spark_session.py",),
     _ON_ONE_SPARK_SESSION,
     ("tests/acceptance/test_random_faults.py",),
-    ("tests/acceptance/test_failover.py", "tests/acceptance/test_replay.py", "tests/acceptance/test_demo.py"),
+    (
+        "tests/acceptance/test_failover.py",
+        "tests/acceptance/test_replay.py",
+        "tests/acceptance/test_demo.py",
+        "tests/browser/test_spark_group.py",
+    ),
     ("tests/acceptance/test_many_members.py", "tests/coordinator_api/test_liveness_under_load.py"),
     ("tests/acceptance/", "tests/benchmarks/"),
     ("tests/coordinator_api/test_durability.py", "tests/streams_runtime/queries/test_queries_end_to_end.py"),

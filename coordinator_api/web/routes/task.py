@@ -18,6 +18,7 @@ from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.http.task_stories import task_story
 from coordinator_api.web.event_streams import digests_of, event_stream
+from coordinator_api.web.rebalance_digests import rebalances_digest
 from coordinator_api.web.rendering import page
 from coordinator_api.web.views.task_story import TaskStoryView
 
@@ -40,7 +41,7 @@ async def task(
     chosen = _parsed(task)
     coordinator.group(group_id)
     coordinator.overload.admit("computation")
-    digest = str(coordinator.group(group_id).image.generation_id)
+    digest = rebalances_digest(coordinator.group(group_id).image)
     stored, has_more = await _stored(coordinator, group_id, before)
     if not stored:
         return page(request, "task", group_id=group_id, task=str(chosen), story=None, digest=digest)
@@ -60,13 +61,13 @@ async def task(
 
 @router.get("/ui/groups/{group}/tasks/{task}/events")
 async def task_events(request: Request, group_id: GroupId, task: str, coordinator: TheCoordinator) -> Response:
-    """An event stream: `changed` when another generation has begun."""
+    """An event stream: `changed` when another rebalance has ended, or waits for approval."""
     _parsed(task)
     coordinator.group(group_id)
 
     async def digest() -> str | None:
         try:
-            return str(coordinator.group(group_id).image.generation_id)
+            return rebalances_digest(coordinator.group(group_id).image)
         except CoordinatorFault as error:
             return type(error).__name__  # the page is fetched again, and says what is wrong
 

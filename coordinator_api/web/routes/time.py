@@ -18,6 +18,7 @@ from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.web.event_streams import digests_of, event_stream
+from coordinator_api.web.rebalance_digests import rebalances_digest
 from coordinator_api.web.rendering import page
 from coordinator_api.web.views.comparison import ComparedRebalances, comparison
 from coordinator_api.web.views.time_line import time_line
@@ -66,7 +67,7 @@ async def time(request: Request, group_id: GroupId, coordinator: TheCoordinator)
 
 @router.get("/ui/groups/{group}/time/events")
 async def time_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """An event stream: `changed` when there is another rebalance, or one has ended."""
+    """An event stream: `changed` when another rebalance has ended, or waits for approval."""
     coordinator.group(group_id)
 
     async def digest() -> str | None:
@@ -77,7 +78,7 @@ async def time_events(request: Request, group_id: GroupId, coordinator: TheCoord
 
 def _digest(coordinator: Coordinator, group_id: str) -> str:
     runtime = coordinator.groups.get(group_id)
-    return "gone" if runtime is None else f"{runtime.image.generation_id}-{runtime.image.state.name}"
+    return "gone" if runtime is None else rebalances_digest(runtime.image)
 
 
 async def _newer_ms(coordinator: Coordinator, group_id: str, page_before: int | None) -> int | None:

@@ -113,9 +113,9 @@ async def test_should_tell_a_page_of_a_new_rebalance(service: Tenants) -> None:
 
     async with streaming(service._app, "/ui/groups/jvm/time/events", headers) as stream:
         assert (await stream.next()).startswith(": hello")
-        assert (await stream.next()).endswith("data: 4-STABLE")
+        assert (await stream.next()).endswith("data: 4-follow-up")
         await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 5))
-        assert (await stream.next()).endswith("data: 5-STABLE")
+        assert (await stream.next()).endswith("data: 5-probing")
 
 
 async def test_should_show_an_empty_history_and_no_other_tenants(service: Tenants) -> None:
