@@ -117,7 +117,7 @@ class _Reason:
         return (
             (
                 DecisionKind.AWAY_PASSED_OVER,
-                lambda step: f"{self._with_lag(step.process)} runs it, because {self._name(step.other)} is away",
+                lambda step: f"but {self._with_lag(step.process)} runs it, because {self._name(step.other)} is away",
             ),
             (
                 DecisionKind.KEPT_OWNED,

@@ -13,6 +13,7 @@ from assignor.explain import explain_rebalance
 from assignor.pipeline import assign
 from assignor.recording import parse_recorded_rebalance, rebalance_document, rebalance_output
 from assignor.rerun import RerunRebalance, run
+from assignor.short_reasons import short_reason
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.steering import NO_STEERING, Steering
 from assignor.task_assignors.base import ClientPlacement
@@ -168,8 +169,13 @@ def test_should_give_the_tasks_of_a_dead_instance_to_those_who_are_there(assigno
     assert result.placement.clients[C].active == plain.clients[C].active | new
     passed_over = {step.task for step in result.decisions if step.kind is DecisionKind.AWAY_PASSED_OVER}
     assert passed_over == new
-    texts = [each.text for each in explain_rebalance(result) if each.task in passed_over]
-    assert all("is away and gets nothing new: active" in text for text in texts)
+    assert result.problem is not None
+    for each in explain_rebalance(result):
+        if each.task in passed_over:
+            assert "is away and gets nothing new: active" in each.text
+            short = short_reason(each, result.problem, str)
+            assert short is not None
+            assert short.template.endswith(f"runs it, because {B} is away")
 
 
 def test_should_record_and_replay_a_steered_rebalance_to_the_same_bytes() -> None:
