@@ -32,7 +32,7 @@ class FewMembers:
             HttpMember(self.client, self.id, client_id=f"{self.id}-{number}", session_timeout_ms=_SESSION_MS)
             for number in range(len(self.members), len(self.members) + count)
         ]
-        for member in new:
+        for member in [*new, *self.members]:  # the rebalance waits for those that are there
             assert member.subscribe().is_success
         for member in new:
             assert member.fetch().is_success
