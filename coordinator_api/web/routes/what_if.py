@@ -23,7 +23,7 @@ from coordinator_api.http.page_computations import group_now, what_if
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.web.rendering import page
 from coordinator_api.web.views.what_if import WhatIf, what_if_view
-from coordinator_api.web.views.what_if_form import WhatIfForm, what_if_form
+from coordinator_api.web.views.what_if_form import ASSIGNORS, WhatIfForm, what_if_form
 
 router = APIRouter()
 
@@ -46,7 +46,14 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
             form = form.refused(where, str(error))
     wrong = form.changes is None
     return page(
-        request, "what_if", status=400 if wrong else 200, group_id=group_id, form=form, answer=answer, model=MODEL
+        request,
+        "what_if",
+        status=400 if wrong else 200,
+        group_id=group_id,
+        form=form,
+        answer=answer,
+        model=MODEL,
+        assignors=ASSIGNORS,
     )
 
 

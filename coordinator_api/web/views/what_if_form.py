@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from assignor.errors import AssignorFault, InputError
 from assignor.recording.assignor_fields import as_assignor, as_configs
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.what_if import EVERY_PROCESS, AddedInstances, Changes
 from assignor.what_if.changes import check_added, check_count
 
@@ -27,14 +28,28 @@ _FIELDS = (
     ("warm_ups", "Warm-ups at one time", "max.warmup.replicas", "number"),
     ("lag", "Acceptable lag, in records", "acceptable.recovery.lag", "number"),
     ("probing", "Probing interval, in ms", "probing.rebalance.interval.ms", "number"),
-    ("assignor", "Task assignor", "Such as HighAvailabilityTaskAssignor or StickyTaskAssignor", "text"),
+    (
+        "lags",
+        "Lag of tasks, in records",
+        "0_3=5000, P/0_3=5000 on instance P, *=0 for all; with commas between",
+        "text",
+    ),
+    ("assignor", "Task assignor", "One of the list, or a class that the service allows, as module:Class", "assignor"),
 )
-_FIELD_OF_CHANGE = {"add_instances": "add", "remove": "remove", "threads": "threads", "assignor": "assignor"}
+_FIELD_OF_CHANGE = {
+    "add_instances": "add",
+    "remove": "remove",
+    "threads": "threads",
+    "lags": "lags",
+    "assignor": "assignor",
+}
+ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
+"""Those that every service has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`value`: as it was typed. `error`: None when it can be used."""
+    """`kind`: text, number, or assignor, which has a list. `value`: as it was typed. `error`: None for none."""
 
     name: str
     label: str
@@ -112,6 +127,8 @@ def _read(name: str, text: str) -> object:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if name == "add":
         return tuple(_added(part) for part in parts)
+    if name == "lags":
+        return dict(_lag(part) for part in parts)
     if name == "threads":
         return dict(_threads(part) for part in parts)
     if EVERY_PROCESS in parts:
@@ -133,6 +150,15 @@ def _threads(text: str) -> tuple[str, int]:
     return process.strip() or EVERY_PROCESS, _number(number)
 
 
+def _lag(text: str) -> tuple[str, int]:
+    task, equals, records = text.rpartition("=")
+    if not equals or not task.strip():
+        raise InputError(f"must be TASK=N, for example 0_3=5000, not {text[:80]!r}")
+    if not (records.strip().isascii() and records.strip().isdigit()) or len(records.strip()) > 18:
+        raise InputError(f"must be a whole number of records, not {records.strip()[:80]!r}")
+    return task.strip(), int(records)
+
+
 def _number(text: str) -> int:
     text = text.strip()
     if not text.isascii() or not text.isdigit() or len(text) > 10:
@@ -147,6 +173,7 @@ def _changes(found: Mapping[str, object]) -> Changes:
         add_instances=found.get("add", ()),  # type: ignore[arg-type]
         remove=found.get("remove", ()),  # type: ignore[arg-type]
         threads=found.get("threads", {}),  # type: ignore[arg-type]
+        lags=found.get("lags", {}),  # type: ignore[arg-type]
     )
 
 
