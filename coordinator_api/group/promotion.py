@@ -4,7 +4,8 @@
 
 A warm-up begins one such rebalance. When it is a warm-up still after that (its changelog grows faster than it is
 handed over, or a user's own assignor gives warm-ups for ever), it waits for the deadline, so the rebalances end. It may
-begin one again after a rebalance of another cause than a follow-up or a probing.
+begin one again after something else: a join, a leave, a drain, a rebalance of another cause than a follow-up or a
+probing, or promotion switched on anew.
 
 It is on while an operator has set it, and while an instance is drained, whose tasks wait for their warm-ups. The
 deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for `probing.rebalance.interval.ms`, ten

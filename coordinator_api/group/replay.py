@@ -79,8 +79,10 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
             return _asked_anew(replace(image, revision=revision, input_json=input_json, origin=origin))
         case DrainChanged(draining):
             return replace(image, draining=draining)
-        case HoldChanged() | RejoinGraceChanged() | PromotionChanged() | PauseChanged():
+        case HoldChanged() | RejoinGraceChanged() | PauseChanged():
             return replace(image, levers=_with_lever(image.levers, record))
+        case PromotionChanged():  # who switches it on again asks for the warm-ups of now
+            return replace(image, levers=_with_lever(image.levers, record), promoted={})
         case InstanceDrained(drained):
             drains = {**image.levers.drained, drained.target: drained}
             return _asked_anew(replace(image, levers=replace(image.levers, drained=drains)))
@@ -131,8 +133,8 @@ def next_image(image: GroupImage, record: CoordinatorRecord) -> GroupImage:
 
 
 def _asked_anew(image: GroupImage) -> GroupImage:
-    """Nothing that was approved or discarded counts any more."""
-    return replace(image, approved_generation=None, kept_because=None)
+    """Nothing that was approved, discarded or promoted counts any more."""
+    return replace(image, approved_generation=None, kept_because=None, promoted={})
 
 
 def _together(
