@@ -141,6 +141,10 @@ class GroupTelemetry:
             error=end.error,
         )
 
+    def rebalancing_ms(self) -> int | None:
+        """Since the present rebalance began; None when this process has not seen that."""
+        return None if self._preparing_since is None else round((time.perf_counter() - self._preparing_since) * 1000)
+
     def answered(self, responses: Iterable[Response]) -> None:
         """Members or operators get these answers."""
         for response in responses:

@@ -125,7 +125,7 @@ class RebalanceLoop:
             return
         if computed.cluster_answered:
             self._cluster.answered()
-        await self._store(effect, computed.event, partial(_recording, computed))
+        await self._store(effect, computed.event, partial(_recording, computed, self._telemetry))
 
     async def _compute(self, effect: RunRebalance) -> ComputedRebalance:
         """Raises GivenUp for one that has become void, and whatever the runner raises."""
@@ -164,12 +164,12 @@ class RebalanceLoop:
             self._due = effect
 
 
-def _recording(computed: ComputedRebalance, response: Response) -> Recording | None:
+def _recording(computed: ComputedRebalance, telemetry: GroupTelemetry, response: Response) -> Recording | None:
     """A rebalance that the group has not taken is no part of its history."""
     match response:
         case AssignmentStored(outcome=outcome):
-            return computed.recording(outcome)
+            return computed.recording(outcome, telemetry.rebalancing_ms())
         case RebalanceWaits(since_ms=since_ms):
-            return computed.held_recording(since_ms)
+            return computed.held_recording(since_ms, telemetry.rebalancing_ms())
         case _:
             return None

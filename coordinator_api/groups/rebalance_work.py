@@ -97,13 +97,13 @@ class ComputedRebalance:
         """Whether a cluster was looked at, and answered."""
         return bool(self.event.topics)
 
-    def recording(self, outcome: RebalanceOutcome) -> Recording:
-        """The rebalance as it is stored. Costs nothing."""
-        return self._recording({"outcome": str(outcome)})
+    def recording(self, outcome: RebalanceOutcome, took_ms: int | None) -> Recording:
+        """The rebalance as it is stored. `took_ms`: since it began; None when that is not known. Costs nothing."""
+        return self._recording({"outcome": str(outcome), "took_ms": took_ms})
 
-    def held_recording(self, since_ms: int) -> Recording:
+    def held_recording(self, since_ms: int, took_ms: int | None) -> Recording:
         """The same while it waits for approval. `since_ms`: since when."""
-        return self._recording({"outcome": HELD, "hold": waits_since(since_ms)})
+        return self._recording({"outcome": HELD, "took_ms": took_ms, "hold": waits_since(since_ms)})
 
     def _recording(self, more: Mapping[str, object]) -> Recording:
         summary = {**self.summary, **more}

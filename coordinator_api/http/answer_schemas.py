@@ -299,6 +299,9 @@ class RebalanceLine(BaseModel):
     probing_rebalance_at_ms: int | None = Field(description=_MS)
     followup_rebalance: bool
     error: str | None
+    took_ms: int | None = Field(
+        None, description="From its beginning until its assignments were computed; null when that is not known."
+    )
     hold: HoldOfRebalance | None = None
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator_api.web.views.states import cause_in_words
+
 _OUTCOMES = {
     "stable": "Nothing more is due.",
     "follow-up": "A member had to give up tasks first, so another rebalance followed at once.",
@@ -70,7 +72,7 @@ def _last(last: Mapping[str, Any] | None, listed: Mapping[str, Any] | None) -> E
     is_it = listed is not None and listed["generation_id"] == last["generation_id"]
     return EndedRebalance(
         last["generation_id"],
-        last["reason"] or "not known",
+        cause_in_words(last["reason"] or "a reason that is not known"),
         last["outcome"],
         _OUTCOMES.get(last["outcome"], ""),
         listed["now_ms"] if listed is not None and is_it else None,

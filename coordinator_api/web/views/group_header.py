@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator_api.web.views.group_list import GroupSummary
-from coordinator_api.web.views.states import Badge, state_badge
+from coordinator_api.web.views.states import Badge, cause_in_words, state_badge
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class GroupHeader:
             document["probing_rebalance_at_ms"],
             document["led_by"],
             document["last_reported_ms"],
-            document["reason"] or (document["last_rebalance"] or {}).get("reason"),
+            cause_in_words(document["reason"] or (document["last_rebalance"] or {}).get("reason") or "") or None,
             document["error"],
             pulled_levers(document.get("levers") or {}),
             document.get("held_rebalance") is not None,

@@ -42,3 +42,24 @@ def state_badge(state: str, condition: str | None = None, *, draining: bool = Fa
 
 
 UNREADABLE = Badge("Unreadable", "bad", "its log cannot be read")
+
+
+_CAUSES = {
+    "member-joined": "a member joined",
+    "subscription-changed": "a member's subscription changed",
+    "static-member-replaced": "a static member was started again",
+    "member-left": "a member left",
+    "member-removed": "a member was removed",
+    "definition-changed": "the group was declared anew",
+    "followup-rebalance": "the rebalance before it asked for a follow-up",
+    "probing-rebalance": "a probing rebalance was due",
+    "topics-changed": "topics changed",
+    "led-elsewhere": "the leader elsewhere did not say why",
+    "operator-requested": "an operator asked for it",
+    "instance-drained": "an instance is drained",
+}
+
+
+def cause_in_words(reason: str) -> str:
+    """`reason`: why a rebalance began: a word of `RebalanceReason`, or a sentence, which stays as it is."""
+    return _CAUSES.get(reason, reason)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from coordinator_api.web.views.states import cause_in_words
+from coordinator_api.web.views.words import duration, utc
+
 WIDTH, LINE_Y = 900, 60
 _LEFT, _RIGHT = 30, WIDTH - 30
 _OUTCOMES = {
@@ -15,24 +18,33 @@ _OUTCOMES = {
     "probing": ("warm-ups are left: a probing rebalance was planned", "probing"),
     "settled": ("another one would have changed nothing", "stable"),
     "error": ("failed: members got an error", "failed"),
-    "held": ("held, and waits for approval", "probing"),
-    "approved": ("approved by an operator", "stable"),
-    "discarded": ("discarded by an operator", "failed"),
+    "held": ("waits for approval", "probing"),
+}
+_HOLD_ENDS = {
+    "approved": "approved by {by}",
+    "discarded": "discarded by {by}: every task stayed where it was",
+    "time-limit": "carried out when its time limit had passed",
+    "hold-ended": "carried out when {by} ended the hold",
+    "replaced": "given up, because another rebalance began",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """One rebalance. `outcome`: what followed, in words; `shape`: of its mark. `until_next_ms`: None for the last one.
-    `ownerless`: tasks that it held back, which nobody ran until the next one. `moved` and `ownerless`: None when the
-    recording cannot be told. `triggers`: empty when it cannot be told, or nothing is known to have changed.
+    """One rebalance. `took_ms`: until its assignments were computed; None when that is not known. `outcome`: what
+    followed, in words. `held`: how its wait for an approval ended, empty when it did not wait. `shape`: of its mark.
+    `until_next_ms`: None for the last one. `ownerless`: tasks that it held back, which nobody ran until the next one.
+    `moved` and `ownerless`: None when the recording cannot be told. `triggers`: empty when it cannot be told, or
+    nothing is known to have changed.
     """
 
     generation_id: int
     at_ms: int
     cause: str
     triggers: str
+    took_ms: int | None
     outcome: str
+    held: str
     shape: str
     until_next_ms: int | None
     moved: int | None
@@ -109,9 +121,11 @@ def time_line(
             Passed(
                 generation,
                 at_ms,
-                each["reason"],
+                cause_in_words(each["reason"]),
                 "" if round_ is None else round_["words"],
+                each.get("took_ms"),
                 words,
+                hold_in_words(each.get("hold")),
                 shape,
                 until,
                 moved,
@@ -140,6 +154,18 @@ def time_line(
         None if limit >= most or next_before is None else _address({**here, "limit": min(limit * 2, most), **chosen}),
         WIDTH,
     )
+
+
+def hold_in_words(hold: Mapping[str, Any] | None) -> str:
+    """`hold`: of a recorded rebalance; None for one that never waited."""
+    if hold is None:
+        return ""
+    if hold["ended"] is None:
+        return f"It waits since {utc(hold['since_ms'])}."
+    words = _HOLD_ENDS.get(hold["ended"], str(hold["ended"])).format(by=hold["by"] or "somebody")
+    why = f", because: {hold['reason']}" if hold["reason"] else ""
+    waited = "" if hold["at_ms"] is None else f" It waited {duration(hold['at_ms'] - hold['since_ms'])}."
+    return f"Held, then {words}{why}.{waited}"
 
 
 def _chosen(pair: tuple[int | None, int | None]) -> dict[str, int]:

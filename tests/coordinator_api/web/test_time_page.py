@@ -12,8 +12,10 @@ import pytest
 
 from assignor.access.principals import Right
 from assignor.snapshot import Member
+from coordinator_api.web.views.time_line import hold_in_words
+from coordinator_api.web.views.words import count
 from tests.coordinator_api.group_members import subscription
-from tests.coordinator_api.http.tenants import Tenants, tenants
+from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import FIRST, SECOND, reported
 from tests.coordinator_api.web.test_groups_page import browser_of, declared
 from tests.coordinator_api.web.visitors import soup, streaming
@@ -51,9 +53,45 @@ async def test_should_list_rebalances_newest_first_with_what_moved_and_what_foll
     assert answer.status_code == 200
     rows = [[" ".join(cell.get_text(" ").split()) for cell in row.select("th, td")] for row in page.select("tbody tr")]
     assert [row[2] for row in rows] == ["4", "3"]
-    assert [row[5:7] for row in rows] == [["1", "1"], ["0", "0"]]
-    assert [row[8] for row in rows] == ["– none yet", "1 min 1 s"]
+    assert [row[5:8] for row in rows] == [["– not known", "1", "1"], ["– not known", "0", "0"]]
+    assert [row[9] for row in rows] == ["– none yet", "1 min 1 s"]
     assert len(page.select("svg g title")) == 2
+
+
+async def test_should_say_how_long_a_rebalance_took_and_why_in_words(service: Tenants) -> None:
+    olga = await declared(service, "a-1")
+    assert (await olga.post("/v1/groups/a-1/subscriptions", json=join_body())).status_code == 201
+    member = (await olga.get("/v1/groups/a-1")).json()["members"][0]["member_id"]
+    await olga.get(f"/v1/groups/a-1/members/{member}/assignment", params={"min_generation": 1, "wait_ms": 30_000})
+
+    (listed,) = (await olga.get("/v1/groups/a-1/rebalances")).json()["rebalances"]
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/a-1/time"))
+
+    assert 0 < listed["took_ms"] < 60_000
+    cells = [" ".join(cell.get_text(" ").split()) for cell in page.select("#passed tbody th, #passed tbody td")]
+    assert cells[4].startswith("a member joined") or "joined" in cells[4]
+    assert cells[5] == f"{count(listed['took_ms'])} ms"
+
+
+@pytest.mark.parametrize(
+    ("ended", "by", "words"),
+    [
+        ("approved", "ada", "Held, then approved by ada, because: it is night. It waited 5\u00a0s."),
+        ("discarded", None, "Held, then discarded by somebody: every task stayed where it was, because: it is night."),
+        ("time-limit", None, "Held, then carried out when its time limit had passed"),
+        ("hold-ended", "ada", "Held, then carried out when ada ended the hold"),
+        ("replaced", None, "Held, then given up, because another rebalance began"),
+        (None, None, "It waits since 2026-11-23 08:00:00 UTC."),
+    ],
+)
+def test_should_say_how_the_wait_for_an_approval_ended(ended: str | None, by: str | None, words: str) -> None:
+    since_ms = 1_795_420_800_000
+    at_ms = None if ended is None else since_ms + 5_000
+
+    told = hold_in_words({"since_ms": since_ms, "ended": ended, "by": by, "at_ms": at_ms, "reason": "it is night"})
+
+    assert told.startswith(words)
+    assert hold_in_words(None) == ""
 
 
 async def test_should_show_the_moves_that_the_command_names(service: Tenants, tmp_path: Path) -> None:
