@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.browser.accessibility import assert_accessible
+from tests.browser.few_members import FewMembers
 from tests.browser.heap import heap_of
 from tests.browser.pages import is_same_page, mark
 from tests.browser.replayed_changes import TOLD_AT_ONCE, ReplayedChanges, replaying
@@ -66,19 +68,42 @@ def test_should_cost_no_memory_to_be_left_open_for_ten_thousand_changes(
 ) -> None:
     """After each two events the page fetches another answer of the coordinator: other rows, other numbers."""
     changes = ReplayedChanges(coordinator.url, "/ui/groups", recorded_lists(page, coordinator))
+    assert_costs_no_memory(page, changes, EVENTS, watched, tell)
+
+
+@pytest.mark.long
+def test_should_cost_no_memory_to_leave_a_grid_open(
+    page: Page, coordinator: CoordinatorProcess, watched: Watched, tell: Tell
+) -> None:
+    """A task has the focus, so that its tip is shown and kept."""
+    changes = ReplayedChanges(coordinator.url, "/ui/groups/orders", recorded_grids(page, coordinator))
+    assert_costs_no_memory(
+        page, changes, EVENTS // 10, watched, tell, lambda: page.locator("#grid .task").first.focus()
+    )
+
+
+def assert_costs_no_memory(
+    page: Page,
+    changes: ReplayedChanges,
+    events: int,
+    watched: Watched,
+    tell: Tell,
+    prepare: Callable[[], None] = lambda: None,
+) -> None:
     with replaying(changes) as url:
         watched.origins.add(url)
-        page.goto(f"{url}/ui/groups")
+        page.goto(url + changes.page)
+        prepare()
         follow(page, changes, BEFORE)
         before = heap_of(page)
-        follow(page, changes, EVENTS)
+        follow(page, changes, events)
         after = heap_of(page)
         page.goto("about:blank")
     tell(
-        f"heap {before.bytes_used:,} bytes before, {after.bytes_used:,} after {EVENTS:,} changes; "
+        f"heap {before.bytes_used:,} bytes before, {after.bytes_used:,} after {events:,} changes; "
         f"nodes {before.nodes} and {after.nodes}, listeners {before.listeners} and {after.listeners}"
     )
-    assert changes.answered >= (BEFORE + EVENTS) / TOLD_AT_ONCE
+    assert changes.answered >= (BEFORE + events) / TOLD_AT_ONCE
     assert after.bytes_used <= MOST_GROWTH * before.bytes_used, (before, after)
     assert after.nodes <= MOST_GROWTH * before.nodes, (before, after)
     assert after.listeners <= MOST_GROWTH * before.listeners, (before, after)
@@ -93,6 +118,13 @@ def recorded_lists(page: Page, coordinator: CoordinatorProcess) -> list[str]:
             page.wait_for_timeout(50)
         parts.append(part)
     return parts
+
+
+def recorded_grids(page: Page, coordinator: CoordinatorProcess) -> list[str]:
+    """A group's live part as the coordinator serves it with one member, two, up to RECORDED."""
+    with httpx.Client(base_url=coordinator.url, trust_env=False) as client:
+        group = FewMembers(client, "orders").declare(partitions=20)
+        return [live_part(page, f"{coordinator.url}/ui/groups/{group.join(1).id}") for _ in range(RECORDED)]
 
 
 def live_part(page: Page, address: str) -> str:
