@@ -49,7 +49,7 @@ _TASKS = (
 _REBALANCES = (
     Column("GENERATION", right=True),
     Column("REASON", wrap=True),
-    Column("OUTCOME"),
+    Column("OUTCOME", wrap=True),
     Column("MEMBERS", right=True),
     Column("TIME", wide=True),
     Column("ERROR", wrap=True, optional=True),
@@ -204,7 +204,7 @@ def rebalance_list(document: Any, view: View) -> str:
         (
             each["generation_id"],
             each["reason"],
-            each["outcome"],
+            _outcome(each),
             each["members"],
             _time(each["now_ms"]),
             each["error"],
@@ -213,6 +213,16 @@ def rebalance_list(document: Any, view: View) -> str:
         for each in document["rebalances"]
     )
     return table_text("No rebalances.", _REBALANCES, rows, view)
+
+
+def _outcome(summary: Any) -> str:
+    """`stable, discarded by olga: too early`, of a rebalance that waited for approval."""
+    hold = summary.get("hold") or {}
+    if not hold.get("ended"):
+        return str(summary["outcome"])
+    by = f" by {hold['by']}" if hold["by"] else ""
+    because = f": {hold['reason']}" if hold["reason"] else ""
+    return f"{summary['outcome']}, {hold['ended']}{by}{because}"
 
 
 def repair(document: Any, view: View) -> str:

@@ -17,6 +17,7 @@ from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.store.repository import HELD
 from coordinator_api.web.event_streams import digests_of, event_stream
 from coordinator_api.web.rebalance_digests import rebalances_digest
 from coordinator_api.web.rendering import page
@@ -39,7 +40,9 @@ async def time(request: Request, group_id: GroupId, coordinator: TheCoordinator)
     # one more: what the oldest one that is shown is compared with
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, page_before, limit + 1))
     shown = listed[:limit]
-    story, untold = await _story(request, coordinator, group_id, [each["generation_id"] for each in listed], limit)
+    # no member was told of one that was held and not carried out, so it is no step between the others
+    told = [each["generation_id"] for each in listed if each["outcome"] != HELD]
+    story, untold = await _story(request, coordinator, group_id, told, limit)
     line = time_line(
         shown,
         story,

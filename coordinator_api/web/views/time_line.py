@@ -18,8 +18,8 @@ _OUTCOMES = {
     "probing": ("warm-ups are left: a probing rebalance was planned", "probing"),
     "settled": ("another one would have changed nothing", "stable"),
     "error": ("failed: members got an error", "failed"),
-    "held": ("waits for approval", "probing"),
 }
+_WAITS, _NEVER_CARRIED_OUT = ("waits for approval", "held"), ("was never carried out", "held")
 _HOLD_ENDS = {
     "approved": "approved by {by}",
     "discarded": "discarded by {by}: every task stayed where it was",
@@ -113,7 +113,7 @@ def time_line(
     for each in summaries:
         generation, at_ms = each["generation_id"], each["now_ms"]
         round_ = told.get(generation)
-        words, shape = _OUTCOMES.get(str(each["outcome"]), (str(each["outcome"]), "follow"))
+        words, shape = _followed(each)
         moved = None if round_ is None else sum(1 for move in round_["moves"] if move["from"] is not None)
         ownerless = None if round_ is None else round_["held_back"]
         until = None if next_ms is None else max(next_ms - at_ms, 0)
@@ -166,6 +166,14 @@ def hold_in_words(hold: Mapping[str, Any] | None) -> str:
     why = f", because: {hold['reason']}" if hold["reason"] else ""
     waited = "" if hold["at_ms"] is None else f" It waited {duration(hold['at_ms'] - hold['since_ms'])}."
     return f"Held, then {words}{why}.{waited}"
+
+
+def _followed(summary: Mapping[str, Any]) -> tuple[str, str]:
+    """In words, and the shape of its mark. A summary says `held` for good when another rebalance replaced it."""
+    outcome = str(summary["outcome"])
+    if outcome == "held":
+        return _NEVER_CARRIED_OUT if (summary.get("hold") or {}).get("ended") else _WAITS
+    return _OUTCOMES.get(outcome, (outcome, "follow"))
 
 
 def _chosen(pair: tuple[int | None, int | None]) -> dict[str, int]:

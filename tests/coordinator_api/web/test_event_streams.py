@@ -142,6 +142,7 @@ async def test_should_end_all_streams_when_the_service_stops(tmp_path: Path) -> 
             assert [await one.next(), await other.next()] == ["", ""]
 
 
+@pytest.mark.long
 def test_should_stop_quickly_while_streams_are_open(tmp_path: Path) -> None:
     """The patience of a stop is a minute here: whoever waits for it does not end by itself."""
     with (
