@@ -158,7 +158,7 @@ def kill_and_follow(
 def assert_tells_where_it_was(line: Page, story: Page, why: str, generation: int, stays: str) -> None:
     """Spark may have started another executor meanwhile, so only what does not change any more is looked at."""
     row = line.locator(f"#generation-{generation}")
-    expect(row).to_contain_text("member-left")
+    expect(row).to_contain_text("a member left")
     expect(row).to_contain_text(why)
     told = story.locator(".rounds > li").filter(has_text=f"Generation {generation}: moved")
     expect(told).to_contain_text(f"Because of: {why}")
