@@ -6,7 +6,7 @@ documentation is checked against `METRICS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -26,6 +26,11 @@ class ServiceMetric(NamedTuple):
 
 METRICS = (
     ServiceMetric("assignor_rebalance_total", (), "Rebalances completed."),
+    ServiceMetric(
+        "assignor_rebalance_outcome_total",
+        ("cause", "outcome"),
+        "Rebalances completed, by why they began and how they ended.",
+    ),
     ServiceMetric("assignor_failed_rebalance_total", (), "Rebalances whose assignor threw an error."),
     ServiceMetric("assignor_rebalance_latency_seconds", (), "From the start of a rebalance to its assignments."),
     ServiceMetric("assignor_assignment_latency_seconds", (), "Run time of the assignor in one rebalance."),
@@ -38,6 +43,51 @@ METRICS = (
     ServiceMetric("assignor_commit_latency_seconds", (), "Writing the records of the events that waited together."),
     ServiceMetric("assignor_groups", ("state",), "Groups by state."),
     ServiceMetric("assignor_members", (), "Members of all groups."),
+    ServiceMetric("assignor_unreadable_groups", (), "Groups that are not led because their log cannot be read."),
+    ServiceMetric(
+        "assignor_tasks_without_owner",
+        (),
+        "Tasks that nobody runs: their owner is gone or away, they wait until it has given them up, or the rebalance "
+        "failed.",
+    ),
+    ServiceMetric(
+        "assignor_longest_without_owner_seconds",
+        (),
+        "For how long the task has had no owner that has had none for longest; 0 when all have one.",
+    ),
+    ServiceMetric(
+        "assignor_time_without_owner_seconds_total", (), "Time in which tasks had no owner, once for each of them."
+    ),
+    ServiceMetric(
+        "assignor_longest_held_seconds",
+        (),
+        "For how long the rebalance has been held that has waited for its approval for longest; 0 when none waits.",
+    ),
+    ServiceMetric(
+        "assignor_rebalance_rate_per_hour",
+        (),
+        "Rebalances in the last hour of the group that had the most, up to 1,000.",
+    ),
+    ServiceMetric("assignor_warm_ups", (), "Warm-up tasks of all groups."),
+    ServiceMetric(
+        "assignor_next_probing_rebalance_seconds", (), "Until the next probing rebalance; left out when none is due."
+    ),
+    ServiceMetric("assignor_group_members", ("group",), "Members of the group."),
+    ServiceMetric("assignor_group_tasks_without_owner", ("group",), "Tasks of the group that nobody runs."),
+    ServiceMetric(
+        "assignor_group_longest_without_owner_seconds",
+        ("group",),
+        "For how long the group's task has had no owner that has had none for longest.",
+    ),
+    ServiceMetric("assignor_group_held_seconds", ("group",), "For how long the group's rebalance has been held."),
+    ServiceMetric("assignor_group_rebalance_rate_per_hour", ("group",), "Rebalances of the group in the last hour."),
+    ServiceMetric("assignor_group_warm_ups", ("group",), "Warm-up tasks of the group."),
+    ServiceMetric(
+        "assignor_group_next_probing_rebalance_seconds",
+        ("group",),
+        "Until the group's next probing rebalance; left out when none is due.",
+    ),
+    ServiceMetric("assignor_store_ready", (), "1 when the store took a write and gave it back, as in /readyz; else 0."),
     ServiceMetric(
         "assignor_long_polls", (), "GETs that wait for an assignment, and heartbeats of processes that are held."
     ),
@@ -60,6 +110,22 @@ METRICS = (
 _BY_NAME = {metric.name: metric for metric in METRICS}
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
+
+class GroupMeasures(NamedTuple):
+    """One group at one moment. `probing_in_s`: until its next probing rebalance, None when none is due. `held_s`,
+    `without_owner_s`: 0 when nothing is held, and all tasks have owners.
+    """
+
+    group_id: str
+    members: int
+    tasks_without_owner: int
+    without_owner_s: float
+    held_s: float
+    warm_ups: int
+    probing_in_s: float | None
+    rebalances_per_hour: int
+
+
 Census = Callable[[], tuple[Mapping[str, int], int]]
 """Returns the number of groups by state, and the number of members of all groups."""
 
@@ -73,9 +139,15 @@ class Metrics:
         long_polls: Callable[[], int],
         event_backlog: Callable[[], int] = lambda: 0,
         clock_behind_ms: Callable[[], int] = lambda: 0,
+        measures: Callable[[], Sequence[GroupMeasures]] = lambda: (),
+        named_groups: int = 0,
+        unreadable: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`measures`: of every group, in order of their ids. `named_groups`: how many of them have their own lines."""
         self.registry = CollectorRegistry(auto_describe=False)
         self.rebalances = self._counter("assignor_rebalance_total")
+        self.rebalance_outcomes = self._counter("assignor_rebalance_outcome_total")
+        self.time_without_owner = self._counter("assignor_time_without_owner_seconds_total")
         self.failed_rebalances = self._counter("assignor_failed_rebalance_total")
         self.reported_rebalances = self._counter("assignor_reported_rebalance_total")
         self.failed_cluster_looks = self._counter("assignor_cluster_look_failed_total")
@@ -90,13 +162,16 @@ class Metrics:
         self.shed_requests = self._counter("assignor_shed_requests_total")
         self._gauge("assignor_long_polls", long_polls)
         self._gauge("assignor_event_backlog", event_backlog)
+        self._gauge("assignor_unreadable_groups", unreadable)
         self._gauge("assignor_clock_behind_seconds", lambda: clock_behind_ms() / 1000)
         self.connections = Gauge("assignor_connections", _description("assignor_connections"), registry=self.registry)
         self.cut_connections = self._counter("assignor_connections_cut_total")
         self.lost_audit_lines = self._counter("assignor_audit_lost_total")
         self.requests = self._counter("assignor_http_requests_total")
         self.request_duration = self._histogram("assignor_http_request_duration_seconds")
+        self.store_ready = Gauge("assignor_store_ready", _description("assignor_store_ready"), registry=self.registry)
         self.registry.register(_GroupCensus(census))
+        self.registry.register(_GroupStandings(measures, named_groups))
 
     def exposition(self) -> bytes:
         """Prometheus' text format."""
@@ -125,6 +200,53 @@ class _GroupCensus(Collector):
         for state, count in by_state.items():
             groups.add_metric((state,), count)
         return groups, GaugeMetricFamily("assignor_members", _description("assignor_members"), value=members)
+
+
+class _GroupStandings(Collector):
+    """Of all groups together, and of the first ones by name."""
+
+    def __init__(self, measures: Callable[[], Sequence[GroupMeasures]], named: int) -> None:
+        self._measures = measures
+        self._named = named
+
+    def collect(self) -> Iterable[Metric]:
+        groups = self._measures()
+        due = [each.probing_in_s for each in groups if each.probing_in_s is not None]
+        yield _family("assignor_tasks_without_owner", [sum(each.tasks_without_owner for each in groups)])
+        yield _family(
+            "assignor_longest_without_owner_seconds", [max((each.without_owner_s for each in groups), default=0)]
+        )
+        yield _family("assignor_longest_held_seconds", [max((each.held_s for each in groups), default=0)])
+        yield _family(
+            "assignor_rebalance_rate_per_hour", [max((each.rebalances_per_hour for each in groups), default=0)]
+        )
+        yield _family("assignor_warm_ups", [sum(each.warm_ups for each in groups)])
+        yield _family("assignor_next_probing_rebalance_seconds", [min(due)] if due else [])
+        for name, value in _OF_ONE_GROUP.items():
+            family = GaugeMetricFamily(name, _description(name), labels=("group",))
+            for each in groups[: self._named]:
+                measured = value(each)
+                if measured is not None:
+                    family.add_metric((each.group_id,), measured)
+            yield family
+
+
+_OF_ONE_GROUP: Mapping[str, Callable[[GroupMeasures], float | None]] = {
+    "assignor_group_members": lambda group: group.members,
+    "assignor_group_tasks_without_owner": lambda group: group.tasks_without_owner,
+    "assignor_group_longest_without_owner_seconds": lambda group: group.without_owner_s,
+    "assignor_group_held_seconds": lambda group: group.held_s,
+    "assignor_group_rebalance_rate_per_hour": lambda group: group.rebalances_per_hour,
+    "assignor_group_warm_ups": lambda group: group.warm_ups,
+    "assignor_group_next_probing_rebalance_seconds": lambda group: group.probing_in_s,
+}
+
+
+def _family(name: str, values: Sequence[float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, _description(name))
+    for value in values:
+        family.add_metric((), value)
+    return family
 
 
 def _description(name: str) -> str:

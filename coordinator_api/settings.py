@@ -301,6 +301,12 @@ class Settings(BaseSettings):
         description="How long one look at a cluster may take; then it counts as out of reach.",
     )
 
+    metrics_group_max_count: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="How many groups have their own lines in GET /metrics, the first by id. 0: no label names a group.",
+    )
     audit_log_file: Path | None = Field(
         None,
         description="File that gets a line for each call that changes something, or was refused to; without it they go "

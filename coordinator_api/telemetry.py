@@ -73,7 +73,7 @@ class GroupTelemetry:
                 if not many:
                     self._member(logger.info, record)
             else:
-                self._group(logger, record)
+                self._group(logger, record, image)
 
     def _member(self, say: Say, record: _RecordOfAMember) -> None:
         match record:
@@ -103,7 +103,7 @@ class GroupTelemetry:
             for record in records:
                 self._member(logger.debug, record)
 
-    def _group(self, logger: structlog.stdlib.BoundLogger, record: CoordinatorRecord) -> None:
+    def _group(self, logger: structlog.stdlib.BoundLogger, record: CoordinatorRecord, image: GroupImage) -> None:
         match record:
             case DefinitionChanged(revision, origin=origin):
                 logger.info("definition_changed", revision=revision, declared_by=origin.declared_by)
@@ -116,7 +116,7 @@ class GroupTelemetry:
                 self._metrics.reported_rebalances.inc()
                 logger.info("rebalance_reported", led_by=led_by, outcome=str(end.outcome), error=end.error)
             case RebalanceCompleted():
-                self._completed(record)
+                self._completed(record, image)
             case GroupEmptied():
                 logger.info("group_emptied")
             case GroupDeleted():
@@ -124,9 +124,12 @@ class GroupTelemetry:
             case _:
                 pass
 
-    def _completed(self, record: RebalanceCompleted) -> None:
+    def _completed(self, record: RebalanceCompleted, image: GroupImage) -> None:
         self._metrics.rebalances.inc()
         end = record.end
+        last = image.last_rebalance
+        cause = "unknown" if last is None or last.cause is None else str(last.cause.reason)
+        self._metrics.rebalance_outcomes.labels(cause, str(end.outcome)).inc()
         if end.outcome is RebalanceOutcome.ERROR:
             self._metrics.failed_rebalances.inc()
         if self._preparing_since is not None:
@@ -144,6 +147,10 @@ class GroupTelemetry:
     def rebalancing_ms(self) -> int | None:
         """Since the present rebalance began; None when this process has not seen that."""
         return None if self._preparing_since is None else round((time.perf_counter() - self._preparing_since) * 1000)
+
+    def without_owner(self, seconds: float) -> None:
+        """So much time has passed for tasks without an owner."""
+        self._metrics.time_without_owner.inc(seconds)
 
     def answered(self, responses: Iterable[Response]) -> None:
         """Members or operators get these answers."""

@@ -74,7 +74,13 @@ class Coordinator:
         resources.callback(self.clusters.close)
         clock, backlog = AttentiveClock(), Backlog()
         self.metrics = Metrics(
-            self._census, lambda: self.long_polls.count, lambda: backlog.events, lambda: clock.behind_ms
+            self._census,
+            lambda: self.long_polls.count,
+            lambda: backlog.events,
+            lambda: clock.behind_ms,
+            lambda: [runtime.measures() for runtime in self.declared()],
+            settings.metrics_group_max_count,
+            lambda: len(self.unreadable),
         )
         self.connections = GroupsOfConnections()
         self._monitor = LoopMonitor(clock, self._late)

@@ -11,7 +11,7 @@ A crash at any point loses nothing that was answered: what was not committed was
     durable_group     the group and its records in the store      group_timer      the next tick
     rebalance_loop    the rebalances that it asks for             attentive_clock  the time that members are judged by
     cluster_watch     looks at the cluster that its definition names
-    warm_up_watch     looks whether warm-ups have caught up
+    warm_up_watch     looks whether warm-ups have caught up    group_standing   what /metrics says of it
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ from coordinator_api.groups.definitions import Definition, read_input
 from coordinator_api.groups.durable_group import DurableGroup, RecordingFor
 from coordinator_api.groups.event_queue import CommittedBatch, EventQueue
 from coordinator_api.groups.group_environment import GroupEnvironment
+from coordinator_api.groups.group_standing import GroupStanding
 from coordinator_api.groups.group_timer import GroupTimer
 from coordinator_api.groups.held_requests import HeldRequests
 from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
 from coordinator_api.groups.warm_up_watch import WarmUpWatch
+from coordinator_api.metrics import GroupMeasures
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.telemetry import GroupTelemetry
@@ -92,6 +94,7 @@ class GroupRuntime:
         self._ticks_again = False
         self._tasks = BackgroundTasks()
         self._durable = DurableGroup(stored, environment, telemetry)
+        self._standing = GroupStanding(self.image, clock.now_ms(), self._tasks, telemetry.without_owner)
         self._queue = EventQueue(
             self._durable,
             clock,
@@ -234,6 +237,10 @@ class GroupRuntime:
             process = str(info.process_id) if info is not None and is_known else known[0].member_id
             self._notices.tell(process, notices, self._clock.now_ms())
 
+    def measures(self) -> GroupMeasures:
+        """What `/metrics` says of the committed group."""
+        return self._standing.measures(self.group_id, self.image, self._clock.now_ms())
+
     def notices(self) -> list[ToldNotice]:
         """What the processes of the last day told, the newest first."""
         return self._notices.newest_first(self._clock.now_ms())
@@ -345,6 +352,7 @@ class GroupRuntime:
         return await self._queue.put(event, recording_for)
 
     def _reloaded(self) -> None:
+        self._standing.read_again(self.image, self._clock.now_ms())
         self._held.wake()
         self._changed(self.group_id)
 
@@ -360,6 +368,7 @@ class GroupRuntime:
         image = self.image
         if batch.records:
             self._telemetry.committed(batch.records, image)
+            self._standing.committed(batch.records, self._clock.now_ms())
             self._changed(self.group_id)
             if any(map(_brings_news, batch.records)):
                 self._held.wake()

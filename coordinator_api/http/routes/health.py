@@ -40,7 +40,8 @@ async def readyz(coordinator: TheCoordinator) -> Readiness:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(coordinator: TheCoordinator) -> Response:
-    """The service's metrics in Prometheus' text format."""
+    """The service's metrics in Prometheus' text format. It waits as `/readyz` does while the store does not answer."""
+    coordinator.metrics.store_ready.set(await coordinator.store.problem() is None)
     return Response(coordinator.metrics.exposition(), media_type=CONTENT_TYPE)
 
 

@@ -1,0 +1,1 @@
+"""What deploy/ gives to other systems."""
