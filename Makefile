@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo browser screenshots test test-quick test-all test-browser test-kafka lint audit format docs bench lock clean
+.PHONY: help setup demo browser prometheus screenshots test test-quick test-all test-browser test-kafka lint audit format docs bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
@@ -62,6 +62,15 @@ browser: ## install Debian's Chromium for the tests of the page, where apt-get i
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(BROWSER_PACKAGES); \
 	else \
 		echo "There is no browser on the PATH ($(BROWSERS)). On Debian, as root: apt-get install $(BROWSER_PACKAGES). Elsewhere: install Chromium as that system does." >&2; \
+		exit 1; \
+	fi
+
+prometheus: ## install Debian's Prometheus for the tests of deploy/, where apt-get is there and one is root; it is not started
+	@command -v promtool >/dev/null 2>&1 && command -v prometheus >/dev/null 2>&1 && exit 0; \
+	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends prometheus; \
+	else \
+		echo "There is no prometheus and promtool on the PATH. On Debian, as root: apt-get install prometheus. Elsewhere: install Prometheus as that system does." >&2; \
 		exit 1; \
 	fi
 

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from coordinator_api.group.image import GroupImage
+from coordinator_api.group.ownerless_tasks import OwnerlessTasks, takes_long
 from coordinator_api.group.records import CoordinatorRecord, RebalanceCompleted
 from coordinator_api.group.states import GroupState
-from coordinator_api.group.task_owners import TaskOwners, takes_long
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.metrics import GroupMeasures
 
@@ -29,7 +29,7 @@ class GroupStanding:
     def __init__(self, image: GroupImage, now_ms: int, tasks: BackgroundTasks, passed: Callable[[float], None]) -> None:
         self._tasks = tasks
         self._passed = passed
-        self._owners = TaskOwners(image, now_ms)
+        self._owners = OwnerlessTasks(image, now_ms)
         self._warm_ups = _warm_ups(image)
         self._completed_at_ms: deque[int] = deque(maxlen=MOST_REBALANCES_KNOWN)
         self._to_take: deque[tuple[CoordinatorRecord, int] | tuple[GroupImage, int]] = deque()

@@ -34,7 +34,7 @@ _HELD_BACK = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOut
 """After any other outcome every task has an owner."""
 
 
-class TaskOwners:
+class OwnerlessTasks:
     """Of one group. No two of its methods may run at once."""
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
