@@ -65,10 +65,10 @@ browser: ## install Debian's Chromium for the tests of the page, where apt-get i
 		exit 1; \
 	fi
 
-prometheus: ## install Debian's Prometheus for the tests of deploy/, where apt-get is there and one is root; it is not started
+prometheus: ## install Debian's Prometheus for the tests of deploy/, where apt-get is there and one is root
 	@command -v promtool >/dev/null 2>&1 && command -v prometheus >/dev/null 2>&1 && exit 0; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends prometheus; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus; \
 	else \
 		echo "There is no prometheus and promtool on the PATH. On Debian, as root: apt-get install prometheus. Elsewhere: install Prometheus as that system does." >&2; \
 		exit 1; \

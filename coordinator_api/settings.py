@@ -170,6 +170,13 @@ class Settings(BaseSettings):
         le=JAVA_INT_MAX,
         description="Most web pages that are kept up to date at one time; above, a page says so and tries again.",
     )
+    page_store_queries: Literal["off", "on"] = Field(
+        "off",
+        description="on: operators may ask a store by key on the page. The service then calls addresses of members.",
+    )
+    page_store_token_file: Path | None = Field(
+        None, description="File with the token that the service shows to instances when a store is asked on the page."
+    )
     computation_max_count: int = Field(
         4, ge=1, le=1_000, description="Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."
     )

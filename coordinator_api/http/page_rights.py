@@ -36,6 +36,8 @@ PAGE_RIGHTS: Mapping[tuple[str, str], Right] = {
     ("GET", "/ui/groups/{group}/tasks/{task}"): Right.READER,
     ("GET", "/ui/groups/{group}/tasks/{task}/events"): Right.READER,
     ("GET", "/ui/groups/{group}/topology"): Right.READER,
+    # what a store has is the application's own data
+    ("GET", "/ui/groups/{group}/stores"): Right.OPERATOR,
 }
 """Method and address, as FastAPI has it, to the lowest right that may call it."""
 

@@ -14,7 +14,7 @@ from coordinator_api.web.group_grids import GroupGrids
 from coordinator_api.web.group_summaries import GroupSummaries
 from coordinator_api.web.held_looks import HeldLooks
 from coordinator_api.web.problem_pages import problem_page
-from coordinator_api.web.routes import group, groups, levers, login, static, task, time, topology, what_if
+from coordinator_api.web.routes import group, groups, levers, login, static, stores, task, time, topology, what_if
 
 
 class WebPages:
@@ -23,7 +23,16 @@ class WebPages:
     @property
     def routers(self) -> Sequence[APIRouter]:
         """A new view adds its router here."""
-        views = [groups.router, group.router, levers.router, task.router, time.router, topology.router, what_if.router]
+        views = [
+            groups.router,
+            group.router,
+            levers.router,
+            stores.router,
+            task.router,
+            time.router,
+            topology.router,
+            what_if.router,
+        ]
         return [*views, login.router, static.router]
 
     @property

@@ -1,0 +1,67 @@
+"""`/ui/groups/{group}/stores`: one key of a store, as the instance that has it answers, where that is switched on."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator
+from coordinator_api.web.group_documents import GroupDocuments
+from coordinator_api.web.rendering import page
+from coordinator_api.web.store_queries import StoreAnswer, StoreUnanswered, ask_by_key, endpoints_of
+
+router = APIRouter()
+
+LONGEST_KEY = 2_000
+LONGEST_LAG = 10**12
+
+
+@router.get("/ui/groups/{group}/stores")
+async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
+    """The form, and the answer when a key is asked for."""
+    documents: GroupDocuments = request.app.state.group_documents
+    document = await unless_hung_up(request, documents.now(group_id))
+    topology = (await coordinator.group(group_id).definition(document.image)).snapshot.topology
+    names = sorted({store.name for each in topology.subtopologies for store in each.stores})
+    settings, query = coordinator.settings, request.query_params
+    is_on = settings.page_store_queries == "on"
+    store, key, lag = query.get("store", ""), query.get("key"), query.get("max_lag", "").strip()
+    answer: StoreAnswer | None = None
+    wrong, tried, status = None, {}, 200
+    if is_on and key is not None:
+        wrong = _what_is_wrong(store, key, lag, names)
+        status = 400 if wrong else 200
+    if is_on and key is not None and wrong is None:
+        asked = ask_by_key(
+            endpoints_of(document.values), store, key, int(lag) if lag else None, settings.page_store_token_file
+        )
+        try:
+            answer = await unless_hung_up(request, asked)
+        except StoreUnanswered as unanswered:
+            wrong, tried, status = str(unanswered), unanswered.tried, 502
+    return page(
+        request,
+        "stores",
+        status=status,
+        group_id=group_id,
+        enabled=is_on,
+        names=names,
+        store=store,
+        key=key or "",
+        lag=lag,
+        answer=answer,
+        wrong=wrong,
+        tried=tried,
+    )
+
+
+def _what_is_wrong(store: str, key: str, lag: str, names: list[str]) -> str | None:
+    """In a sentence; None when it can be asked."""
+    if store not in names:
+        return "Choose one of the stores of this group."
+    if not key or len(key) > LONGEST_KEY:
+        return f"Enter a key of up to {LONGEST_KEY:,} characters."
+    if lag and not (lag.isascii() and lag.isdigit() and len(lag) <= 13 and int(lag) <= LONGEST_LAG):
+        return "The lag must be a whole number of records, or empty."
+    return None

@@ -1,0 +1,133 @@
+"""A store asked by key, through the coordinator: the browser talks to no instance itself.
+
+The addresses come from members, so a call goes only to one that a member of this group has told as its own. It is one
+GET of a fixed path, follows no redirect, and is bounded in time, tries and bytes. It carries the service's own token
+for instances, never that of the visitor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from assignor.errors import AssignorFault
+
+LONGEST_CALL_S = 2.0
+LONGEST_QUERY_S = 6.0
+MOST_CALLS = 8
+MOST_BYTES = 65_536
+_ENDPOINT = re.compile(r"[A-Za-z0-9._-]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}")
+_ASK_ANOTHER = ("INVALID_STATE_STORE_PARTITION", "STORE_NOT_READY", "STALE_STORE")
+
+
+class StoreUnanswered(AssignorFault):
+    """No instance gave an answer; the message says why, and `tried` what each one said."""
+
+    def __init__(self, message: str, tried: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.tried = dict(tried)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAnswer:
+    """`value`: as JSON text, or base64 where JSON cannot have it; None when the store has no such key. `lag`: records
+    that the copy was behind.
+    """
+
+    value: str | None
+    is_base64: bool
+    timestamp_ms: int | None
+    host: str
+    task: str
+    role: str
+    lag: int | None
+
+
+def endpoints_of(document: Mapping[str, Any]) -> list[str]:
+    """Where the instances of a group answer, as its members told. `document`: as `GET /v1/groups/{group}` answers."""
+    told = dict.fromkeys(member["user_endpoint"] for member in document["members"] if member["away_until_ms"] is None)
+    return [each for each in told if each is not None and _ENDPOINT.fullmatch(each)]
+
+
+async def ask_by_key(
+    endpoints: Iterable[str], store: str, key: str, max_lag: int | None, token_file: Path | None
+) -> StoreAnswer:
+    """`max_lag`: None asks the active copy alone. Raises StoreUnanswered."""
+    known = list(endpoints)
+    if not known:
+        raise StoreUnanswered("no instance of this group has told where it answers: set application.server", {})
+    parameters = {"key": key} if max_lag is None else {"key": key, "max_lag": str(max_lag)}
+    headers = {} if token_file is None else {"Authorization": f"Bearer {await asyncio.to_thread(_token, token_file)}"}
+    tried: dict[str, str] = {}
+    try:
+        async with (
+            asyncio.timeout(LONGEST_QUERY_S),
+            httpx.AsyncClient(trust_env=False, timeout=LONGEST_CALL_S, headers=headers) as client,
+        ):
+            to_ask = known[:]
+            while to_ask and len(tried) < MOST_CALLS:
+                host = to_ask.pop(0)
+                status, answer = await _call(client, host, store, parameters)
+                if status == 200 and "value_base64" in answer:
+                    return _answer(host, answer)
+                code = str(answer.get("code", status))
+                tried[host] = str(answer.get("detail") or f"status {status}")
+                if status != 0 and code not in _ASK_ANOTHER:
+                    raise StoreUnanswered(tried[host], tried)
+                named = answer.get("active")
+                if isinstance(named, str) and named in known and named not in tried:
+                    to_ask = [named, *(each for each in to_ask if each != named)]
+    except TimeoutError:
+        raise StoreUnanswered(f"no answer within {LONGEST_QUERY_S:.0f} s", tried) from None
+    raise StoreUnanswered("no instance can answer now: the task moves or restores, or its instance is gone", tried)
+
+
+async def _call(
+    client: httpx.AsyncClient, host: str, store: str, parameters: Mapping[str, str]
+) -> tuple[int, Mapping[str, Any]]:
+    """Status 0 for an instance that cannot be reached."""
+    try:
+        url = f"http://{host}/v1/stores/{quote(store, safe='')}/key"
+        async with client.stream("GET", url, params=parameters) as response:
+            body = b""
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise StoreUnanswered(f"the answer of {host} is longer than {MOST_BYTES:,} bytes", {})
+            found = json.loads(body)
+    except httpx.HTTPError as error:
+        return 0, {"detail": f"cannot be reached: {error or type(error).__name__}"}
+    except (ValueError, RecursionError):
+        return 0, {"detail": "answers, but not as an instance does"}
+    return response.status_code, found if isinstance(found, dict) else {}
+
+
+def _answer(host: str, answer: Mapping[str, Any]) -> StoreAnswer:
+    raw, value = answer["value_base64"], answer.get("value")
+    is_base64 = raw is not None and value is None
+    shown = None if raw is None else str(raw) if is_base64 else json.dumps(value, ensure_ascii=False)
+    lag, timestamp_ms = answer.get("lag"), answer.get("timestamp_ms")
+    return StoreAnswer(
+        shown,
+        is_base64,
+        timestamp_ms if isinstance(timestamp_ms, int) else None,
+        host,
+        str(answer.get("task", "")),
+        str(answer.get("role", "")),
+        lag if isinstance(lag, int) else None,
+    )
+
+
+def _token(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreUnanswered(f"the file of page.store.token.file cannot be read: {type(error).__name__}", {}) from None

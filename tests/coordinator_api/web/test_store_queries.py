@@ -1,0 +1,162 @@
+"""A store asked by key on the page: who may, what is called, and what an instance's answer becomes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from assignor.access.principals import Right
+from coordinator_api.web.store_queries import MOST_BYTES, StoreUnanswered, ask_by_key, endpoints_of
+from tests.coordinator_api.http.tenants import tenants
+from tests.coordinator_api.web.test_groups_page import browser_of, declared
+from tests.coordinator_api.web.visitors import soup
+
+PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, "")}
+FOUND = {"task": "1_1", "role": "active", "lag": 0, "value": 3, "value_base64": "AAAAAAAAAAM=", "timestamp_ms": None}
+ELSEWHERE = "INVALID_STATE_STORE_PARTITION"
+
+
+class Instance:
+    """Stands in for an instance: it answers every call with one answer, and remembers the calls."""
+
+    def __init__(self, status: int, answer: Mapping[str, Any] | bytes) -> None:
+        self.calls: list[tuple[str, dict[str, list[str]], str | None]] = []
+        calls, body = self.calls, answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                at = urlsplit(self.path)
+                calls.append((at.path, parse_qs(at.query), self.headers.get("Authorization")))
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                if status == 302:
+                    self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@contextmanager
+def instances(*answers: tuple[int, Mapping[str, Any] | bytes]) -> Iterator[list[Instance]]:
+    made = [Instance(status, answer) for status, answer in answers]
+    yield made
+    for each in made:
+        each.close()
+
+
+async def test_should_ask_for_the_key_as_it_was_typed_with_the_services_own_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("of-the-instances\n")
+    with instances((200, FOUND)) as (one,):
+        answer = await ask_by_key([one.endpoint], "words/é", "a&b=c", 5, tmp_path / "token")
+
+    assert one.calls == [
+        ("/v1/stores/words%2F%C3%A9/key", {"key": ["a&b=c"], "max_lag": ["5"]}, "Bearer of-the-instances")
+    ]
+    assert (answer.value, answer.host, answer.role, answer.task, answer.lag) == ("3", one.endpoint, "active", "1_1", 0)
+
+
+async def test_should_go_on_to_the_instance_that_has_it_if_it_is_one_of_the_group() -> None:
+    with instances((421, {"code": ELSEWHERE}), (503, {"code": "STORE_NOT_READY"}), (200, FOUND)) as (first, _, last):
+        pointing = Instance(421, {"code": ELSEWHERE, "detail": "not here", "active": last.endpoint})
+        known = [pointing.endpoint, first.endpoint, last.endpoint]
+        answer = await ask_by_key(known, "counts", "cat", None, None)
+        pointing.close()
+
+    assert (answer.host, first.calls) == (last.endpoint, [])
+
+
+async def test_should_call_no_address_that_no_member_told() -> None:
+    with instances((200, FOUND)) as (stranger,):
+        pointing = Instance(421, {"code": ELSEWHERE, "detail": "not here", "active": stranger.endpoint})
+        with pytest.raises(StoreUnanswered, match="no instance can answer now"):
+            await ask_by_key([pointing.endpoint], "counts", "cat", None, None)
+        pointing.close()
+
+    assert stranger.calls == []
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "said"),
+    [
+        (404, {"code": "UNKNOWN_STATE_STORE", "detail": "no store of this name"}, "no store of this name"),
+        (401, {"code": "SASL_AUTHENTICATION_FAILED", "detail": "a token is needed"}, "a token is needed"),
+        (302, b"{}", "status 302"),
+        (200, b"[" * 1_000 + b"\n", "no instance can answer"),
+        (200, b"<html>", "no instance can answer"),
+        (200, b'"' + b"x" * MOST_BYTES + b'"', "is longer than 65,536 bytes"),
+    ],
+)
+async def test_should_say_why_there_is_no_answer(status: int, answer: Mapping[str, Any] | bytes, said: str) -> None:
+    with instances((status, answer)) as (one,), pytest.raises(StoreUnanswered, match=said):
+        await ask_by_key([one.endpoint], "counts", "cat", None, None)
+
+
+async def test_should_say_that_nobody_has_told_where_it_answers_or_can_be_reached() -> None:
+    with pytest.raises(StoreUnanswered, match=r"set application\.server"):
+        await ask_by_key([], "counts", "cat", None, None)
+    with pytest.raises(StoreUnanswered) as unanswered:
+        await ask_by_key(["127.0.0.1:1"], "counts", "cat", None, None)
+    assert "cannot be reached" in unanswered.value.tried["127.0.0.1:1"]
+
+
+def test_should_take_for_an_address_only_a_host_and_a_port_of_who_is_here() -> None:
+    told = ["a:1", "a:1", None, "a:1/../x", "user@b:2", "[::1]:7", "b", "b:2?x", "away:9"]
+    members = [{"user_endpoint": each, "away_until_ms": 5 if each == "away:9" else None} for each in told]
+
+    assert endpoints_of({"members": members}) == ["a:1", "[::1]:7"]
+
+
+async def test_should_be_off_by_default_and_for_operators_alone(tmp_path: Path) -> None:
+    async with tenants(tmp_path, PRINCIPALS) as service:
+        await declared(service, "a-1")
+        page = soup(await (await browser_of(service, "olga")).get("/ui/groups/a-1/stores?store=counts&key=cat"))
+        refused = await (await browser_of(service, "rita")).get("/ui/groups/a-1/stores")
+
+    assert page.select("main form") == []
+    assert "page.store.queries" in page.get_text()
+    assert refused.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "said"),
+    [
+        ("store=none&key=cat", 400, "Choose one of the stores"),
+        ("store=counts&key=", 400, "Enter a key"),
+        ("store=counts&key=cat&max_lag=much", 400, "whole number of records"),
+        ("store=counts&key=cat", 502, "set application.server"),
+    ],
+)
+async def test_should_say_what_is_wrong_and_keep_what_was_typed(
+    tmp_path: Path, query: str, status: int, said: str
+) -> None:
+    async with tenants(tmp_path, PRINCIPALS, page_store_queries="on") as service:
+        await declared(service, "a-1")
+        answer = await (await browser_of(service, "olga")).get(f"/ui/groups/a-1/stores?{query}")
+
+    page = soup(answer)
+    alert, key = page.select_one("main [role=alert]"), page.select_one("#key")
+    assert answer.status_code == status
+    assert alert is not None
+    assert key is not None
+    assert said in alert.get_text()
+    assert key["value"] == parse_qs(query).get("key", [""])[0]
