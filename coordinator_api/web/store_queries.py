@@ -1,13 +1,15 @@
 """A store asked by key, through the coordinator: the browser talks to no instance itself.
 
 The addresses come from members, so a call goes only to one that a member of this group has told as its own. It is one
-GET of a fixed path, follows no redirect, and is bounded in time, tries and bytes. It carries the service's own token
+GET of a fixed path, follows no redirect, and is bounded in time, tries and bytes. It goes to the address that was
+checked, never to one of the machine's own network services (link-local, multicast). It carries the service's own token
 for instances, never that of the visitor.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -58,14 +60,21 @@ def endpoints_of(document: Mapping[str, Any]) -> list[str]:
 
 
 async def ask_by_key(
-    endpoints: Iterable[str], store: str, key: str, max_lag: int | None, token_file: Path | None
+    endpoints: Iterable[str],
+    application_id: str,
+    store: str,
+    key: str,
+    max_lag: int | None,
+    token_file: Path | None,
 ) -> StoreAnswer:
-    """`max_lag`: None asks the active copy alone. Raises StoreUnanswered."""
+    """`application_id`: whose answer counts. `max_lag`: None asks the active copy alone. Raises StoreUnanswered."""
     known = list(endpoints)
     if not known:
         raise StoreUnanswered("no instance of this group has told where it answers: set application.server", {})
     parameters = {"key": key} if max_lag is None else {"key": key, "max_lag": str(max_lag)}
-    headers = {} if token_file is None else {"Authorization": f"Bearer {await asyncio.to_thread(_token, token_file)}"}
+    headers = {"Accept-Encoding": "identity"}  # a packed answer could be longer than its bytes
+    if token_file is not None:
+        headers["Authorization"] = f"Bearer {await asyncio.to_thread(_token, token_file)}"
     tried: dict[str, str] = {}
     try:
         async with (
@@ -76,11 +85,13 @@ async def ask_by_key(
             while to_ask and len(tried) < MOST_CALLS:
                 host = to_ask.pop(0)
                 status, answer = await _call(client, host, store, parameters)
-                if status == 200 and "value_base64" in answer:
+                if status == 200 and answer.get("application_id") == application_id and "value_base64" in answer:
                     return _answer(host, answer)
                 code = str(answer.get("code", status))
                 tried[host] = str(answer.get("detail") or f"status {status}")
-                if status != 0 and code not in _ASK_ANOTHER:
+                if status == 200:
+                    tried[host] = "answers, but not as an instance of this application does"
+                elif status != 0 and code not in _ASK_ANOTHER:
                     raise StoreUnanswered(tried[host], tried)
                 named = answer.get("active")
                 if isinstance(named, str) and named in known and named not in tried:
@@ -95,19 +106,31 @@ async def _call(
 ) -> tuple[int, Mapping[str, Any]]:
     """Status 0 for an instance that cannot be reached."""
     try:
-        url = f"http://{host}/v1/stores/{quote(store, safe='')}/key"
-        async with client.stream("GET", url, params=parameters) as response:
+        url = f"http://{await _dialed(host)}/v1/stores/{quote(store, safe='')}/key"
+        async with client.stream("GET", url, params=parameters, headers={"Host": host}) as response:
             body = b""
             async for piece in response.aiter_bytes():
                 body += piece
                 if len(body) > MOST_BYTES:
                     raise StoreUnanswered(f"the answer of {host} is longer than {MOST_BYTES:,} bytes", {})
             found = json.loads(body)
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, OSError) as error:
         return 0, {"detail": f"cannot be reached: {error or type(error).__name__}"}
     except (ValueError, RecursionError):
         return 0, {"detail": "answers, but not as an instance does"}
     return response.status_code, found if isinstance(found, dict) else {}
+
+
+async def _dialed(endpoint: str) -> str:
+    """The address and port to call: looked up once, so that what is checked is what is called. Raises OSError."""
+    host, _, port = endpoint.rpartition(":")
+    if not 0 < int(port) < 65_536:
+        raise OSError(f"{port} is no port")
+    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port))
+    address = ipaddress.ip_address(found[0][4][0])
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise OSError(f"{address} is no address of an instance")
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
 def _answer(host: str, answer: Mapping[str, Any]) -> StoreAnswer:

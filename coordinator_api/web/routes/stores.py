@@ -34,7 +34,12 @@ async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinato
         status = 400 if wrong else 200
     if is_on and key is not None and wrong is None:
         asked = ask_by_key(
-            endpoints_of(document.values), store, key, int(lag) if lag else None, settings.page_store_token_file
+            endpoints_of(document.values),
+            document.values["application_id"],
+            store,
+            key,
+            int(lag) if lag else None,
+            settings.page_store_token_file,
         )
         try:
             answer = await unless_hung_up(request, asked)

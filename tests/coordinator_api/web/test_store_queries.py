@@ -20,7 +20,15 @@ from tests.coordinator_api.web.test_groups_page import browser_of, declared
 from tests.coordinator_api.web.visitors import soup
 
 PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, "")}
-FOUND = {"task": "1_1", "role": "active", "lag": 0, "value": 3, "value_base64": "AAAAAAAAAAM=", "timestamp_ms": None}
+FOUND = {
+    "application_id": "app",
+    "task": "1_1",
+    "role": "active",
+    "lag": 0,
+    "value": 3,
+    "value_base64": "AAAAAAAAAAM=",
+    "timestamp_ms": None,
+}
 ELSEWHERE = "INVALID_STATE_STORE_PARTITION"
 
 
@@ -67,7 +75,7 @@ def instances(*answers: tuple[int, Mapping[str, Any] | bytes]) -> Iterator[list[
 async def test_should_ask_for_the_key_as_it_was_typed_with_the_services_own_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of-the-instances\n")
     with instances((200, FOUND)) as (one,):
-        answer = await ask_by_key([one.endpoint], "words/é", "a&b=c", 5, tmp_path / "token")
+        answer = await ask_by_key([one.endpoint], "app", "words/é", "a&b=c", 5, tmp_path / "token")
 
     assert one.calls == [
         ("/v1/stores/words%2F%C3%A9/key", {"key": ["a&b=c"], "max_lag": ["5"]}, "Bearer of-the-instances")
@@ -79,7 +87,7 @@ async def test_should_go_on_to_the_instance_that_has_it_if_it_is_one_of_the_grou
     with instances((421, {"code": ELSEWHERE}), (503, {"code": "STORE_NOT_READY"}), (200, FOUND)) as (first, _, last):
         pointing = Instance(421, {"code": ELSEWHERE, "detail": "not here", "active": last.endpoint})
         known = [pointing.endpoint, first.endpoint, last.endpoint]
-        answer = await ask_by_key(known, "counts", "cat", None, None)
+        answer = await ask_by_key(known, "app", "counts", "cat", None, None)
         pointing.close()
 
     assert (answer.host, first.calls) == (last.endpoint, [])
@@ -89,7 +97,7 @@ async def test_should_call_no_address_that_no_member_told() -> None:
     with instances((200, FOUND)) as (stranger,):
         pointing = Instance(421, {"code": ELSEWHERE, "detail": "not here", "active": stranger.endpoint})
         with pytest.raises(StoreUnanswered, match="no instance can answer now"):
-            await ask_by_key([pointing.endpoint], "counts", "cat", None, None)
+            await ask_by_key([pointing.endpoint], "app", "counts", "cat", None, None)
         pointing.close()
 
     assert stranger.calls == []
@@ -103,20 +111,30 @@ async def test_should_call_no_address_that_no_member_told() -> None:
         (302, b"{}", "status 302"),
         (200, b"[" * 1_000 + b"\n", "no instance can answer"),
         (200, b"<html>", "no instance can answer"),
+        (200, {**FOUND, "application_id": "another"}, "no instance can answer"),
         (200, b'"' + b"x" * MOST_BYTES + b'"', "is longer than 65,536 bytes"),
     ],
 )
 async def test_should_say_why_there_is_no_answer(status: int, answer: Mapping[str, Any] | bytes, said: str) -> None:
     with instances((status, answer)) as (one,), pytest.raises(StoreUnanswered, match=said):
-        await ask_by_key([one.endpoint], "counts", "cat", None, None)
+        await ask_by_key([one.endpoint], "app", "counts", "cat", None, None)
 
 
 async def test_should_say_that_nobody_has_told_where_it_answers_or_can_be_reached() -> None:
     with pytest.raises(StoreUnanswered, match=r"set application\.server"):
-        await ask_by_key([], "counts", "cat", None, None)
+        await ask_by_key([], "app", "counts", "cat", None, None)
     with pytest.raises(StoreUnanswered) as unanswered:
-        await ask_by_key(["127.0.0.1:1"], "counts", "cat", None, None)
+        await ask_by_key(["127.0.0.1:1"], "app", "counts", "cat", None, None)
     assert "cannot be reached" in unanswered.value.tried["127.0.0.1:1"]
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["169.254.169.254:80", "224.0.0.1:80", "0.0.0.0:80", "[fe80::1]:80", "127.0.0.1:99999"]
+)
+async def test_should_call_nothing_that_cannot_be_an_instance(endpoint: str) -> None:
+    with pytest.raises(StoreUnanswered) as unanswered:
+        await ask_by_key([endpoint], "app", "counts", "cat", None, None)
+    assert "cannot be reached" in unanswered.value.tried[endpoint]
 
 
 def test_should_take_for_an_address_only_a_host_and_a_port_of_who_is_here() -> None:
