@@ -28,11 +28,14 @@ from streams_runtime.logs.opening import open_log
 from tests.browser.chromium import running_browser
 from tests.browser.few_members import FewMembers
 from tests.checkout import ROOT
+from tests.coordinator_api.group_members import HttpMember
+from tests.coordinator_api.held_rebalance import wait_until_held
 
 IMAGES = ROOT / "docs" / "images"
 WIDTH = 1280
 COLOURS = 96
 GROUP = "word-count"
+HELD = "payments"
 _TEXT_LINES = 40_000
 _SETTLED_MS = 1_500  # countdowns and bars have moved once, and fonts are there
 _SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -43,22 +46,31 @@ _TIMEOUT_S = 60.0
 class View:
     """`name`: in the name of the file. `address`: below the coordinator. `height`: of the screen, in pixels.
 
-    `prepare`: what is done before the picture.
+    `prepare`: what is done before the picture. `is_closed`: of a service that wants a token.
     """
 
     name: str
     address: str
     height: int = 860
     prepare: Callable[[Page], None] = lambda page: None
+    is_closed: bool = False
+
+
+def to(selector: str) -> Callable[[Page], None]:
+    """Scrolls there."""
+    return lambda page: page.locator(selector).evaluate("at => at.scrollIntoView()")
 
 
 VIEWS = (
-    View("groups", "/ui/groups", height=510),
+    View("groups", "/ui/groups", height=560),
     View("group", f"/ui/groups/{GROUP}"),
-    View("time", f"/ui/groups/{GROUP}/time"),
     View("task", f"/ui/groups/{GROUP}/tasks/1_0"),
-    View("what-if", f"/ui/groups/{GROUP}/what-if"),
+    View("time", f"/ui/groups/{GROUP}/time"),
+    View("compare", f"/ui/groups/{GROUP}/time?before=1&after=2", prepare=to("#compared")),
+    View("what-if", f"/ui/groups/{GROUP}/what-if?add=1x2", prepare=to("#forecast")),
     View("topology", f"/ui/groups/{GROUP}/topology"),
+    View("levers", f"/ui/groups/{HELD}/levers", height=1_000),
+    View("login", "/ui/login", height=420, is_closed=True),
 )
 
 
@@ -66,10 +78,12 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="assignor-screenshots-", ignore_cleanup_errors=True) as directory,
-        running_groups(Path(directory)) as url,
+        running_groups(Path(directory)) as open_url,
+        closed_service(Path(directory)) as closed_url,
         running_browser() as browser,
     ):
         for view in VIEWS:
+            url = closed_url if view.is_closed else open_url
             if httpx.get(url + view.address, headers={"Accept": "text/html"}).status_code != 200:
                 print(f"{view.address} is not there: no picture", file=sys.stderr)
                 continue
@@ -77,6 +91,30 @@ def main() -> None:
                 path = IMAGES / f"ui-{view.name}-{scheme}.png"
                 path.write_bytes(small(picture(browser, url, view, scheme)))
                 print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+
+
+@contextmanager
+def closed_service(directory: Path) -> Iterator[str]:
+    token = directory / "token"
+    token.write_text("a-token-of-this-picture-alone")
+    token.chmod(0o600)
+    with CoordinatorProcess(directory / "closed", {"auth.token.file": token}) as coordinator:
+        yield coordinator.url
+
+
+def hold_a_rebalance(client: httpx.Client) -> None:
+    """Two members run all tasks; a third has their state on its disk, and its share waits for approval."""
+    group = FewMembers(client, HELD).declare(partitions=6).join(2)
+    told = {"User-Agent": "ada"}
+    hold = client.put(
+        f"/v1/groups/{HELD}/hold", json={"time_limit_ms": 3_600_000}, params={"reason": "a sale"}, headers=told
+    )
+    assert hold.is_success, hold.text
+    third = HttpMember(client, HELD, client_id=f"{HELD}-2", session_timeout_ms=1_800_000)
+    assert third.subscribe({f"0_{number}": 1_000 for number in range(6)}).is_success
+    for member in group.members:
+        assert member.subscribe().is_success
+    wait_until_held(third)
 
 
 @contextmanager
@@ -106,6 +144,7 @@ def running_groups(directory: Path) -> Iterator[str]:
             FewMembers(client, "orders").declare(partitions=12).join(3)
             FewMembers(client, "clicks").declare(partitions=8).join(1)
             FewMembers(client, "invoices").declare()
+            hold_a_rebalance(client)
             run.wait_until_running()
             run.instances[2].close(_TIMEOUT_S)
             wait_for_generation(client, 2)

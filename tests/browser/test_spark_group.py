@@ -161,7 +161,7 @@ def assert_tells_where_it_was(line: Page, story: Page, why: str, generation: int
     expect(row).to_contain_text("a member left")
     expect(row).to_contain_text(why)
     told = story.locator(".rounds > li").filter(has_text=f"Generation {generation}: moved")
-    expect(told).to_contain_text(f"Because of: {why}")
+    expect(told).to_contain_text(f"Because {why}")
     expect(told.locator(".copies li").filter(has_text=", active")).to_contain_text(f"on {stays}")
 
 

@@ -11,6 +11,7 @@ ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
 _NOBODY = ""
 WIDTH, _LEFT_X, _RIGHT_X = 720, 230, 490
+LONGEST_LABEL = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class MemberLine:
     tasks: int
     y: float
     still: bool
+
+    @property
+    def label(self) -> str:
+        """What there is room for: the end of a name tells threads apart."""
+        return self.name if len(self.name) <= LONGEST_LABEL else f"…{self.name[1 - LONGEST_LABEL :]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ class GroupSummary:
         """`document`: a group as `GET /v1/groups/{group}` answers it. `total`: how many tasks the group has, None for
         those that somebody has. Takes time in proportion to its tasks.
         """
-        has_fetched = {member["member_id"]: member["fetched"] for member in document["members"]}
+        # members go on with what they have while a rebalance waits for approval
+        goes_on = document.get("held_rebalance") is not None
+        has_fetched = {member["member_id"]: member["fetched"] or goes_on for member in document["members"]}
         tasks, running, behind = set(), set(), []
         for copy in document["tasks"]:
             tasks.add(copy["task"])

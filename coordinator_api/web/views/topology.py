@@ -117,7 +117,8 @@ def _work(document: Mapping[str, Any] | None) -> dict[str, _SubtopologyWork]:
     found: dict[str, _SubtopologyWork] = {}
     if document is None:
         return found
-    fetched = {member["member_id"]: member["fetched"] for member in document["members"]}
+    goes_on = document.get("held_rebalance") is not None
+    fetched = {member["member_id"]: member["fetched"] or goes_on for member in document["members"]}
     for copy in document["tasks"]:
         of = found.setdefault(copy["task"].partition("_")[0], _SubtopologyWork())
         of.tasks.add(copy["task"])

@@ -13,6 +13,7 @@ from bs4 import BeautifulSoup
 from assignor.access.principals import Right
 from coordinator_api.http.page_rights import SESSION_COOKIE, cookie_value
 from coordinator_api.web.lever_calls import CALLS, LABELS
+from coordinator_api.web.views.group_list import GroupSummary
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
@@ -195,6 +196,17 @@ async def test_should_drain_a_member_tell_when_it_can_be_stopped_and_end_that(se
     assert page.select_one("#target") is None, "nobody is left who could be drained"
     assert (await pull(browser, "drain-end", target=targets[0])).status_code == 303
     assert pulled_levers(await document(service)) == {}
+
+
+def test_should_count_the_tasks_that_members_go_on_with_while_a_rebalance_waits() -> None:
+    document = {
+        "members": [{"member_id": "a", "fetched": False}],
+        "tasks": [{"task": "0_0", "role": "active", "member_id": "a", "lag": -2}],
+        "advice": None,
+    }
+
+    assert GroupSummary.of({**document, "held_rebalance": {"generation_id": 2}}).tasks_running == 1
+    assert GroupSummary.of({**document, "held_rebalance": None}).tasks_running == 0
 
 
 async def test_should_tell_all_members_to_stop_when_one_is_sure(service: Tenants) -> None:
