@@ -70,7 +70,10 @@ def sockets_with_a_name(pid: int) -> list[str]:
     """Sockets of the process that others can connect to: those of the fork server and its workers have no name."""
     inodes = set()
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
-        target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+        except FileNotFoundError:  # closed meanwhile
+            continue
         if target.startswith("socket:["):
             inodes.add(target.removeprefix("socket:[").removesuffix("]"))
     lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]

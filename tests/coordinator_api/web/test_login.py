@@ -13,7 +13,7 @@ import pytest
 from assignor.access.principals import Right
 from coordinator_api.http.page_rights import PAGE_RIGHTS, SESSION_COOKIE, cookie_value
 from coordinator_api.web.routes.login import TRY_S
-from coordinator_api.web.sessions import safe_next
+from coordinator_api.web.sessions import HOME, safe_next
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.tenants import Tenants, tenants
 from tests.coordinator_api.web.visitors import FROM_HERE, HTML, form_token, log_in, send_form, soup
@@ -137,29 +137,26 @@ async def test_should_never_open_a_call_with_the_cookie(service: Tenants, browse
         assert problem(await browser.request(method, path, headers=cookie)) == (401, "SASL_AUTHENTICATION_FAILED")
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Sec-Fetch-Site": "cross-site", "Origin": "http://127.0.0.1"},
-        {"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1"},
-        {"Sec-Fetch-Site": "none"},
-        {"Origin": "http://attacker.example"},
-        {"Origin": "null"},
-        {"Origin": "http://127.0.0.1.attacker.example"},
-        {"Origin": "http://[::1"},
-        {},
-    ],
+ELSEWHERE: tuple[dict[str, str], ...] = (
+    {"Sec-Fetch-Site": "cross-site", "Origin": "http://127.0.0.1"},
+    {"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1"},
+    {"Sec-Fetch-Site": "none"},
+    {"Origin": "http://attacker.example"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1.attacker.example"},
+    {"Origin": "http://[::1"},
+    {},
 )
+
+
 @pytest.mark.parametrize("path", ["/ui/login", "/ui/logout"])
-async def test_should_refuse_a_form_from_elsewhere(
-    browser: httpx.AsyncClient, path: str, headers: dict[str, str]
-) -> None:
+async def test_should_refuse_a_form_from_elsewhere(browser: httpx.AsyncClient, path: str) -> None:
     await log_in(browser, "rita")
-    shown = await browser.get("/ui/groups", headers=HTML)
+    token = form_token(await browser.get("/ui/groups", headers=HTML))
 
-    refused = await send_form(browser, path, {"token": "rita", "form_token": form_token(shown)}, headers)
+    refused = [await send_form(browser, path, {"token": "rita", "form_token": token}, headers) for headers in ELSEWHERE]
 
-    assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+    assert [(each.status_code, "set-cookie" in each.headers) for each in refused] == [(403, False)] * len(ELSEWHERE)
 
 
 @pytest.mark.parametrize("change", ["missing", "changed", "of somebody else", "empty"])
@@ -215,6 +212,11 @@ async def test_should_refuse_a_body_that_is_no_form(browser: httpx.AsyncClient) 
         "",
     ],
 )
+def test_should_lead_nowhere_but_to_a_page(address: str) -> None:
+    assert safe_next(address) == HOME
+
+
+@pytest.mark.parametrize("address", ["https://attacker.example/", "/ui/groups\nLocation: x"])
 async def test_should_lead_nowhere_but_to_a_page_after_the_login(browser: httpx.AsyncClient, address: str) -> None:
     entered = await log_in(browser, "rita", address)
 
