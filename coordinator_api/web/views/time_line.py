@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from assignor.story.triggers import TriggerKind
 from coordinator_api.web.views.states import cause_in_words
-from coordinator_api.web.views.words import duration, utc
+from coordinator_api.web.views.words import duration, plural, utc
 
 WIDTH, LINE_Y = 900, 60
+_SHORT_MS = 10_000
 _LEFT, _RIGHT = 30, WIDTH - 30
 _OUTCOMES = {
     "stable": ("settled", "stable"),
@@ -58,13 +60,11 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class OwnerlessTime:
-    """Time in which tasks that a rebalance held back had no owner."""
+    """Time in which tasks had no owner, as far as recordings tell. `words`: which ones, and for how long."""
 
-    generation_id: int
-    tasks: int
     x: float
     width: float
-    ms: int
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,13 @@ def time_line(
         )
         if ownerless and until is not None:
             end = x(min(at_ms + until, until_ms))
-            gaps.append(OwnerlessTime(generation, ownerless, x(at_ms), max(end - x(at_ms), 2), until))
+            said = f"After generation {generation}, {_had_no_owner(ownerless, until)}: the rebalance held them back"
+            gaps.append(OwnerlessTime(x(at_ms), max(end - x(at_ms), 2), said))
+        left, took_ms = 0 if round_ is None else _left_behind(round_), each.get("took_ms")
+        if left and took_ms is not None:
+            begins = max(x(at_ms - took_ms), _LEFT)
+            said = f"Before generation {generation}, {_had_no_owner(left, took_ms)}: their instance was gone"
+            gaps.append(OwnerlessTime(begins, max(x(at_ms) - begins, 2), said))
         next_ms = at_ms
     here = {} if page_before is None else {"before_generation": page_before}
     least, most = limits
@@ -154,6 +160,17 @@ def time_line(
         None if limit >= most or next_before is None else _address({**here, "limit": min(limit * 2, most), **chosen}),
         WIDTH,
     )
+
+
+def _had_no_owner(tasks: int, ms: int) -> str:
+    long = f"{ms}\u00a0ms" if ms < _SHORT_MS else duration(ms)
+    return f"{plural(tasks, 'task')} had no owner for {long}"
+
+
+def _left_behind(round_: Mapping[str, Any]) -> int:
+    """Tasks of instances that are gone: from the beginning of the rebalance until it was computed nobody ran them."""
+    gone = {trigger["process"] for trigger in round_["triggers"] if trigger["kind"] == TriggerKind.LEFT}
+    return sum(1 for move in round_["moves"] if move["from"] in gone)
 
 
 def hold_in_words(hold: Mapping[str, Any] | None) -> str:

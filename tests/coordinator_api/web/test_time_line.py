@@ -45,3 +45,47 @@ def test_should_tell_what_waits_from_what_was_replaced(
     )
 
     assert [(each.outcome, each.shape) for each in line.rows] == [words]
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "gaps"),
+    [
+        (400, ["Before generation 7, 2 tasks had no owner for 400\u00a0ms: their instance was gone"]),
+        (15_000, ["Before generation 7, 2 tasks had no owner for 15\u00a0s: their instance was gone"]),
+        (None, []),
+    ],
+)
+def test_should_draw_the_time_in_which_tasks_of_a_dead_instance_had_no_owner(
+    took_ms: int | None, gaps: list[str]
+) -> None:
+    summary = {"reason": "member-removed", "outcome": "stable", "members": 1, "error": None, "took_ms": took_ms}
+    story = {
+        "rounds": [
+            {
+                "generation_id": 7,
+                "triggers": [{"kind": "left", "process": "dead"}, {"kind": "joined", "process": "new"}],
+                "moves": [
+                    {"task": "0_0", "from": "dead", "to": "new"},
+                    {"task": "0_1", "from": "dead", "to": "old"},
+                    {"task": "0_2", "from": "old", "to": "new"},
+                    {"task": "0_3", "from": None, "to": "new"},
+                ],
+                "held_back": 0,
+                "words": "dead is gone",
+            }
+        ]
+    }
+
+    line = time_line(
+        [{**summary, "generation_id": 7, "now_ms": 60_000}, {**summary, "generation_id": 6, "now_ms": 0}],
+        story,
+        newer_ms=None,
+        next_before=None,
+        page_before=None,
+        limit=20,
+        limits=(5, 80),
+        pair=(None, None),
+    )
+
+    assert [gap.words for gap in line.gaps] == gaps
+    assert all(gap.width >= 2 and gap.x + gap.width <= line.rows[0].x + 2 for gap in line.gaps)
