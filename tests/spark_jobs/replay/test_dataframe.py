@@ -26,7 +26,7 @@ from tests.program import assignor
 from tests.recorded import RECORDINGS
 from tests.spark_jobs.recordings.recordings_as_files import lines_of, write_plain, write_text_parquet
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 FILES = [str(VECTORS / name) for name in RECORDINGS]
 NOT_THE_SAME = ("input", "line", "compute_ms")
 REJECT = ("reject_kind", "reject", "reject_line")
@@ -73,7 +73,6 @@ def test_should_do_what_replay_md_shows(
     assert capsys.readouterr().out.split() == [line, "|", "id|difference|", line, line]  # none differs
 
 
-@pytest.mark.long
 def test_should_give_the_same_rows_for_recordings_that_spark_itself_has_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def test_should_end_with_1_when_no_combination_lets_every_episode_settle(tmp_pat
     assert "0 of 2 settle" in ran.stdout
 
 
+@pytest.mark.long
 def test_should_not_go_on_with_another_sweep_but_throw_it_away_when_told_to(tmp_path: Path) -> None:
     output = tmp_path / "out"
     assert assignor("sweep", SMOKE, *SMALL, "--output", str(output)).returncode == 0
@@ -150,6 +151,7 @@ def test_should_leave_a_directory_of_something_else_alone(tmp_path: Path) -> Non
     assert files(tmp_path) == {"precious"}
 
 
+@pytest.mark.long
 def test_should_throw_the_old_front_away_when_a_sweep_is_restarted(tmp_path: Path) -> None:
     output = tmp_path / "out"
     assert assignor("sweep", SMOKE, *SMALL, "--output", str(output)).returncode == 0
