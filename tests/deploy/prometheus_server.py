@@ -37,7 +37,7 @@ def prometheus_programs() -> tuple[str, str]:
 
 def hurried(expression: str) -> str:
     """With windows of seconds, and ages that a test can wait for."""
-    return re.sub(r"> (60|900)\b", "> 0.5", re.sub(r"\[\d+m\]", f"[{_WINDOW}]", expression))
+    return re.sub(r"> (5|60|900)\b", "> 0.5", re.sub(r"\[\d+m\]", f"[{_WINDOW}]", expression))
 
 
 def hurried_rules() -> str:

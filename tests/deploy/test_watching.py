@@ -104,6 +104,16 @@ def test_should_be_rules_that_prometheus_takes() -> None:
 
 
 @pytest.mark.long
+def test_should_fire_after_the_times_that_the_rules_say_and_not_before() -> None:
+    _, tool = prometheus_programs()
+
+    times = Path(__file__).with_name("assignor-alerts-times.yml")
+    tested = subprocess.run([tool, "test", "rules", str(times)], capture_output=True, text=True, check=False)
+
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+@pytest.mark.long
 def test_should_fire_each_alert_when_its_trouble_is_there_and_none_before(tmp_path: Path) -> None:
     prometheus_programs()
     port = free_port()
