@@ -20,8 +20,9 @@ from tests.streams_runtime.word_counting import wait_for
 
 RULES = ROOT / "deploy" / "prometheus" / "assignor-alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "assignor.json"
-_SCRAPE = "200ms"
-_WINDOW = "4s"
+_SCRAPE = "1s"
+_WINDOW = "6s"
+_FOR = "4s"  # a busy machine misses a scrape or two
 
 
 def prometheus_programs() -> tuple[str, str]:
@@ -41,7 +42,7 @@ def hurried(expression: str) -> str:
 
 
 def hurried_rules() -> str:
-    return hurried(re.sub(r"for: \d+m", "for: 0s", RULES.read_text(encoding="utf-8")))
+    return hurried(re.sub(r"for: \d+m", f"for: {_FOR}", RULES.read_text(encoding="utf-8")))
 
 
 class Prometheus:

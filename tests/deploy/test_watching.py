@@ -131,6 +131,7 @@ def test_should_fire_each_alert_when_its_trouble_is_there_and_none_before(tmp_pa
 
             make_trouble(client, instance)
             give_time_back(service)
+            grow(prometheus, instance)
             expect_firing(
                 prometheus,
                 "AssignorTasksWithoutOwner",
@@ -193,7 +194,12 @@ def make_trouble(client: httpx.Client, instance: InstanceMetrics) -> None:
     task = thread.task(TaskId(0, 0))
     task.dropped("late")
     thread.task_processed(TaskId(0, 0), 1)
-    threading.Timer(1.0, lambda: task.dropped("late")).start()  # a counter has to grow to be seen growing
+
+
+def grow(prometheus: Prometheus, instance: InstanceMetrics) -> None:
+    """A counter has to be seen once before it can be seen growing."""
+    wait_for(lambda: bool(prometheus.query("streams_dropped_records_total")), lambda: prometheus.query("up"))
+    instance.thread("t-1").task(TaskId(0, 0)).dropped("late")
 
 
 def without_owner(client: httpx.Client) -> None:
