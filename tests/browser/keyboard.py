@@ -16,6 +16,21 @@ _FOCUSED = """
   return {tag: at.tagName.toLowerCase(), id: at.id, words: words.replace(/\\s+/g, ' ').slice(0, 80)};
 }
 """
+_REMEMBER = """
+() => {
+  window.reachedByTab = new Set();
+  addEventListener('focusin', (event) => window.reachedByTab.add(event.target));
+}
+"""
+_UNREACHED = """
+() => {
+  const reached = (at) => window.reachedByTab.has(at)
+    || (at.type === 'radio' && [...window.reachedByTab].some((one) => one.type === 'radio' && one.name === at.name));
+  return [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')]
+    .filter((at) => at.tabIndex >= 0 && !at.disabled && at.checkVisibility({visibilityProperty: true}) && !reached(at))
+    .map((at) => at.outerHTML.slice(0, 120));
+}
+"""
 _IS_SEEN = """
 (at) => {
   const box = at.getBoundingClientRect();
@@ -74,6 +89,15 @@ def walk(page: Page, presses: int = _MOST_STOPS) -> list[Stop]:
             return stops
         stops.append(stop)
         assert_focus_is_seen(page)
+    return stops
+
+
+def walk_everywhere(page: Page) -> list[Stop]:
+    """`walk`, which must reach each control that can be seen; of radio buttons with one name, one of them."""
+    page.evaluate(_REMEMBER)
+    stops = walk(page)
+    unreached = page.evaluate(_UNREACHED)
+    assert not unreached, f"Tab does not reach on {page.url}: {unreached}"
     return stops
 
 

@@ -32,8 +32,7 @@ from tests.coordinator_api.group_members import HttpMember
 from tests.coordinator_api.held_rebalance import wait_until_held
 
 IMAGES = ROOT / "docs" / "images"
-WIDTH = 1280
-COLOURS = 96
+COLOURS = 256
 GROUP = "word-count"
 HELD = "payments"
 _TEXT_LINES = 40_000
@@ -44,7 +43,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`name`: in the name of the file. `address`: below the coordinator. `height`: of the screen, in pixels.
+    """`name`: in the name of the file. `address`: below the coordinator. `height`, `width`: of the screen, in pixels.
 
     `prepare`: what is done before the picture. `is_closed`: of a service that wants a token.
     """
@@ -52,6 +51,7 @@ class View:
     name: str
     address: str
     height: int = 860
+    width: int = 1280
     prepare: Callable[[Page], None] = lambda page: None
     is_closed: bool = False
 
@@ -68,7 +68,7 @@ VIEWS = (
     View("time", f"/ui/groups/{GROUP}/time"),
     View("compare", f"/ui/groups/{GROUP}/time?before=1&after=2", prepare=to("#compared")),
     View("what-if", f"/ui/groups/{GROUP}/what-if?add=1x2", prepare=to("#forecast")),
-    View("topology", f"/ui/groups/{GROUP}/topology"),
+    View("topology", f"/ui/groups/{GROUP}/topology", width=1_760),
     View("levers", f"/ui/groups/{HELD}/levers", height=1_000),
     View("login", "/ui/login", height=420, is_closed=True),
 )
@@ -167,7 +167,7 @@ def wait_for_generation(client: httpx.Client, generation_id: int) -> None:
 def picture(browser: Browser, url: str, view: View, scheme: Literal["light", "dark"]) -> bytes:
     """The top of the page, as it is on a screen of this size."""
     context = browser.new_context(
-        viewport={"width": WIDTH, "height": view.height}, color_scheme=scheme, locale="en-GB", timezone_id="UTC"
+        viewport={"width": view.width, "height": view.height}, color_scheme=scheme, locale="en-GB", timezone_id="UTC"
     )
     try:
         page = context.new_page()

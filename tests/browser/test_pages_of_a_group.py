@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.few_members import FewMembers
-from tests.browser.keyboard import walk
+from tests.browser.keyboard import walk_everywhere
 from tests.browser.pages import Layout, assert_fits
 from tests.coordinator_api.service_process import ServiceProcess
 
@@ -40,7 +40,7 @@ def group(service: ServiceProcess) -> Iterator[str]:
 def test_should_fit_and_shut_nobody_out(page: Page, origin: str, group: str, view: str) -> None:
     page.goto(f"{origin}/ui/groups/{group}{view}")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-    assert walk(page)[0].words == "Skip to the content"
+    assert walk_everywhere(page)[0].words == "Skip to the content"
     for layout in LAYOUTS:
         layout.apply(page)
         assert_fits(page)
