@@ -87,7 +87,9 @@ METRICS = (
         ("group",),
         "Until the group's next probing rebalance; left out when none is due.",
     ),
-    ServiceMetric("assignor_store_ready", (), "1 when the store took a write and gave it back, as in /readyz; else 0."),
+    ServiceMetric(
+        "assignor_store_ready", (), "1 when the store took a write and gave it back within half a second; else 0."
+    ),
     ServiceMetric(
         "assignor_long_polls", (), "GETs that wait for an assignment, and heartbeats of processes that are held."
     ),

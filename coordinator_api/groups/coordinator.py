@@ -261,7 +261,7 @@ class Coordinator:
             if execute:
                 if whole is None:
                     await self.repository.renew(group_id, stored.sequence, plan.lines)
-                self.unreadable.pop(group_id, None)
+                # until it is open it stays unreadable: a member that heard of no such group would end
                 await self._open_group(group_id)
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
@@ -349,6 +349,7 @@ class Coordinator:
             self._set_aside(group_id, error)
             return
         self.groups[group_id] = runtime
+        self.unreadable.pop(group_id, None)
         await runtime.handle(events.Recovered())
 
     def _check_readable(self, group_id: str) -> None:

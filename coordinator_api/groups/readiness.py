@@ -11,6 +11,9 @@ from coordinator_api.store.errors import StoreError
 WITHIN_S = 2.0
 """How long an asker waits for the store."""
 
+SCRAPE_WITHIN_S = 0.5
+"""How long a scrape of metrics waits for it. A scrape that takes too long is given up as a whole."""
+
 HOLDS_FOR_S = 1.0
 """How long what was found out is told to others. Health checks are open to everybody, and each check is a write."""
 
@@ -29,16 +32,20 @@ class StoreReadiness:
         self._looked_at_s: float | None = None
         self._problem: str | None = None
 
-    async def problem(self) -> str | None:
-        """What keeps the store from being used, in words for everybody; None when nothing does."""
+    async def problem(self, within_s: float | None = None) -> str | None:
+        """What keeps the store from being used, in words for everybody; None when nothing does.
+
+        `within_s`: how long this asker waits, when it is not as long as others do.
+        """
+        within_s = self._within_s if within_s is None else within_s
         now_s = asyncio.get_running_loop().time()
         if self._looking is None:
             if self._looked_at_s is not None and now_s - self._looked_at_s < self._holds_for_s:
                 return self._problem
             self._looking = self._tasks.start(self._look())
-        await asyncio.wait((self._looking,), timeout=self._within_s)
+        await asyncio.wait((self._looking,), timeout=within_s)
         if self._looking is not None:
-            return f"it has not answered for {self._within_s:g} s"
+            return f"it has not answered for {within_s:g} s"
         return self._problem
 
     async def _look(self) -> None:

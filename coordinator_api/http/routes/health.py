@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.readiness import SCRAPE_WITHIN_S
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import TheCoordinator, problems
 from coordinator_api.http.schemas import Health, Readiness
@@ -40,8 +41,8 @@ async def readyz(coordinator: TheCoordinator) -> Readiness:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(coordinator: TheCoordinator) -> Response:
-    """The service's metrics in Prometheus' text format. It waits as `/readyz` does while the store does not answer."""
-    coordinator.metrics.store_ready.set(await coordinator.store.problem() is None)
+    """The service's metrics in Prometheus' text format. It waits half a second for a store that does not answer."""
+    coordinator.metrics.store_ready.set(await coordinator.store.problem(SCRAPE_WITHIN_S) is None)
     return Response(coordinator.metrics.exposition(), media_type=CONTENT_TYPE)
 
 

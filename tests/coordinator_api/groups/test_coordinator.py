@@ -89,6 +89,32 @@ async def test_should_lead_the_others_when_one_log_cannot_be_read(tmp_path: Path
         assert isinstance(await coordinator.declare("other", DeclareGroup(DEFINITION)), Declared)
 
 
+async def test_should_call_a_group_unreadable_until_its_repair_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member that heard in between that there is no such group would end for good."""
+    async with opened(tmp_path) as coordinator:
+        await coordinator.declare("g", DeclareGroup(DEFINITION))
+        await coordinator.declare("g", DeclareGroup(read_definition(definition(), "g", 2_000)))
+    with sqlite3.connect(tmp_path / "store.sqlite3") as connection:
+        connection.execute("UPDATE groups SET sequence = sequence + 1 WHERE group_id = 'g'")
+    load_group = SqlRepository.load_group
+    asked: list[str] = []
+
+    async def ask_meanwhile(self: SqlRepository, group_id: str) -> GroupLog:
+        asked.append(group_id)
+        with pytest.raises(UnreadableGroup):
+            coordinator.group(group_id)
+        return await load_group(self, group_id)
+
+    async with opened(tmp_path) as coordinator:
+        monkeypatch.setattr(SqlRepository, "load_group", ask_meanwhile)
+        await coordinator.repair("g", execute=True)
+
+        assert asked == ["g"]
+        assert coordinator.group("g").is_declared
+
+
 async def test_should_declare_a_group_while_the_declaration_of_another_takes_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

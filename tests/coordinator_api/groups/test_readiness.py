@@ -52,6 +52,7 @@ async def test_should_not_wait_for_a_store_that_hangs_and_ask_it_no_second_time_
     readiness = StoreReadiness(store.check, within_s=0.01, holds_for_s=0.0)
 
     assert [await readiness.problem() for _ in range(2)] == ["it has not answered for 0.01 s"] * 2
+    assert await readiness.problem(0.02) == "it has not answered for 0.02 s"
     assert store.looks == 1
     answers.set()
     await asyncio.sleep(0)
