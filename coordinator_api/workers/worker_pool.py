@@ -46,6 +46,7 @@ class WorkerPool:
         self._slots = asyncio.Semaphore(size)
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
+        self._starting: set[asyncio.Future[Worker]] = set()
         self._ending: set[asyncio.Task[int | None]] = set()
         self._closed = False
         # a thread waits for the fork server, so that the event loop does not
@@ -119,6 +120,8 @@ class WorkerPool:
             await self._slots.acquire()  # when all are ours, every job has ended
         for _ in range(self._size):
             self._slots.release()
+        if self._starting:
+            await asyncio.wait(self._starting)  # for jobs that were given up: nobody waits for these workers any more
         await asyncio.gather(*self._ending)
         self._thread.shutdown(wait=False)
 
@@ -128,6 +131,8 @@ class WorkerPool:
             worker = self._idle.pop()
         else:
             starting = asyncio.get_running_loop().run_in_executor(self._thread, self._workers.start, self._nice)
+            self._starting.add(starting)
+            starting.add_done_callback(self._starting.discard)
             try:
                 worker = await asyncio.shield(starting)
             except asyncio.CancelledError:

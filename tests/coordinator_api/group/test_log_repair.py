@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -31,7 +32,9 @@ def before_its_deletion(stored: list[list[str]]) -> list[list[str]]:
     return stored[: next(ends, len(stored))]
 
 
-LOGS = [before_its_deletion(commits(path.read_text(encoding="utf-8"))) for path in SCENARIOS]
+@cache
+def scenario_logs() -> list[list[list[str]]]:
+    return [before_its_deletion(commits(path.read_text(encoding="utf-8"))) for path in SCENARIOS]
 
 
 class Log(NamedTuple):
@@ -60,7 +63,7 @@ def repaired(log: Log, records: list[LoggedRecord], recorded: tuple[int, ...] = 
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
     """One of a scenario, up to some moment, perhaps rewritten as a snapshot at an earlier one."""
-    stored = draw(st.sampled_from([each for each in LOGS if each]))
+    stored = draw(st.sampled_from([each for each in scenario_logs() if each]))
     taken = stored[: draw(st.integers(1, len(stored)))]
     compacted = draw(st.integers(0, len(taken)))
     notes_ends = draw(st.booleans())

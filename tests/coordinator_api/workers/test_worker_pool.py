@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ import uvloop
 from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet, StreamsError, TopologyError
 from coordinator_api.errors import TooManyRequests, UnreadableBytes
 from coordinator_api.http.problems import Problem
-from coordinator_api.workers.forked_workers import ForkedWorkers
+from coordinator_api.workers.forked_workers import ForkedWorkers, Worker
 from coordinator_api.workers.worker_pool import LARGE_BYTES, PoolClosed, WorkerDied, WorkerPool
 from coordinator_api.workers.worker_process import JobFailed
 from tests.coordinator_api.workers import jobs
@@ -214,6 +215,31 @@ async def test_closing_ends_running_and_waiting_jobs_at_once(workers: ForkedWork
                 await task
         with pytest.raises(PoolClosed):
             await pool.run(jobs.process)
+
+
+async def test_closing_waits_for_a_worker_that_starts_for_a_job_that_was_given_up(
+    workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, start = threading.Event(), threading.Event(), workers.start
+    started: list[Worker] = []
+
+    def start_slowly(nice: int) -> Worker:
+        begun.set()
+        assert go_on.wait(30)
+        started.append(start(nice))
+        return started[0]
+
+    monkeypatch.setattr(workers, "start", start_slowly)
+    async with pool_of(1, workers) as pool:
+        given_up = asyncio.ensure_future(pool.run(jobs.process))
+        await asyncio.to_thread(begun.wait, 30)
+        given_up.cancel()
+        closing = asyncio.ensure_future(pool.close())
+        await asyncio.wait([given_up])
+        go_on.set()
+        await closing
+        with pytest.raises(ProcessLookupError):
+            os.kill(started[0].process, 0)
 
 
 async def test_a_fork_server_that_was_killed_is_replaced() -> None:

@@ -53,6 +53,7 @@ def test_should_give_the_same_document_to_a_reader_of_json(tmp_path: Path) -> No
     assert "12 forecasts found finished" in again.stderr
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.usefixtures("chunks_on_this_spark")
 def test_should_leave_the_same_bytes_on_spark(tmp_path: Path) -> None:
