@@ -38,8 +38,8 @@ hypothesis.settings.load_profile("ci")
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """One process more than there are cores: many tests wait half of their time for processes that they started."""
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 1
+    """Two processes more than there are cores: many tests wait half of their time for processes that they started."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

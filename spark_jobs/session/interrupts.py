@@ -5,13 +5,17 @@ The number that they raise tells one from the other: `assignor.commands.console`
 
 from __future__ import annotations
 
+import _thread  # takes no lock, and the hook below may run while others are held
 import contextlib
 import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN_AFTER_S = 0.05
 
 
 @contextlib.contextmanager
@@ -19,18 +23,50 @@ def interruptible() -> Iterator[None]:
     """Either signal raises KeyboardInterrupt in here, with its number as the argument; also when the program that
     started this one ignores SIGINT, as a shell does for its background jobs.
 
-    Only the main thread of a process receives signals; in any other thread this does nothing.
+    Python throws away what a finalizer raises, and py4j has one for each Java object: a signal that arrives while one
+    runs is sent again. Only the main thread of a process receives signals; in any other thread this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.signal(number, _interrupt) for number in _SIGNALS}
+    swallowed = _SwallowedInterrupts()
     try:
         yield
     finally:
+        swallowed.close()
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(number)
+
+
+class _SwallowedInterrupts:
+    """Sends the main thread again each signal whose KeyboardInterrupt Python had to ignore, until `close`."""
+
+    def __init__(self) -> None:
+        self._main = threading.get_ident()
+        self._sending = threading.Lock()
+        self._closed = False
+        self._others = sys.unraisablehook
+        sys.unraisablehook = self._hook
+
+    def close(self) -> None:
+        with self._sending:
+            self._closed = True
+        sys.unraisablehook = self._others
+
+    def _hook(self, ignored: sys.UnraisableHookArgs) -> None:
+        fault = ignored.exc_value
+        if isinstance(fault, KeyboardInterrupt) and fault.args and fault.args[0] in _SIGNALS:
+            _thread.start_new_thread(self._send_again, (fault.args[0],))
+        else:
+            self._others(ignored)
+
+    def _send_again(self, number: int) -> None:
+        time.sleep(_AGAIN_AFTER_S)  # by then the finalizer has ended; if not, it comes here again
+        with self._sending:
+            if not self._closed:
+                signal.pthread_kill(self._main, number)

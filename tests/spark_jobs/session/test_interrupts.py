@@ -33,3 +33,32 @@ def test_should_be_interrupted_when_it_was_started_with_sigint_ignored(number: s
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
         assert process.wait(30) == exit_code
+
+
+SWALLOWED = """
+import signal, sys, threading
+from assignor.commands.console import exit_code_of_signal
+from spark_jobs.session.interrupts import interruptible
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.{name})
+        threading.Event().wait(0.001)
+
+try:
+    with interruptible():
+        Finalized()
+        print("ready", flush=True)
+        threading.Event().wait(60)
+except KeyboardInterrupt as interrupt:
+    assert sys.unraisablehook is sys.__unraisablehook__
+    sys.exit(exit_code_of_signal(interrupt))
+"""
+
+
+@pytest.mark.parametrize("name, exit_code", [("SIGINT", 130), ("SIGTERM", 143)])
+def test_should_be_interrupted_when_the_signal_arrives_while_a_finalizer_runs(name: str, exit_code: int) -> None:
+    program = SWALLOWED.replace("{name}", name)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (exit_code, "ready\n", "")
