@@ -22,9 +22,9 @@ pytestmark = pytest.mark.long
 TASKS = 10_000
 INSTANCES = 200
 GROUP_ID, SMALL_GROUP_ID = "large", "small"
-ATTEMPTS = 8
+ATTEMPTS = 20
 ROWS_WITHIN_MS = 1_000
-TIMES_A_SMALL_PAGE = 4
+TIMES_A_SMALL_PAGE = 5
 LONGEST_FRAME_MS = 100
 MOST_ROWS, MOST_NODES = 20, 4_000
 """In a window of 800 pixels. All rows would be 200, with more than 50,000 elements."""

@@ -207,6 +207,7 @@ def test_should_drain_an_instance_and_tell_when_it_can_be_stopped(
     expect(safe).to_contain_text("Not yet")
     (drained,) = levers(group)["drained"]
     assert drained["reason"] == "a new machine"
+    expect(safe).to_contain_text("a rebalance is under way")  # before that there is nothing to follow
     group.settle()
     expect(safe).to_have_text("Yes")
     operator.press(page.get_by_role("button", name="End the drain"))

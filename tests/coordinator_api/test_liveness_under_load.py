@@ -79,13 +79,14 @@ class Process:
             "rebalance_timeout_ms": 600_000,
             "subscription": base64.b64encode(raw).decode(),
         }
-        self.member_ids = [
-            self._client.post(f"{self._path}/subscriptions", json=body).json()["member_id"] for _ in range(THREADS)
-        ]
+        self.member_ids: list[str] = []
         self.evicted: set[str] = set()
         self.dead = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self._thread.start()  # before the last has joined, the session of the first may be over
+        for _ in range(THREADS):
+            joined = self._client.post(f"{self._path}/subscriptions", json=body)
+            self.member_ids.append(joined.json()["member_id"])
 
     def die(self) -> None:
         self.dead.set()
@@ -93,8 +94,11 @@ class Process:
         self._client.close()
 
     def _run(self) -> None:
-        beats = {"members": {member_id: {"generation_id": 0} for member_id in self.member_ids}}
         while not self.dead.wait(HEARTBEAT_S):
+            member_ids = [*self.member_ids]
+            if not member_ids:
+                continue
+            beats = {"members": {member_id: {"generation_id": 0} for member_id in member_ids}}
             told = self._client.post(f"{self._path}/heartbeat", json=beats)
             assert told.status_code == 200, told.text
             self.evicted |= {member_id for member_id, news in told.json()["members"].items() if "code" in news}
