@@ -39,7 +39,7 @@ _PROPERTIES = {
     "max.connections.per.ip": "100000",
 }
 _JOIN, _SYNC, _HEARTBEAT, _FIND = (11, 5), (14, 3), (12, 3), (10, 0)
-_NONE, _MEMBER_ID_REQUIRED, _UNKNOWN_MEMBER_ID = 0, 79, 25
+_NONE, _MEMBER_ID_REQUIRED, _UNKNOWN_MEMBER_ID, _REBALANCE_IN_PROGRESS = 0, 79, 25, 27
 _LONGEST_CREATION_S = 60.0
 _PAUSE_S = 0.1
 _PROTOCOL_TYPE, _PROTOCOL = "consumer", "stream"
@@ -130,12 +130,13 @@ def peer_broker(directory: Path, initial_delay_ms: int) -> Broker:
 
 
 async def first_rebalance(
-    servers: str, group: str, members: Sequence[PeerMember], *, ids_first: bool = False
+    servers: str, group: str, members: Sequence[PeerMember], *, waits_for_all: bool = False
 ) -> PeerRound:
     """All members join a new group at once and get their assignments.
 
-    `ids_first`: no member joins before all have their ids. A broker waits for members that it has given an id, so that
-    a broker without an initial delay begins no rebalance without the slow ones.
+    `waits_for_all`: also on a broker without an initial delay, which closes the first generation of a group with
+    whoever has joined by then. The first member leads that generation alone; the next one waits for every member that
+    was given an id.
     """
     host, _, port = servers.rpartition(":")
     await _coordinator_is_there(host, int(port), group)
@@ -143,9 +144,14 @@ async def first_rebalance(
     peers = _Peers(group, members)
     begun = time.monotonic()
     try:
-        if ids_first:
+        if waits_for_all:
             await asyncio.gather(*(peers.get_id(number, each) for number, each in enumerate(connections)))
-        await asyncio.gather(*(peers.take_part(number, each) for number, each in enumerate(connections)))
+            generation_id = await peers.lead_alone(connections[0])
+            again = peers.take_part_in_the_next(generation_id, connections[0])
+            others = list(enumerate(connections))[1:]
+            await asyncio.gather(again, *(peers.take_part(number, each) for number, each in others))
+        else:
+            await asyncio.gather(*(peers.take_part(number, each) for number, each in enumerate(connections)))
     finally:
         for each in connections:
             each.close()
@@ -166,6 +172,18 @@ class _Peers:
         assert code == _MEMBER_ID_REQUIRED, f"JoinGroup: error {code}"
         self._ids[number] = member_id
         return member_id
+
+    async def lead_alone(self, connection: _Connection) -> int:
+        """The first member joins, and no other has: the generation."""
+        code, _, generation_id, leader = _joined(await connection.call(_JOIN, self._join(0, self._ids[0])))
+        assert (code, leader) == (_NONE, self._ids[0]), f"JoinGroup: error {code}"
+        return generation_id
+
+    async def take_part_in_the_next(self, generation_id: int, connection: _Connection) -> None:
+        """The first member, once another has joined: before that its join would be answered with the same generation."""
+        heartbeat = _text(self.group) + struct.pack(">i", generation_id) + _text(self._ids[0]) + struct.pack(">h", -1)
+        await _until(connection, _HEARTBEAT, heartbeat, 4, _REBALANCE_IN_PROGRESS)
+        await self.take_part(0, connection)
 
     async def take_part(self, number: int, connection: _Connection) -> None:
         member_id = self._ids.get(number) or await self.get_id(number, connection)

@@ -216,9 +216,8 @@ def test_should_have_a_row_for_each_hostile_caller() -> None:
 def test_should_take_raw_members_of_a_real_broker_through_a_rebalance(kafka_broker: Broker) -> None:
     size = GroupSize(processes=3, threads=2, tasks=12)
     members = kafka_group.peer_members(kafka_group.peer_line(size.plan("peer"), size.tasks))
-    taken = asyncio.run(
-        kafka_group.first_rebalance(kafka_broker.bootstrap_servers, "raw-members", members, ids_first=True)
-    )
+    servers = kafka_broker.bootstrap_servers
+    taken = asyncio.run(kafka_group.first_rebalance(servers, "raw-members", members, waits_for_all=True))
     assert taken.bytes == sum(len(member.assignment) for member in members) > 0
     assert 0 < taken.joined_s <= taken.last_assignment_s
 
