@@ -32,6 +32,7 @@ _IMPORTED = (
     "kafka_groups.recorder.following",
     "spark_jobs.workers.member_process",
     "tests.spark_jobs.small_application",
+    "tests.built_program",
     *(entry_point.module for entry_point in entry_points(group="assignor.commands")),
 )
 CONTEXT = multiprocessing.get_context("forkserver")

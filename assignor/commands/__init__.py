@@ -11,6 +11,7 @@ that goes away ends it with 141, as a shell reports these three.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import platform
@@ -28,7 +29,7 @@ from assignor.commands.help_texts import example
 from assignor.commands.usage import UsageError, usage_text
 from assignor.errors import AssignorFault
 
-__all__ = ["ENTRY_POINT_GROUP", "build_app", "main"]
+__all__ = ["ENTRY_POINT_GROUP", "build_app", "main", "program"]
 
 ENTRY_POINT_GROUP = "assignor.commands"
 _HELP = """Kafka Streams' task placement as a library, a coordinator over HTTP, and stateful Python on Spark executors.
@@ -95,6 +96,12 @@ def build_app() -> typer.Typer:
     return app
 
 
+@functools.cache
+def program() -> Any:
+    """All commands, as `main` runs them. To build them takes longer than most commands do: a process does it once."""
+    return typer.main.get_command(build_app())
+
+
 def main() -> None:
     """Entry point of the program `assignor`; leaves by SystemExit. Quiet when the reader of stdout goes away."""
     for stream in (sys.stdout, sys.stderr):
@@ -102,7 +109,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
     try:
         try:
-            sys.exit(build_app()(prog_name="assignor", standalone_mode=False))
+            sys.exit(program()(prog_name="assignor", standalone_mode=False))
         finally:
             sys.stdout.flush()
     except UsageError as error:

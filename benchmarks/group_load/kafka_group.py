@@ -180,7 +180,7 @@ class _Peers:
         return generation_id
 
     async def take_part_in_the_next(self, generation_id: int, connection: _Connection) -> None:
-        """The first member, once another has joined: before that its join would be answered with the same generation."""
+        """The first member, once another has joined: until then its join is answered with the same generation."""
         heartbeat = _text(self.group) + struct.pack(">i", generation_id) + _text(self._ids[0]) + struct.pack(">h", -1)
         await _until(connection, _HEARTBEAT, heartbeat, 4, _REBALANCE_IN_PROGRESS)
         await self.take_part(0, connection)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from assignor.commands import build_app
+from assignor.commands import program
 from tests.checkout import RECORDINGS, ROOT
 from tests.docs.command_lines import calls_of_assignor, command_lines, misunderstood
 from tests.docs.pages import Block, blocks, pages, read
@@ -154,7 +154,7 @@ def test_should_run_commands_on_recordings(
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("COLUMNS", raising=False)
 
-    result = CliRunner().invoke(build_app(), call)
+    result = CliRunner().invoke(program(), call)
 
     assert (result.exit_code, result.stdout == "") == (0, False), result.output
     if printed is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from assignor.commands import build_app
+from assignor.commands import build_app, program
 from assignor.commands.extras import Extra
 from tests.program import assignor
 
@@ -24,7 +24,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from commands(inner, (*path, name))
 
 
-PROGRAM: Any = typer.main.get_command(build_app())
+PROGRAM: Any = typer.main.get_command(build_app())  # its own: contexts leave traces in commands
 COMMANDS = dict(commands(PROGRAM))
 
 
@@ -127,8 +127,10 @@ MISSING = {
 
 @pytest.mark.parametrize("module", MISSING)
 def test_should_list_commands_of_a_missing_extra_and_say_what_to_install(
-    module: str, monkeypatch: pytest.MonkeyPatch
+    module: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    program.cache_clear()
+    request.addfinalizer(program.cache_clear)
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == module else found(name, *more))
     extra, *names = MISSING[module]

@@ -59,7 +59,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     """Has the command `climb`; a test adds its own."""
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command("climb")(climb)
-    monkeypatch.setattr(assignor.commands, "build_app", lambda: app)
+    monkeypatch.setattr(assignor.commands, "program", lambda: app)
     return app
 
 
@@ -128,7 +128,7 @@ def test_should_end_without_a_word_with_the_code_of_the_signal(
     def ends() -> NoReturn:
         raise ended_by
 
-    monkeypatch.setattr(assignor.commands, "build_app", lambda: program_with(ends))
+    monkeypatch.setattr(assignor.commands, "program", lambda: program_with(ends))
 
     # the command itself, and the program's help and version, which typer shows before there is a command
     for arguments in (("command",), ("--early",)):
