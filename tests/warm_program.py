@@ -23,6 +23,8 @@ from pathlib import Path
 _IMPORTED = (
     __name__,
     "coordinator_api.http.server",
+    "coordinator_api.web.pages",
+    "aiosqlite",
     "alembic.command",
     "sqlalchemy.dialects.postgresql",
     "sqlalchemy.dialects.sqlite.aiosqlite",
@@ -32,8 +34,8 @@ _IMPORTED = (
     "kafka_groups.recorder.following",
     "spark_jobs.workers.member_process",
     "tests.spark_jobs.small_application",
-    "tests.built_program",
     *(entry_point.module for entry_point in entry_points(group="assignor.commands")),
+    "tests.prepared_program",
 )
 CONTEXT = multiprocessing.get_context("forkserver")
 """Starts processes by fork, from one that is otherwise idle: what is in this process does not reach them."""

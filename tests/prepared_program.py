@@ -1,0 +1,11 @@
+"""Only the process that others are forked from imports this, after all else: what it does here, they need not do."""
+
+from __future__ import annotations
+
+import gc
+
+from assignor.commands import program
+
+program()
+gc.collect()
+gc.freeze()
