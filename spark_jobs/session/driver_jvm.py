@@ -22,6 +22,7 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
+from spark_jobs.session.interrupts import undisturbed
 from spark_jobs.session.spark_faults import SparkNotStarted, reason_in_log
 
 EXIT_TIMEOUT_S = 20.0
@@ -45,15 +46,16 @@ def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator
     with contextlib.ExitStack() as undo:
         with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
             connection = Path(directory) / "connection"
-            process = subprocess.Popen(  # noqa: S603
-                [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "SPARK_CONNECT_MODE": "0", _CONNECTION_FILE: str(connection)},
-                process_group=0,
-            )
-            undo.callback(_end, process)
+            with undisturbed():  # an interrupted Popen may have started a process that nobody could end
+                process = subprocess.Popen(  # noqa: S603
+                    [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "SPARK_CONNECT_MODE": "0", _CONNECTION_FILE: str(connection)},
+                    process_group=0,
+                )
+                undo.callback(_end, process)
             while not connection.is_file():
                 if process.poll() is not None:
                     raise SparkNotStarted(reason_in_log(_said(Path(log.name), begin)))

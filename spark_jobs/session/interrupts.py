@@ -39,6 +39,27 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Either signal waits until this has ended, and then does what it would have done. For steps of which nobody could
+    undo the first half. Signals that nobody has a handler for do not wait.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = {number: signal.getsignal(number) for number in _SIGNALS if callable(signal.getsignal(number))}
+    for number in before:
+        signal.signal(number, lambda number, _frame: waiting.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for arrived in waiting:
+            signal.raise_signal(arrived)
+
+
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(number)
 

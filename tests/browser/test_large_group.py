@@ -1,13 +1,14 @@
 """10,000 tasks on 200 instances: the page is there within a second, scrolls smoothly, and builds only what is in view.
 
 All times are the browser's own, and the best of ATTEMPTS counts. On a machine that has so much other work to do that
-no page is there within a second, the page of a small group, opened in turn, is the measure. How much is built has no
-such excuse: it counts each time.
+no page is there within a second, the page of a small group, opened in turn, is the measure: half of the times it took
+longer than its median. How much is built has no such excuse: it counts each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 import httpx
 import pytest
@@ -77,7 +78,7 @@ def test_should_show_rows_within_a_second_and_build_only_those_in_view(
         took_ms.append(rows_after_ms(context, client, origin, GROUP_ID, len(took_ms)))
     each, small = (", ".join(f"{one:.0f}" for one in times) for times in (took_ms, small_ms))
     tell(f"{TASKS:,} tasks on {INSTANCES} instances: rows after {each} ms; of a small group after {small} ms")
-    assert min(took_ms) <= max(ROWS_WITHIN_MS, TIMES_A_SMALL_PAGE * min(small_ms))
+    assert min(took_ms) <= max(ROWS_WITHIN_MS, TIMES_A_SMALL_PAGE * median(small_ms))
 
 
 def rows_after_ms(context: BrowserContext, client: httpx.Client, origin: str, group_id: str, number: int) -> float:

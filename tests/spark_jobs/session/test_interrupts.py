@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from spark_jobs.session.interrupts import interruptible, undisturbed
+
 PROGRAM = """
 import signal, sys
 from assignor.commands.console import exit_code_of_signal
@@ -62,3 +64,29 @@ def test_should_be_interrupted_when_the_signal_arrives_while_a_finalizer_runs(na
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (exit_code, "ready\n", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_should_wait_until_undisturbed_steps_have_ended(number: signal.Signals) -> None:
+    steps = []
+
+    def two_steps() -> None:
+        with undisturbed():
+            signal.raise_signal(number)
+            steps.append("first")
+        steps.append("second")
+
+    with pytest.raises(KeyboardInterrupt) as interrupted, interruptible():
+        two_steps()
+
+    assert (interrupted.value.args, steps) == ((number,), ["first"])
+
+
+def test_should_leave_alone_what_has_no_handler() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with undisturbed():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
