@@ -49,9 +49,9 @@ def undisturbed() -> Iterator[None]:
         return
     waiting: list[int] = []
     before = {number: signal.getsignal(number) for number in _SIGNALS if callable(signal.getsignal(number))}
-    for number in before:
-        signal.signal(number, lambda number, _frame: waiting.append(number))
     try:
+        for number in before:
+            signal.signal(number, lambda number, _frame: waiting.append(number))
         yield
     finally:
         for number, handler in before.items():
