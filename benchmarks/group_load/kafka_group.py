@@ -181,7 +181,7 @@ class _Peers:
 
     async def take_part_in_the_next(self, generation_id: int, connection: _Connection) -> None:
         """The first member, once another has joined: until then its join is answered with the same generation."""
-        heartbeat = _text(self.group) + struct.pack(">i", generation_id) + _text(self._ids[0]) + struct.pack(">h", -1)
+        heartbeat = _standing(self.group, generation_id, self._ids[0])
         await _until(connection, _HEARTBEAT, heartbeat, 4, _REBALANCE_IN_PROGRESS)
         await self.take_part(0, connection)
 
@@ -191,8 +191,7 @@ class _Peers:
         assert code == _NONE, f"JoinGroup: error {code}"
         self.first_joined = self.first_joined or time.monotonic()
         assignments = self._assignments() if leader == member_id else struct.pack(">i", 0)
-        head = _text(self.group) + struct.pack(">i", generation_id) + _text(member_id) + struct.pack(">h", -1)
-        synced = await connection.call(_SYNC, head + assignments)
+        synced = await connection.call(_SYNC, _standing(self.group, generation_id, member_id) + assignments)
         code, size = struct.unpack_from(">hi", synced, 4)
         assert code == _NONE, f"SyncGroup: error {code}"
         assert size == len(self.members[number].assignment), "the assignment came as it was sent"
@@ -219,9 +218,14 @@ def _joined(body: bytes) -> tuple[int, str, int, str]:
     return code, texts[2], generation_id, texts[1]
 
 
+def _standing(group: str, generation_id: int, member_id: str) -> bytes:
+    """Who asks, as heartbeats and syncs begin: a dynamic member of a generation."""
+    return _text(group) + struct.pack(">i", generation_id) + _text(member_id) + struct.pack(">h", -1)
+
+
 async def _coordinator_is_there(host: str, port: int, group: str) -> None:
     """The first question for a coordinator makes the broker create its topic, which takes a while."""
-    stranger = _text(group) + struct.pack(">i", 1) + _text("nobody") + struct.pack(">h", -1)
+    stranger = _standing(group, 1, "nobody")
     async with asyncio.timeout(_LONGEST_CREATION_S):
         connection = await _connected(host, port)
         await _until(connection, _FIND, _text(group), 0, _NONE)

@@ -1,8 +1,8 @@
 """10,000 tasks on 200 instances: the page is there within a second, scrolls smoothly, and builds only what is in view.
 
 All times are the browser's own, and the best of ATTEMPTS counts. On a machine that has so much other work to do that
-no page is there within a second, the page of a small group, opened in turn, is the measure: half of the times it took
-longer than its median. How much is built has no such excuse: it counts each time.
+no page is there within a second, the measure is the page of a small group, opened in turn: the median of its times. How
+much is built has no such excuse: it counts each time.
 """
 
 from __future__ import annotations

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from assignor.commands import program
 from tests.checkout import RECORDINGS, ROOT
 from tests.docs.command_lines import calls_of_assignor, command_lines, misunderstood
 from tests.docs.pages import Block, blocks, pages, read
 from tests.docs.python_blocks import run
+from tests.program import assignor
 
 SHELL = ("shell", "console")
 LANGUAGES = {"python", "text", "json", "toml", "properties", "ini", *SHELL}
@@ -154,9 +153,9 @@ def test_should_run_commands_on_recordings(
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("COLUMNS", raising=False)
 
-    result = CliRunner().invoke(program(), call)
+    result = assignor(*call)
 
-    assert (result.exit_code, result.stdout == "") == (0, False), result.output
+    assert (result.returncode, result.stdout == "") == (0, False), result.stderr
     if printed is not None:
         assert list(folded(result.stdout, printed)) == printed.splitlines()
 
