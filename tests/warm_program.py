@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.metadata import entry_points
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -87,8 +87,10 @@ class WarmProgram:
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
+        """As Popen's: nothing when it has ended. Its parent may have seen that before this process hears of it."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

