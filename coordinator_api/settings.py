@@ -206,8 +206,8 @@ class Settings(BaseSettings):
         4_000,
         ge=0,
         le=JAVA_INT_MAX,
-        description="How long a stop lets requests in progress finish. The process ends a second later at the latest, "
-        "even if the store does not answer.",
+        description="How long a stop lets requests in progress finish; one whose body is still on its way is refused "
+        "at once. The process ends a second later at the latest, even if the store does not answer.",
     )
 
     rebalances_retained_count: int = Field(

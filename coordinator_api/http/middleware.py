@@ -92,7 +92,17 @@ class RequestGuard:
         self._empty = BodyLimit(EMPTY_BODY_BYTES, "for a call without a document")
         self._timeout_s = settings.request_timeout_ms / 1000
         self._held_bodies = _HeldBodies(BODIES_AT_ONE_TIME * settings.request_max_bytes)
+        self._arriving: set[asyncio.Timeout] = set()
+        self._stopping = False
         self._measured: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def begin_stop(self) -> None:
+        """Wait for no body any more: its call would be refused, too, and whoever sends slowly would delay the stop."""
+        self._stopping = True
+        now_s = asyncio.get_running_loop().time()
+        for timeout in self._arriving:
+            if not timeout.expired():
+                timeout.reschedule(now_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -161,24 +171,16 @@ class RequestGuard:
         announced = headers.get("content-length", "0")
         if announced.isdecimal() and int(announced[:20]) > limit.max_bytes:
             raise _too_large(limit)
-        body = bytearray()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise CallerGone("the caller hung up before the whole body had arrived")
-                    piece = message.get("body", b"")
-                    if len(body) + len(piece) > limit.max_bytes:
-                        raise _too_large(limit)
-                    more = message.get("more_body", False)
-                    if not more and not body:
-                        return bytes(piece)
-                    held.add(len(piece))
-                    body += piece
-                    if not more:
-                        return bytes(body)
+            async with asyncio.timeout(0 if self._stopping else self._timeout_s) as timeout:
+                self._arriving.add(timeout)
+                try:
+                    return await _whole_body(limit, receive, held)
+                finally:
+                    self._arriving.discard(timeout)
         except TimeoutError:
+            if self._stopping:
+                raise stopping() from None
             raise Problem("REQUEST_TIMED_OUT", f"the body did not arrive within {self._timeout_s:g} s") from None
 
     def _measure(self, hot: HotCall | None, scope: Scope, status: int, seconds: float) -> None:
@@ -241,6 +243,24 @@ class HeldBody:
             )
         self._bodies.total += size
         self.size += size
+
+
+async def _whole_body(limit: BodyLimit, receive: Receive, held: HeldBody) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CallerGone("the caller hung up before the whole body had arrived")
+        piece = message.get("body", b"")
+        if len(body) + len(piece) > limit.max_bytes:
+            raise _too_large(limit)
+        more = message.get("more_body", False)
+        if not more and not body:
+            return bytes(piece)
+        held.add(len(piece))
+        body += piece
+        if not more:
+            return bytes(body)
 
 
 def _too_large(limit: BodyLimit) -> Problem:

@@ -110,8 +110,9 @@ async def _serve(
             headers_timeout_s=settings.request_headers_timeout_ms / 1000,
             answer_timeout_s=settings.request_timeout_ms / 1000,
         )
+        app = create_app(settings, coordinator, access, pages)
         config = uvicorn.Config(
-            create_app(settings, coordinator, access, pages),
+            app,
             http=protocol_of(connections) if tls is None else secure_protocol_of(connections, tls),
             lifespan="on",
             log_config=None,
@@ -131,7 +132,12 @@ async def _serve(
             say(_as_logged(greeting) if settings.log_format == "json" else greeting)
             manager.ready(greeting)
 
-        server = _Server(config, coordinator, connections, tls, manager, started, longest_stop_s)
+        def begin_stop() -> None:
+            manager.stopping()
+            coordinator.begin_stop()
+            app.guard.begin_stop()
+
+        server = _Server(config, coordinator, connections, tls, manager, started, begin_stop, longest_stop_s)
         await server.serve(sockets=[listening])
 
 
@@ -150,11 +156,12 @@ class _Server(uvicorn.Server):
         tls: ReloadedContext | None,
         manager: ServiceManager,
         started: Callable[[], None],
+        begin_stop: Callable[[], None],
         longest_stop_s: float,
     ) -> None:
         super().__init__(config)
+        self._begin_stop = begin_stop
         self._longest_stop_s = longest_stop_s
-        self._coordinator = coordinator
         self._connections = connections
         self._tls = tls
         self._manager = manager
@@ -199,23 +206,25 @@ class _Server(uvicorn.Server):
         # a second signal does not wait for requests in progress
         self.force_exit = self.should_exit
         self.should_exit = True
-        self._manager.stopping()
-        self._coordinator.begin_stop()
+        self._begin_stop()
 
 
 @contextlib.contextmanager
 def _patience(seconds: float) -> Iterator[Callable[[], object]]:
     """What the block gets begins a time after which the process ends, if it still runs, in the middle of whatever it
-    does. It takes no lock, so that a signal handler may call it.
+    does. It takes no lock, so that a signal handler may call it. The time runs on after the block.
 
     Only a store that does not answer takes so long, or an event loop that stands still. What was answered is committed,
     as after a crash.
     """
     begun, begin = os.pipe()
+    in_order = False
 
     def wait() -> None:
         if os.read(begun, 1):
             time.sleep(seconds)
+            if in_order:
+                os._exit(0)  # all is closed, and only the interpreter has not come to its end
             structlog.get_logger("coordinator_api").error("stop_cut_short", after_s=seconds)
             os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
         os.close(begun)
@@ -224,6 +233,7 @@ def _patience(seconds: float) -> Iterator[Callable[[], object]]:
     threading.Thread(target=wait, name="patience", daemon=True).start()
     try:
         yield lambda: os.write(begin, b"!")
+        in_order = True
     finally:
         os.close(begin)
 

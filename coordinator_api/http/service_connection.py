@@ -260,6 +260,8 @@ class ServiceConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         super().shutdown()
+        if self._ended_here:
+            self.transport.close()  # what it was told goes out; nobody sweeps any more while the service stops
         if self.transport.is_closing():
             self._end()
 

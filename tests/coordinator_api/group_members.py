@@ -100,6 +100,7 @@ class HttpMember:
         self.awaited = 0
         self.active: tuple[str, ...] = ()
         self.standby: tuple[str, ...] = ()
+        self.followup = False
         self._join = join
 
     def subscribe(self, offset_sums: Mapping[str, int] | None = None, **changes: object) -> httpx.Response:
@@ -138,10 +139,21 @@ class HttpMember:
         info = assignment_info(base64.b64decode(answer["assignment"]))
         self.active = tuple(str(task) for task in info.active_tasks)
         self.standby = tuple(str(task) for task in info.standby_tasks)
+        self.followup = answer["followup"]
 
     def heartbeat(self, **changes: object) -> httpx.Response:
         body = {"generation_id": self.generation_id, **changes}
         return self.client.post(f"{self.path}/members/{self.member_id}/heartbeat", json=body)
+
+    def hears_of_a_rebalance(self, wait_ms: int = 5_000) -> bool:
+        """Whether it has to rejoin, now or within `wait_ms`."""
+        body: dict[str, object] = {"members": {self.member_id: {"generation_id": self.generation_id}}}
+        for wait in ({}, {"wait_ms": wait_ms}):
+            heard = self.client.post(f"{self.path}/heartbeat", json=body, params=wait).json()
+            if heard["members"][self.member_id]["rejoin"]:
+                return True
+            body["known"] = heard["news"]
+        return False
 
     def leave(self) -> httpx.Response:
         return self.client.delete(f"{self.path}/members/{self.member_id}")
@@ -161,7 +173,11 @@ def settle(*members: HttpMember) -> None:
             answer["state"] == "Stable" and not answer["rejoin"] and answer["generation_id"] == member.generation_id
             for answer, member in zip(answers, members, strict=True)
         ):
-            return
+            # a follow-up that was announced begins by itself, soon after the last member has its assignment
+            announced = [member for member in members if member.followup]
+            if not announced or not announced[0].hears_of_a_rebalance():
+                return
+            continue
         # whoever was slow to join may have let the others begin without it, who have to rejoin before anybody waits
         for member, answer in zip(members, answers, strict=True):
             if answer["rejoin"]:

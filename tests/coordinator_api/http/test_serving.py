@@ -1,4 +1,4 @@
-"""How the serving process ends when nothing else of it works any more."""
+"""How the serving process ends: at once for callers who have not sent their requests, and even when it stands still."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.coordinator_api.service_process import clean_environment
+from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 
 STANDS_STILL = """
 import sys
@@ -52,3 +52,20 @@ def test_should_end_in_time_although_the_event_loop_stands_still(tmp_path: Path,
                 assert time.monotonic() - asked_s < 8
         finally:
             service.kill()
+
+
+def test_should_not_wait_for_the_rest_of_a_body_when_it_stops(tmp_path: Path) -> None:
+    head = b"PUT /v1/groups/g HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n"
+    with ServiceProcess(tmp_path, "--shutdown-timeout-ms", "60000") as service:
+        port = int(service.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as caller:
+            # the interim answer says that the service waits for the body
+            caller.sendall(head + b"Expect: 100-continue\r\n\r\n")
+            assert caller.recv(100).startswith(b"HTTP/1.1 100 ")
+
+            assert service.stop() == 0
+
+            answer = b"".join(iter(lambda: caller.recv(4_096), b""))
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b'"COORDINATOR_NOT_AVAILABLE"' in answer
+    assert not [line for line in service.log if "Cancel" in line or "stop_cut_short" in line]
