@@ -107,6 +107,8 @@ class Coordinator:
         self.recordings = Recordings(repository)
         self.watching = Watching()
         self.stopping = False
+        self.closed = False
+        """Whether `close` has come to its end: nobody uses the store any more."""
         self.document_bounds = DocumentBounds(
             settings.group_max_partitions,
             settings.group_max_subtopologies,
@@ -329,6 +331,7 @@ class Coordinator:
         self.begin_stop()
         await asyncio.gather(*(runtime.close() for runtime in self.groups.values()))
         await self._resources.aclose()
+        self.closed = True
 
     def _late(self, late_ms: float) -> None:
         self.metrics.loop_lag.observe(late_ms / 1000)

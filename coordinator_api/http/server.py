@@ -162,6 +162,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._begin_stop = begin_stop
         self._longest_stop_s = longest_stop_s
+        self._coordinator = coordinator
         self._connections = connections
         self._tls = tls
         self._manager = manager
@@ -191,7 +192,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        with _patience(self._longest_stop_s) as begin:
+        with _patience(self._longest_stop_s, lambda: self._coordinator.closed) as begin:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._on_signal, number)
                 _call_first(begin, number)
@@ -210,21 +211,22 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _patience(seconds: float) -> Iterator[Callable[[], object]]:
+def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable[[], object]]:
     """What the block gets begins a time after which the process ends, if it still runs, in the middle of whatever it
     does. It takes no lock, so that a signal handler may call it. The time runs on after the block.
+
+    `in_order` says, when the time is over, whether all is closed: the block may also end because a second signal came.
 
     Only a store that does not answer takes so long, or an event loop that stands still. What was answered is committed,
     as after a crash.
     """
     begun, begin = os.pipe()
-    in_order = False
 
     def wait() -> None:
         if os.read(begun, 1):
             time.sleep(seconds)
-            if in_order:
-                os._exit(0)  # all is closed, and only the interpreter has not come to its end
+            if in_order():
+                os._exit(0)  # only the interpreter has not come to its end
             structlog.get_logger("coordinator_api").error("stop_cut_short", after_s=seconds)
             os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
         os.close(begun)
@@ -233,7 +235,6 @@ def _patience(seconds: float) -> Iterator[Callable[[], object]]:
     threading.Thread(target=wait, name="patience", daemon=True).start()
     try:
         yield lambda: os.write(begin, b"!")
-        in_order = True
     finally:
         os.close(begin)
 
