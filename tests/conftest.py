@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -40,6 +41,12 @@ hypothesis.settings.load_profile("ci")
 def pytest_xdist_auto_num_workers() -> int | None:
     """Two processes more than there are cores: many tests wait half of their time for processes that they started."""
     return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 2
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by then stays until the end: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Protocol
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import FastAPI
 from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http import openapi, problems
 from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.auth import Access, Gate
-from coordinator_api.http.call_rights import check_is_same_call
 from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
 from coordinator_api.http.routes import (
@@ -31,6 +31,9 @@ from coordinator_api.http.routes import (
     tokens,
 )
 from coordinator_api.settings import Settings
+
+_NOUNS = (groups, levers, hold, members, rebalances, logs, stateless, tokens, health, about)
+_CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 
 class GuardedApp(FastAPI):
@@ -61,7 +64,7 @@ class Pages(Protocol):
     """The web page: what `coordinator_api.web` serves, which stands above this room."""
 
     @property
-    def routers(self) -> Sequence[APIRouter]: ...
+    def routes(self) -> Sequence[BaseRoute]: ...
 
     @property
     def problem_page(self) -> problems.ProblemPage: ...
@@ -109,7 +112,7 @@ def create_app(
         summary="Kafka Streams' task placement as a durable service",
         version=version("assignor"),
         lifespan=lifespan,
-        generate_unique_id_function=lambda route: route.name,
+        routes=[*_CALLS, *([] if pages is None else pages.routes)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -118,11 +121,7 @@ def create_app(
     hot_calls = HotCalls(settings)
     app.guard = RequestGuard(app.unguarded, Gate(access.credentials), settings, hot_calls.find, audit)
     problems.install(app)
-    for noun in (groups, levers, hold, members, rebalances, logs, stateless, tokens, health, about):
-        app.include_router(noun.router, dependencies=[Depends(check_is_same_call)])
     if pages is not None:
         setattr(app.state, problems.PROBLEM_PAGE, pages.problem_page)
-        for router in pages.routers:
-            app.include_router(router, dependencies=[Depends(check_is_same_call)], include_in_schema=False)
     openapi.install(app, lambda: not access.credentials.is_empty)
     return app

@@ -7,8 +7,9 @@ A call that is not in the table is of no address that this service has: who may 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from fastapi import APIRouter, Depends
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -111,7 +112,7 @@ def need(method: str, path: str) -> Need:
 
 
 async def check_is_same_call(request: Request) -> None:
-    """For every route. The guard and FastAPI each find the call by its address: a difference, such as a line break that
+    """The guard and FastAPI each find the call by its address: a difference, such as a line break that
     only one of them overlooks, would be a way around the rights. Raises HTTPException 404.
     """
     path = request.scope["path"]
@@ -119,6 +120,17 @@ async def check_is_same_call(request: Request) -> None:
     known = path if found is None and path in OPEN_PATHS else found and found.route
     if request.scope["route"].path != known:
         raise HTTPException(404)
+
+
+def checked_router(**named: Any) -> APIRouter:
+    """What every file of routes begins with: `APIRouter(**named)` with `check_is_same_call`. A call's id is its name.
+
+    The application takes its routes as they are. Included by another router, each would be built once more, within the
+    first request, which others would wait for.
+    """
+    return APIRouter(
+        dependencies=[Depends(check_is_same_call)], generate_unique_id_function=lambda route: route.name, **named
+    )
 
 
 def check_right(principal: Principal, asked: Need) -> None:

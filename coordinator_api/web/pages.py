@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
+from starlette.routing import BaseRoute
 
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.coordinator import Coordinator
@@ -21,19 +22,10 @@ class WebPages:
     """As `http.app.Pages`."""
 
     @property
-    def routers(self) -> Sequence[APIRouter]:
-        """A new view adds its router here."""
-        views = [
-            groups.router,
-            group.router,
-            levers.router,
-            stores.router,
-            task.router,
-            time.router,
-            topology.router,
-            what_if.router,
-        ]
-        return [*views, login.router, static.router]
+    def routes(self) -> Sequence[BaseRoute]:
+        """A new view adds its file here."""
+        views = (groups, group, levers, stores, task, time, topology, what_if)
+        return [route for file in (*views, login, static) for route in file.router.routes]
 
     @property
     def problem_page(self) -> ProblemPage:

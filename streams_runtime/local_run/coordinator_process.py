@@ -17,6 +17,7 @@ from typing import IO, Self
 import httpx
 
 from assignor.access.private_files import make_private_directory, private_opener
+from assignor.access.tls import client_context
 from assignor.errors import Unavailable
 
 LOOPBACK = "127.0.0.1"
@@ -143,7 +144,8 @@ class CoordinatorProcess:
                 return False
             self._port = int(address[1])
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=2.0, trust_env=False).is_success
+            tls = client_context(self.url, httpx.create_ssl_context)
+            return httpx.get(f"{self.url}/readyz", timeout=2.0, trust_env=False, verify=tls).is_success
         except httpx.TransportError:
             return False
 

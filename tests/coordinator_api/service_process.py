@@ -14,6 +14,7 @@ from typing import Self
 import httpx
 
 from tests import warm_program
+from tests.no_tls import NO_TLS
 
 START_TIMEOUT_S = 120
 _ADDRESS = re.compile(r"listens on (https?://\S+)")
@@ -78,7 +79,7 @@ class ServiceProcess:
 
     def client(self, token: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, timeout=60, headers=headers, trust_env=False)
+        return httpx.Client(base_url=self.url, timeout=60, headers=headers, trust_env=False, verify=NO_TLS)
 
     def kill(self) -> None:
         """As a power cut does it: nothing is finished, nothing is said."""

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.checkout import ROOT
+from tests.no_tls import NO_TLS
 from tests.package.test_deployment import free_port
 from tests.streams_runtime.word_counting import wait_for
 
@@ -47,7 +48,7 @@ def hurried_rules() -> str:
 
 class Prometheus:
     def __init__(self, url: str) -> None:
-        self._client = httpx.Client(base_url=f"{url}/api/v1", timeout=30, trust_env=False)
+        self._client = httpx.Client(base_url=f"{url}/api/v1", timeout=30, trust_env=False, verify=NO_TLS)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The samples of now. Raises AssertionError for an expression that it does not understand."""
@@ -99,6 +100,6 @@ def running_prometheus(directory: Path, targets: Mapping[str, str]) -> Iterator[
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/-/ready", trust_env=False).is_success
+        return httpx.get(f"{url}/-/ready", trust_env=False, verify=NO_TLS).is_success
     except httpx.TransportError:
         return False

@@ -11,6 +11,7 @@ import pytest
 
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.streams_instance import StreamsInstance
+from tests.no_tls import NO_TLS
 from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
 from tests.streams_runtime.word_counting import TIMEOUT_S, wait_for
 
@@ -30,7 +31,7 @@ def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: P
 
 def test_should_move_nothing_in_a_rolling_restart_with_a_rejoin_grace(group: Group) -> None:
     instances = _started(group)
-    assert httpx.put(f"{_address(group)}/rejoin-grace", json={"grace_ms": 60_000}).status_code == 204
+    assert httpx.put(f"{_address(group)}/rejoin-grace", json={"grace_ms": 60_000}, verify=NO_TLS).status_code == 204
     before = _owners(group)
     rebalances = len(_rebalances(group))
 
@@ -85,11 +86,11 @@ def _owners(group: Group) -> dict[str, str]:
 
 
 def _described(group: Group) -> Any:
-    return httpx.get(_address(group)).json()
+    return httpx.get(_address(group), verify=NO_TLS).json()
 
 
 def _rebalances(group: Group) -> Any:
-    return httpx.get(f"{_address(group)}/rebalances", params={"limit": 100}).json()["rebalances"]
+    return httpx.get(f"{_address(group)}/rebalances", params={"limit": 100}, verify=NO_TLS).json()["rebalances"]
 
 
 def _address(group: Group) -> str:

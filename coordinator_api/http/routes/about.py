@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.page_rights import PAGE
 from coordinator_api.http.routes.surface import json_response, problems
 from coordinator_api.http.schemas import ServiceAnswer, VersionAnswer
 
-router = APIRouter(tags=["service"], responses=problems())
+router = checked_router(tags=["service"], responses=problems())
 
 API_VERSIONS = ("v1",)
 KAFKA_VERSION = "4.3.1"

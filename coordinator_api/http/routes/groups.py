@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from assignor.access.principals import Right
 from coordinator_api.group import events
@@ -17,7 +17,7 @@ from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.answer_schemas import GroupAnswer, GroupList
 from coordinator_api.http.audited_calls import note_effect
 from coordinator_api.http.bodies import documented, run_on_document
-from coordinator_api.http.call_rights import Need, check_right, principal_of
+from coordinator_api.http.call_rights import Need, check_right, checked_router, principal_of
 from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.hang_ups import unless_hung_up
@@ -36,7 +36,7 @@ from coordinator_api.http.routes.surface import (
 )
 from coordinator_api.http.schemas import DeclareAnswer
 
-router = APIRouter(prefix="/v1/groups", tags=["groups"], responses=problems(404))
+router = checked_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 
 _OF_THE_GROUP = {"group": "$request.path.group"}
 _THEN = {

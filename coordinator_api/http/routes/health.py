@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.readiness import SCRAPE_WITHIN_S
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import TheCoordinator, problems
 from coordinator_api.http.schemas import Health, Readiness
 from coordinator_api.metrics import CONTENT_TYPE
 
-router = APIRouter(tags=["health"], responses=problems())
+router = checked_router(tags=["health"], responses=problems())
 
 
 @router.get("/livez")

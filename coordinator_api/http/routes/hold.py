@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import ValidationError
 
 from assignor.errors import InputError
@@ -18,7 +18,7 @@ from coordinator_api.group.holding import describe_held
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.answer_schemas import HoldAnswer
 from coordinator_api.http.bodies import check_json, check_not_encoded, run_in_worker
-from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.held_computations import look_at_held
 from coordinator_api.http.json_objects import parse_object
 from coordinator_api.http.lever_document import held_document, levers_document
@@ -26,7 +26,7 @@ from coordinator_api.http.problems import Problem, from_input_error, from_valida
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, caller, json_response, problems
 from coordinator_api.http.schemas import HeldGenerationAnswer, HoldBody
 
-router = APIRouter(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
+router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
 
 _BODY = {
     "requestBody": {

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
 
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted
 from coordinator_api.http.answer_schemas import DrainedLever
 from coordinator_api.http.bodies import check_json, check_not_encoded
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.group_document import described_group
 from coordinator_api.http.json_objects import parse_object
 from coordinator_api.http.problems import Problem, from_validation
@@ -38,7 +39,7 @@ def _body(name: str) -> dict[str, object]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-router = APIRouter(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409, 415))
+router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409, 415))
 
 
 @router.post("/{group}/rebalance", status_code=204)

@@ -7,15 +7,16 @@ import json
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
 from coordinator_api.groups.repairs import GroupRepair
 from coordinator_api.http.answer_schemas import RepairAnswer, StoredLogAnswer
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, json_response, problems
 from coordinator_api.store.stored_logs import StoredLog, StoredRecord, damage_of
 
-router = APIRouter(prefix="/v1/groups/{group}", tags=["logs"], responses=problems(404))
+router = checked_router(prefix="/v1/groups/{group}", tags=["logs"], responses=problems(404))
 
 FORMAT = "group-log/1"
 PIECE_RECORDS = 64

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from assignor.protocol.shared_assignments import AssignmentParts
@@ -36,7 +36,7 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.audited_calls import note_effect
 from coordinator_api.http.bodies import OFF_LOOP_BYTES, check_json, check_not_encoded
-from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.connections import CONNECTION_ID
 from coordinator_api.http.hang_ups import hung_up
 from coordinator_api.http.member_bodies import (
@@ -68,7 +68,7 @@ from coordinator_api.http.schemas import (
     SubscriptionBody,
 )
 
-router = APIRouter(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
+router = checked_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
 
 RAW = "application/octet-stream"
 MAX_WAIT_MS = 86_400_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from assignor.errors import InputError
@@ -14,14 +14,14 @@ from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import read_report
 from coordinator_api.http.answer_schemas import RebalanceExplanation, RebalanceList
 from coordinator_api.http.bodies import documented, run_in_worker, run_on_document
-from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.computations import explain
 from coordinator_api.http.document_schemas import RebalanceDocument, ReportBody
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
 from coordinator_api.http.schemas import TASK_PATTERN, ReportAnswer
 
-router = APIRouter(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
+router = checked_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
 Generation = Annotated[int, Path(ge=0, le=JAVA_INT_MAX)]
 MAX_PAGE = 1_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import ValidationError
 
 from assignor.access.credentials import wall_clock_ms
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import check_name, end_ms, group_pattern, group_prefix
 from coordinator_api.http.bodies import check_json, check_not_encoded
-from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.created_tokens import CreatedTokens, ListedToken
 from coordinator_api.http.json_objects import parse_object
 from coordinator_api.http.problems import from_validation, input_as_problems
@@ -23,7 +23,7 @@ from coordinator_api.http.schemas import (
     TokenList,
 )
 
-router = APIRouter(prefix="/v1/tokens", tags=["tokens"], responses=problems())
+router = checked_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 
 _CLOSED = "from now on every call of this service needs a token"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.store.errors import StoreError
@@ -19,7 +20,7 @@ from coordinator_api.web.views.grid_filter import GridFilter, filtered, sections
 from coordinator_api.web.views.group_facts import GroupFacts
 from coordinator_api.web.views.group_header import GroupHeader
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 
 @router.get("/ui/groups/{group}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
-from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.routes.surface import TheCoordinator
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, digest_of
@@ -13,7 +13,7 @@ from coordinator_api.web.rendering import page, see_other, wants_live_part
 from coordinator_api.web.sessions import HOME
 from coordinator_api.web.views.group_list import group_list
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 
 @router.get("/ui")

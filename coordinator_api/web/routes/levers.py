@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from starlette.responses import Response
 
 from assignor.errors import InputError
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
 from coordinator_api.http.audited_calls import note_effect, note_reason
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, caller
@@ -28,7 +29,7 @@ from coordinator_api.web.sessions import checked_form
 from coordinator_api.web.views.group_header import GroupHeader
 from coordinator_api.web.views.levers import LeverBoard
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 Form = Annotated[Mapping[str, str], Depends(checked_form)]
 

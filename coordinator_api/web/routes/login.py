@@ -10,18 +10,19 @@ import asyncio
 from collections.abc import Mapping
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from starlette.responses import Response
 
 from coordinator_api.groups.admission import Admission
 from coordinator_api.http.audited_calls import note_caller
 from coordinator_api.http.auth import Access, Gate
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.page_rights import cookie_value, token_of_cookie
 from coordinator_api.http.problems import Problem
 from coordinator_api.web.rendering import page, see_other
 from coordinator_api.web.sessions import HOME, begin_session, checked_form, end_session, safe_next
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 TRY_S = 0.3
 """How long each try takes at least."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.web.rendering import SECURITY_HEADERS
 from coordinator_api.web.static_files import digest, static_files
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 _FOR_EVER = "public, max-age=31536000, immutable"
 

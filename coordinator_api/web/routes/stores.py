@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.rendering import page
 from coordinator_api.web.store_queries import StoreAnswer, StoreUnanswered, ask_by_key, endpoints_of
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 LONGEST_KEY = 2_000
 LONGEST_LAG = 10**12

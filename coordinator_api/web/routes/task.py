@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from assignor.errors import AssignorFault, InputError
@@ -13,7 +13,7 @@ from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.errors import CoordinatorFault
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.bodies import run_in_worker
-from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.http.task_stories import task_story
@@ -22,7 +22,7 @@ from coordinator_api.web.rebalance_digests import rebalances_digest
 from coordinator_api.web.rendering import page
 from coordinator_api.web.views.task_story import TaskStoryView
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144

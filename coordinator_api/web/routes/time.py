@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from assignor.errors import AssignorFault
@@ -13,7 +13,7 @@ from assignor.types import JAVA_INT_MAX
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.bodies import run_in_worker
-from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.page_computations import compare_two, tell_history
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
@@ -24,7 +24,7 @@ from coordinator_api.web.rendering import page
 from coordinator_api.web.views.comparison import ComparedRebalances, comparison
 from coordinator_api.web.views.time_line import time_line
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 LIMIT, LEAST, MOST = 20, 5, 80
 

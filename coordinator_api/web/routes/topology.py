@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from assignor.snapshot import RebalanceSnapshot
+from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.rendering import page
 from coordinator_api.web.views.topology import topology_view
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 
 @router.get("/ui/groups/{group}/topology")

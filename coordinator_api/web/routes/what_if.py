@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from assignor.errors import AssignorFault, InputError
@@ -17,7 +17,7 @@ from coordinator_api.errors import TooManyRequests
 from coordinator_api.group.subscriptions import subscription_now
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.bodies import run_in_worker
-from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.group_document import LONGEST_LOOK_MS
 from coordinator_api.http.page_computations import group_now, what_if
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
@@ -25,7 +25,7 @@ from coordinator_api.web.rendering import page
 from coordinator_api.web.views.what_if import WhatIf, what_if_view
 from coordinator_api.web.views.what_if_form import ASSIGNORS, WhatIfForm, what_if_form
 
-router = APIRouter()
+router = checked_router(include_in_schema=False)
 
 MODEL = ForecastModel()
 

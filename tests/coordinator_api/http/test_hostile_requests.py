@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -246,43 +246,55 @@ def test_should_read_no_more_from_a_caller_that_is_far_ahead(bystander: Bystande
     assert sent < 256 * MEBIBYTE
 
 
-def hostile_bodies() -> dict[str, tuple[str, str, bytes, int]]:
-    """Name to method, path below the group, body, and the status that it gets."""
-    million = b",".join(b'"f%d":1' % number for number in range(1_000_000))
-    tasks = b",".join(b'"0_%d":1' % number for number in range(1_000_000))
-    beat = "/members/m/heartbeat"
-    return {
-        "a million unknown fields": ("POST", beat, b'{"generation_id":1,' + million + b"}", 413),
-        "a million tasks": ("POST", beat, b'{"generation_id":1,"task_offset_sums":{' + tasks + b"}}", 413),
-        "as many unknown fields as fit": ("POST", beat, b'{"generation_id":1,' + million[:60_000] + b'":1}', 422),
-        "a process with a million tasks": (
-            "POST",
-            "/heartbeat",
-            b'{"members":{"m":{"generation_id":1,"task_offset_sums":{' + tasks + b"}}}}",
-            413,
-        ),
-        "a process with as many tasks as fit": (
-            "POST",
-            "/heartbeat",
+def million(form: bytes) -> bytes:
+    return b",".join(form % number for number in range(1_000_000))
+
+
+FIELD, TASK = b'"f%d":1', b'"0_%d":1'
+BEAT = "/members/m/heartbeat"
+HOSTILE_BODIES: dict[str, tuple[str, str, Callable[[], bytes], int]] = {
+    "a million unknown fields": ("POST", BEAT, lambda: b'{"generation_id":1,' + million(FIELD) + b"}", 413),
+    "a million tasks": (
+        "POST",
+        BEAT,
+        lambda: b'{"generation_id":1,"task_offset_sums":{' + million(TASK) + b"}}",
+        413,
+    ),
+    "as many unknown fields as fit": (
+        "POST",
+        BEAT,
+        lambda: b'{"generation_id":1,' + million(FIELD)[:60_000] + b'":1}',
+        422,
+    ),
+    "a process with a million tasks": (
+        "POST",
+        "/heartbeat",
+        lambda: b'{"members":{"m":{"generation_id":1,"task_offset_sums":{' + million(TASK) + b"}}}}",
+        413,
+    ),
+    "a process with as many tasks as fit": (
+        "POST",
+        "/heartbeat",
+        lambda: (
             b'{"members":{"m":{"generation_id":1,"task_offset_sums":{'
-            + tasks[: tasks.rindex(b",", 0, MEBIBYTE - 100)]
-            + b"}}}}",
-            422,
+            + (tasks := million(TASK))[: tasks.rindex(b",", 0, MEBIBYTE - 100)]
+            + b"}}}}"
         ),
-        "a deep subscription": ("POST", "/subscriptions", b'{"member_id":' + b"[" * 1_000_000, 422),
-        "a long number": ("POST", "/subscriptions", b'{"session_timeout_ms":' + b"9" * 1_000_000 + b"}", 422),
-        "a long subscription": ("POST", "/subscriptions", b" " * (MEBIBYTE + 1), 413),
-        "a deep definition": ("PUT", "", b'{"assignor":' * 2_000_000, 422),
-        "ten million values": ("PUT", "", b'{"a":[' + b"0," * 10_000_000 + b"0]}", 413),
-    }
-
-
-HOSTILE_BODIES = hostile_bodies()
+        422,
+    ),
+    "a deep subscription": ("POST", "/subscriptions", lambda: b'{"member_id":' + b"[" * 1_000_000, 422),
+    "a long number": ("POST", "/subscriptions", lambda: b'{"session_timeout_ms":' + b"9" * 1_000_000 + b"}", 422),
+    "a long subscription": ("POST", "/subscriptions", lambda: b" " * (MEBIBYTE + 1), 413),
+    "a deep definition": ("PUT", "", lambda: b'{"assignor":' * 2_000_000, 422),
+    "ten million values": ("PUT", "", lambda: b'{"a":[' + b"0," * 10_000_000 + b"0]}", 413),
+}
+"""Name to method, path below the group, body, and the status that it gets."""
 
 
 @pytest.mark.parametrize("name", HOSTILE_BODIES)
 def test_should_refuse_a_hostile_body_fast_and_give_its_memory_back(bystander: Bystander, name: str) -> None:
-    method, path, body, status = HOSTILE_BODIES[name]
+    method, path, made, status = HOSTILE_BODIES[name]
+    body = made()
     service = bystander.service
     memory = memory_bytes(service.process.pid)
     with service.client() as caller:

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
+from starlette.routing import Route
 
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_api.http.app import create_app
-from coordinator_api.http.call_rights import OPEN_PATHS, RIGHTS
+from coordinator_api.http.call_rights import OPEN_PATHS, RIGHTS, check_is_same_call
 from coordinator_api.settings import Settings
+from coordinator_api.web.pages import WebPages
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle, subscription
 from tests.coordinator_api.reported_rebalances import new_name, reported
@@ -163,10 +166,7 @@ def built() -> set[tuple[str, str]]:
 
 def _routes() -> Iterator[tuple[str, str]]:
     """Every method and address of the application, but the open ones."""
-    routes: list[Any] = []
-    for each in create_app(Settings()).routes:
-        included = getattr(each, "original_router", None)
-        routes += [each] if included is None else included.routes
+    routes: list[Any] = list(create_app(Settings()).routes)
     for route in routes:
         for method in route.methods - {"HEAD"}:
             if route.path not in OPEN_PATHS:
@@ -233,6 +233,18 @@ def test_should_have_a_right_for_every_address_and_nothing_else(built: set[tuple
     assert built - RIGHTS.keys() == set(), "a new call needs its right in call_rights.RIGHTS"
     assert RIGHTS.keys() - built <= {("GET", "/v1/groups/{group}/log"), ("POST", "/v1/groups/{group}/repair")}
     assert CALLS.keys() == RIGHTS.keys(), "a new call needs a line in CALLS"
+
+
+def test_should_check_for_every_route_that_the_guard_found_the_same_call() -> None:
+    """And every route is built before the first request: a router that is included would be built within it."""
+    routes = create_app(Settings(), pages=WebPages()).routes
+    documents = [route.path for route in routes if type(route) is Route]  # no group is named there, and nothing changed
+    calls = [route for route in routes if isinstance(route, APIRoute)]
+
+    assert sorted(documents) == ["/docs", "/openapi.json", "/redoc"]
+    assert len(calls) == len(routes) - len(documents)
+    for route in calls:
+        assert check_is_same_call in [each.call for each in route.dependant.dependencies], route.path
 
 
 def test_should_say_on_the_page_which_right_each_call_needs() -> None:

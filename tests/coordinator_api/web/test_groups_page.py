@@ -248,8 +248,7 @@ async def test_should_name_only_files_that_are_there(service: Tenants) -> None:
 def test_should_have_a_right_for_every_page_and_nothing_else() -> None:
     routes = {
         (method, str(getattr(route, "path", "")))
-        for router in WebPages().routers
-        for route in router.routes
+        for route in WebPages().routes
         for method in getattr(route, "methods", ())
     }
 

@@ -31,6 +31,7 @@ from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.threads.thread_status import TaskCopy
+from tests.no_tls import NO_TLS
 from tests.streams_runtime.queries.serving import serving
 from tests.streams_runtime.running_group import GUARANTEES, SOME_LINES, Group, running_group
 from tests.streams_runtime.word_counting import (
@@ -109,7 +110,7 @@ def test_should_never_say_that_there_is_none_when_a_corrupt_task_restores_anew(g
         group.write([WORD])
         assert restoring.held.wait(TIMEOUT_S), instance.status()
         try:
-            answer = httpx.get(f"http://{endpoint}/v1/stores/{STORE}/key?key={WORD}", trust_env=False)
+            answer = httpx.get(f"http://{endpoint}/v1/stores/{STORE}/key?key={WORD}", trust_env=False, verify=NO_TLS)
             assert (answer.status_code, answer.json().get("code")) in NOT_NOW, answer.text
             with pytest.raises(QueryFailed):
                 hasty.get(STORE, WORD.encode(), max_lag=0)
@@ -131,7 +132,7 @@ def test_should_show_everything_of_a_running_instance_over_http(group: Group) ->
         group.wait_until_counted()
         group.wait_until_settled(instance, standbys=0)
         url = f"http://{endpoint}"
-        with httpx.Client(trust_env=False, base_url=url) as http:
+        with httpx.Client(trust_env=False, base_url=url, verify=NO_TLS) as http:
             wait_for(lambda: "streams_processed_records_total" in http.get("/metrics").text, instance.status)
             status = http.get("/status").json()
             metadata = http.get("/v1/metadata").json()

@@ -14,6 +14,7 @@ from assignor.errors import InputError
 from assignor.types import HostInfo
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.queries.server import QueryServer
+from tests.no_tls import NO_TLS
 from tests.streams_runtime.queries.fake_instance import STORE, FakeInstance, counts
 
 QUICKLY_S = 3.0
@@ -28,7 +29,7 @@ def server() -> Iterator[QueryServer]:
 
 
 def get(server: QueryServer, path: str) -> httpx.Response:
-    return httpx.get(f"http://{server.endpoint}{path}", timeout=QUICKLY_S, trust_env=False)
+    return httpx.get(f"http://{server.endpoint}{path}", timeout=QUICKLY_S, trust_env=False, verify=NO_TLS)
 
 
 def test_should_know_its_endpoint_before_it_starts_when_the_port_was_left_to_it(server: QueryServer) -> None:
@@ -117,7 +118,7 @@ def test_should_say_how_an_ipv6_address_is_written() -> None:
 def test_should_close_quickly_when_connections_are_open(server: QueryServer) -> None:
     """One that is idle after an answer, one that never asked, one that stopped in the middle of asking."""
     server.start(FakeInstance())
-    with httpx.Client(trust_env=False) as idle, connection(server), connection(server) as half:
+    with httpx.Client(trust_env=False, verify=NO_TLS) as idle, connection(server), connection(server) as half:
         idle.get(f"http://{server.endpoint}/livez")
         half.sendall(b"GET /livez HTTP/1.1\r\nHost:")
         began_s = time.monotonic()
@@ -174,7 +175,7 @@ def test_should_serve_many_connections_at_once(server: QueryServer) -> None:
     values: list[object] = []
 
     def ask() -> None:
-        with httpx.Client(trust_env=False) as http:
+        with httpx.Client(trust_env=False, verify=NO_TLS) as http:
             url = f"http://{server.endpoint}/v1/stores/{STORE}/key?key=cat"
             values.extend(http.get(url).json()["value"] for _ in range(5))
 

@@ -22,6 +22,7 @@ from streams_runtime.queries.host_calls import QueryFailed
 from streams_runtime.queries.problems import QueryCode
 from streams_runtime.queries.server import QueryServer
 from tests.coordinator_api.http.oidc_issuer import AUDIENCE, ISSUER, KeyServer, published, signed
+from tests.no_tls import NO_TLS
 from tests.streams_runtime.queries.fake_instance import STORE, FakeInstance, counts
 
 QUICKLY_S = 3.0
@@ -37,7 +38,7 @@ def guarded() -> Iterator[str]:
 
 
 def get(endpoint: str, path: str, **headers: str) -> httpx.Response:
-    return httpx.get(f"http://{endpoint}{path}", headers=headers, timeout=QUICKLY_S, trust_env=False)
+    return httpx.get(f"http://{endpoint}{path}", headers=headers, timeout=QUICKLY_S, trust_env=False, verify=NO_TLS)
 
 
 @pytest.mark.parametrize("authorization", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}])
