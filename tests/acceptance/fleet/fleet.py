@@ -78,6 +78,7 @@ class Fleet:
         self.processes: list[FleetProcess] = []
         self.chance = random.Random(seed)
         self._started = 0
+        self._measured: asyncio.Task[None] | None = None
 
     async def declare(self, **changes: object) -> None:
         configs = {"acceptable.recovery.lag": 1_000_000, "num.standby.replicas": 0, **changes.pop("configs", {})}  # type: ignore[dict-item]
@@ -87,6 +88,8 @@ class Fleet:
 
     def add(self, count: int, manners: Manners, through: Address | None = None, members: int = 2) -> list[FleetProcess]:
         """`count` more processes, which begin to join at once."""
+        if self._measured is None:
+            self._measured = asyncio.create_task(self.witness.starvation.measure())
         added = []
         for _ in range(count):
             self._started += 1
@@ -155,7 +158,8 @@ class Fleet:
         return (
             f"{len(members)} members in generations {generations[:5]}, {waiting} wait for an assignment; "
             f"{len(set(owned))} of {self.partitions} tasks owned, {len(owned) - len(set(owned))} twice; "
-            f"evictions {self.witness.evictions[:5]}; surprises {self.witness.surprises[:5]}; "
+            f"evictions {self.witness.evictions[:5]}, {len(self.witness.starved)} of the starved, who got no processor "
+            f"for {self.witness.starvation.total_ms / 1000:.1f} s in all; surprises {self.witness.surprises[:5]}; "
             f"answers {dict(self.witness.statuses)}"
         )
 
@@ -172,7 +176,7 @@ class Fleet:
         return document
 
     async def assert_whole(self, service: MortalService) -> None:
-        """Nobody who lives was evicted, nothing was owned twice, nobody else is a member, and all tasks are owned."""
+        """Nobody who could speak was evicted, nothing was owned twice, nobody else is a member, all tasks are owned."""
         assert self.witness.surprises == [], self.witness.surprises
         assert self.witness.evictions == [], self.standing()
         live = {member.member_id for member in self.members()}
@@ -189,6 +193,8 @@ class Fleet:
     def close(self) -> None:
         for process in self.processes:
             process.die()
+        if self._measured is not None:
+            self._measured.cancel()
 
 
 def _free_port() -> int:

@@ -44,7 +44,7 @@ class Manners:
     `held`: one held heartbeat for all members. `asks_for_grace`: `leave_on_disconnect`, which only a held heartbeat
     makes use of. `repeats_joins`: a `join_id` in each first join. `endpoint`: whether the instances can be asked, so
     that each assignment names them all. `hang_up_chance`: how often a process hangs up in the middle of a call, and
-    makes the call again.
+    makes the call again. `grace_ms`: how long the service waits for a process whose connection broke.
     """
 
     group_id: str
@@ -56,6 +56,13 @@ class Manners:
     repeats_joins: bool = True
     endpoint: bool = False
     hang_up_chance: float = 0.0
+    grace_ms: float | None = None
+
+    @property
+    def silence_allowed_ms(self) -> float:
+        """A member that is silent for longer may be evicted."""
+        watched = self.held and self.asks_for_grace and self.grace_ms is not None
+        return self.grace_ms if watched and self.grace_ms is not None else self.session_timeout_ms
 
     @property
     def path(self) -> str:
@@ -104,6 +111,7 @@ class FleetProcess:
         self._hearts = [HttpConnection(address) for _ in ([0] if manners.held else self.members)]
         self._tasks: list[asyncio.Task[None]] = []
         self._answered_ms = now_ms()
+        self._starved_by_then_ms = witness.starvation.total_ms
         self._some_member = asyncio.Event()
 
     def start(self) -> None:
@@ -349,7 +357,7 @@ class FleetProcess:
     ) -> Answer:
         """Obeys 429 and 503; hangs up now and then. Raises NoAnswer, and Refused for every other refusal."""
         request = request_bytes(method, path, body, headers)
-        sent_ms = now_ms()
+        sent_ms, starved_by_then_ms = now_ms(), self._witness.starvation.total_ms
         if self.manners.hang_up_chance and self._chance.random() < self.manners.hang_up_chance:
             await connection.send_and_hang_up(request)
             raise NoAnswer("hung up")
@@ -360,20 +368,32 @@ class FleetProcess:
             raise NoAnswer(f"{answer.status}")
         if answer.status >= 400:
             raise Refused(answer)
-        self._answered_ms = max(self._answered_ms, sent_ms)
+        if sent_ms > self._answered_ms:
+            self._answered_ms, self._starved_by_then_ms = sent_ms, starved_by_then_ms
         return answer
 
     def _evicted(self, member: Member, call: str) -> None:
         assert member.member_id is not None, "it was a member"
+        at_ms = now_ms()
         if not member.lost:
-            self._witness.evictions.append(Eviction(member.member_id, call, now_ms() - self._answered_ms))
-        self._own(member, frozenset(), 0)
+            self._witness.evicted(
+                Eviction(
+                    member.name,
+                    member.member_id,
+                    call,
+                    at_ms,
+                    silent_ms=at_ms - self._answered_ms,
+                    starved_ms=self._witness.starvation.total_ms - self._starved_by_then_ms,
+                    allowed_ms=self.manners.silence_allowed_ms,
+                )
+            )
+        self._own(member, frozenset(), 0, at_ms)
         member.lost, member.generation_id, member.awaited, member.offered = True, 0, 0, 0
         member.news.set()
 
-    def _own(self, member: Member, active: frozenset[int], generation_id: int) -> None:
+    def _own(self, member: Member, active: frozenset[int], generation_id: int, at_ms: float | None = None) -> None:
         member.active = active
-        self._witness.owns(self.number, member.name, member.member_id, generation_id, active)
+        self._witness.owns(self.number, member.name, member.member_id, generation_id, active, at_ms)
 
     def _member_path(self, member: Member) -> str:
         return f"{self.manners.path}/members/{member.member_id}"
