@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Annotated
@@ -28,6 +28,7 @@ from assignor.rerun import Rerun, RerunPlacement, RerunRebalance, run
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId
+from assignor.whole_files import whole_file
 
 _DIFFERENCES_SHOWN = 10
 
@@ -105,16 +106,11 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]
             format = options.format or Format.JSON
             yield lambda ran: show(_document(ran), lambda view: output_text(ran, view), format)
         return
-    partial = f"{options.output}.partial"
     try:
-        with open(partial, "w", encoding="utf-8") as stream:
+        with whole_file(options.output) as raw, io.TextIOWrapper(raw, encoding="utf-8") as stream:
             yield lambda ran: print(line_of_document(_document(ran)), file=stream)
-        os.replace(partial, options.output)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", options.output) from None
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(partial)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import math
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +33,7 @@ from assignor.recording import line_of_document
 from assignor.rerun import Rerun, parse_recorded, run_recorded
 from assignor.what_if import Changes, Difference, changed, changed_document, difference, difference_document
 from assignor.what_if.difference import RESTORE_RECORDS_PER_S
+from assignor.whole_files import whole_file
 
 _Write = Callable[[bytes], object]
 
@@ -154,17 +154,12 @@ def _lines_written(file: str | None) -> Iterator[_Write | None]:
     if file is None:
         yield None
         return
-    partial = f"{file}.partial"
     try:
-        with open(partial, "wb", opener=private_opener) as raw:  # a recording
+        with whole_file(file, private_opener) as raw:  # a recording
             if file.endswith(".gz"):
                 with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
                     yield packed.write
             else:
                 yield raw.write
-        os.replace(partial, file)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file) from None
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(partial)

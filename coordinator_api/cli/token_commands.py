@@ -37,6 +37,7 @@ from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.tables import Column, View, age_text, table_text
 from assignor.errors import InputError
+from assignor.whole_files import takes_the_name
 from coordinator_api.cli.call_options import CoordinatorCalls
 
 tokens = typer.Typer(help="Who may call the coordinator.", no_args_is_help=True)
@@ -200,6 +201,8 @@ def _lines_in(file: Path) -> list[str]:
 def _replace(file: Path, lines: Sequence[str]) -> None:
     """As a whole: whoever reads it sees the old one or the new one. Raises InputError."""
     try:
+        if not takes_the_name(file):
+            raise InputError(f"{file} is no file, and the tokens would take its name: name another one", "--file")
         # only its owner may read it: mkstemp's mode
         handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
         try:

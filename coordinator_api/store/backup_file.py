@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from assignor.errors import InputError
+from assignor.whole_files import takes_the_name
 
 FORMAT = "assignor-backup/1"
 
@@ -61,6 +62,8 @@ class BackupWriter:
         self._sha = hashlib.sha256()
         self._counts: Counter[str] = Counter()
         with _writing(file):
+            if not takes_the_name(file):
+                raise InputError("is no file, and a backup would take its name: name another one", str(file))
             handle, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)  # mode 0600
             self._part = Path(name)
             self._raw = os.fdopen(handle, "wb")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from assignor.access.private_files import private_opener
 from assignor.errors import InputError
 from assignor.recording import line_of_document
 from assignor.recording.jvm_log import placements_from_log
+from assignor.whole_files import whole_file
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -61,12 +61,8 @@ def _written(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
-    partial = output.with_name(f"{output.name}.partial")
     try:
-        with open(partial, "w", encoding="utf-8", opener=private_opener) as stream:
+        with whole_file(output, private_opener) as raw, io.TextIOWrapper(raw, encoding="utf-8") as stream:
             yield stream
-        os.replace(partial, output)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", str(output)) from None
-    finally:
-        partial.unlink(missing_ok=True)

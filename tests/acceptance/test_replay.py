@@ -42,7 +42,7 @@ COUNTS = (
 )
 RESULT = ("rounds.parquet", "rejects.jsonl")
 LOCAL = ("--engine", "local", "--cores", "2")
-TIMEOUT_S = 120.0
+TIMEOUT_S = 480.0
 pytestmark = pytest.mark.long
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 PARTS_BEFORE_KILL = 4

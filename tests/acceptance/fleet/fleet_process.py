@@ -27,6 +27,7 @@ from tests.coordinator_api.group_members import subscription
 
 PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
+GOODBYES = 10
 
 
 class Refused(Exception):
@@ -145,8 +146,19 @@ class FleetProcess:
         for member in self.members:
             self._own(member, frozenset(), member.generation_id)
             if member.member_id is not None:
-                await HttpConnection(self.address).ask("DELETE", self._member_path(member))
+                await self._say_goodbye(member)
         self._end()
+
+    async def _say_goodbye(self, member: Member) -> None:
+        """Again, when no answer came: who has left already is told so."""
+        for _ in range(GOODBYES):
+            try:
+                answer = await HttpConnection(self.address).ask("DELETE", self._member_path(member))
+            except NoAnswer:
+                continue
+            if answer.status not in (429, 503):
+                return
+            await asyncio.sleep(float(answer.headers.get("retry-after", "1")))
 
     def request_rejoin(self) -> None:
         """Every member sends its subscription again."""
