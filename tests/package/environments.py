@@ -1,7 +1,7 @@
 """Fresh environments: a Python with nothing but what is installed from the built wheel, and an empty directory.
 
-Everything but the wheel comes from the package registry, in the versions of requirements.lock: through `uv`, which links
-what an earlier environment has as well, or through `pip`, as a stranger does it.
+Everything but the wheel comes from the package registry, in the versions of requirements.lock: through `uv`, which
+links what an earlier environment has as well, or through `pip`, as a stranger does it.
 """
 
 from __future__ import annotations
