@@ -46,6 +46,7 @@ class DecisionKind(StrEnum):
     DRAIN_WAITS = "drain-waits"  # process = drained client that runs it until `other`, its next owner, has caught up
     KEPT_OWNED = "kept-owned"  # process = owner; nothing that runs is moved
     AWAY_PASSED_OVER = "away-passed-over"  # process = present client that runs it, and not `other`, which is away
+    AWAY_KEEPS = "away-keeps"  # process = client that is away, `other` = present client that would have got it
     # tasks to threads
     THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # consumer ran it or had a standby of it
     THREAD_BALANCED = "thread-balanced"  # consumer had room

@@ -306,6 +306,7 @@ _PHRASES: Mapping[DecisionKind, str] = {
     DecisionKind.DRAIN_WAITS: "{process} is drained, and runs it until {other}{other_lag} has caught up",
     DecisionKind.KEPT_OWNED: "{process} runs it, and this rebalance moves nothing that runs",
     DecisionKind.AWAY_PASSED_OVER: "{other} is away and gets nothing new: {role} {stays with} {process}{lag}",
+    DecisionKind.AWAY_KEEPS: "{process} is away, and what it had waits for it: {role} does not go to {other}",
     DecisionKind.THREAD_PREVIOUS_OWNER: "of the threads, {consumer} had the {role}",
     DecisionKind.THREAD_BALANCED: "balanced over threads: {consumer} had room for the {role}",
     DecisionKind.WAITING_FOR_REVOCATION: "{consumer} waits until {other_consumer} gives it up",

@@ -75,6 +75,7 @@ _SAID_WITH_ITS_TARGET = frozenset(
         DecisionKind.DRAIN_MOVES,
         DecisionKind.KEPT_OWNED,
         DecisionKind.AWAY_PASSED_OVER,
+        DecisionKind.AWAY_KEEPS,
     }
 )
 
@@ -115,6 +116,10 @@ class _Reason:
 
     def _runs(self) -> tuple[tuple[DecisionKind, Callable[[Decision], str]], ...]:
         return (
+            (
+                DecisionKind.AWAY_KEEPS,
+                lambda step: f"but it waits for {self._name(step.process)}, which is away",
+            ),
             (
                 DecisionKind.AWAY_PASSED_OVER,
                 lambda step: f"but {self._with_lag(step.process)} runs it, because {self._name(step.other)} is away",

@@ -1,8 +1,9 @@
 """Gives nothing new to instances that are away: nobody would run it until they are back.
 
-They keep what they had, because that is what waits for them. A task that the wrapped assignor would move to one of them
-stays with the client that runs it. If nobody runs it, a present client gets it: one that has caught up, or else the
-one with the most room. No warm-up begins there. When nobody is present, nothing is changed.
+They keep the tasks they ran, because that is what waits for them, also where the wrapped assignor would move one: a
+present client that had a standby of it keeps that. A task that the wrapped assignor would move to one of them stays
+with the client that runs it. If nobody runs it, a present client gets it: one that has caught up, or else the one with
+the most room. No warm-up begins there. When nobody is present, nothing is changed.
 
 Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other.
 """
@@ -38,6 +39,7 @@ class AwayAssignor:
                 copies.drop_standby(process, task)
             for task in sorted(copies.active[process] - had.previous_active):
                 said.append(_give(problem, copies, task, process, present))
+        said.extend(_keep(problem, copies, present))
         log.extend(step for step in inner_log if _still_holds(step, copies))
         log.extend(said)
         return Placement(placed.probing_rebalance_needed, copies.placed())
@@ -57,6 +59,23 @@ def _give(
     if was_standby:
         copies.standby[away].add(task)
     return Decision(DecisionKind.AWAY_PASSED_OVER, task, Role.ACTIVE, chosen, away)
+
+
+def _keep(problem: PlacementProblem, copies: ChangingPlacement, present: Iterable[ProcessId]) -> Iterable[Decision]:
+    """Give back what clients that are away ran, unless a present one says that it runs it. Of several, the first."""
+    here = frozenset(present)
+    run_here = frozenset(task for process in here for task in problem.clients[process].previous_active)
+    for process in sorted(problem.clients.keys() - here):
+        for task in sorted(problem.clients[process].previous_active - run_here):
+            taker = copies.owner.get(task)
+            if taker is None or taker not in here:
+                continue
+            copies.drop_standby(process, task)
+            copies.move_active(task, process)
+            standbys = sum(task in copies.standby[each] - copies.warm_ups[each] for each in copies.standby)
+            if task in problem.clients[taker].previous_standby and standbys < problem.configs.num_standby_replicas:
+                copies.standby[taker].add(task)
+            yield Decision(DecisionKind.AWAY_KEEPS, task, Role.ACTIVE, process, taker)
 
 
 def _still_holds(step: Decision, copies: ChangingPlacement) -> bool:

@@ -41,9 +41,9 @@ class DrainingAssignor:
         self._steering = steering
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """When every client is drained, none is: somebody has to run the tasks."""
+        """When every client is drained, or away, none is drained: somebody has to run the tasks."""
         left = _clients_left(problem, self._steering)
-        if not left:
+        if not left.keys() - self._steering.away_processes:
             log.extend(Decision(DecisionKind.DRAIN_SET_ASIDE, task, Role.ACTIVE) for task in sorted(problem.tasks))
             return self._assignor.assign(problem, log)
         if left == problem.clients:
@@ -54,7 +54,8 @@ class DrainingAssignor:
         if placed.clients.keys() != left.keys():
             log.extend(inner_log)
             return placed  # the check of placements says what is wrong with it
-        return _Draining(problem, left, placed, inner_log).placement(log)
+        present = left.keys() - self._steering.away_processes
+        return _Draining(problem, left, frozenset(present), placed, inner_log).placement(log)
 
 
 def _clients_left(problem: PlacementProblem, steering: Steering) -> dict[ProcessId, PlacementClient]:
@@ -73,10 +74,13 @@ def _clients_left(problem: PlacementProblem, steering: Steering) -> dict[Process
 
 @dataclass(slots=True)
 class _Draining:
-    """`left`: the clients that the wrapped assignor saw; `placed`, `log`: what it decided, and why."""
+    """`left`: the clients that the wrapped assignor saw; `present`: those of them that are not away; `placed`, `log`:
+    what it decided, and why.
+    """
 
     problem: PlacementProblem
     left: Mapping[ProcessId, PlacementClient]
+    present: frozenset[ProcessId]
     placed: Placement
     log: DecisionLog
     said: DecisionLog = field(default_factory=list)
@@ -126,7 +130,7 @@ class _Draining:
 
     def _caught_up_client(self, task: TaskId, copies: ChangingPlacement) -> ProcessId | None:
         """Assignors that do not look at lags may have passed it over. The least loaded one."""
-        ready = [process for process in self.left if self._is_caught_up(process, task)]
+        ready = [process for process in self.present if self._is_caught_up(process, task)]
         load = {process: copies.count(process) / max(1, self.left[process].capacity) for process in ready}
         return min(ready, key=lambda process: (load[process], process), default=None)
 

@@ -10,9 +10,13 @@ from assignor.task_assignors.base import TaskAssignor
 
 
 def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor:
-    """`assignor` itself when nothing is steered. What is kept is kept on drained instances, too."""
-    if steering.drains:
-        assignor = DrainingAssignor(assignor, steering)
+    """`assignor` itself when nothing is steered. What is kept is kept on drained instances, too.
+
+    Who is away is passed over among those that are not drained: the other way round, what a drained instance runs would
+    go back to it.
+    """
     if steering.away_processes:
         assignor = AwayAssignor(assignor, steering.away_processes)
+    if steering.drains:
+        assignor = DrainingAssignor(assignor, steering)
     return KeepingAssignor(assignor) if steering.keeps_owned else assignor

@@ -130,6 +130,9 @@ def test_should_give_nothing_new_to_clients_that_are_away(
     present = problem.clients.keys() - away
     owned = {task for process in present for task in problem.clients[process].previous_active}
     assert all(task in problem.clients[runs[task]].previous_active for task in passed_over & owned)
+    waited_for = {task for process in away - drained for task in problem.clients[process].previous_active} - owned
+    elsewhere = {task for process in drained & away for task in problem.clients[process].previous_active}
+    assert all(runs[task] in away for task in (waited_for & set(problem.tasks)) - elsewhere)
     assert len([each.text for each in explain_placement(problem, placement, log)]) == len(problem.tasks)
 
 

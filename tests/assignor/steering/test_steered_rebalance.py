@@ -165,8 +165,8 @@ def test_should_give_the_tasks_of_a_dead_instance_to_those_who_are_there(assigno
     assert result.placement is not None
     new = plain.clients[B].active - had
     assert new, "as a static member of Kafka"
-    assert result.placement.clients[B].active == plain.clients[B].active - new
-    assert result.placement.clients[C].active == plain.clients[C].active | new
+    assert result.placement.clients[B].active == had
+    assert result.placement.clients[C].active == (plain.clients[B].active | plain.clients[C].active) - had
     passed_over = {step.task for step in result.decisions if step.kind is DecisionKind.AWAY_PASSED_OVER}
     assert passed_over == new
     assert result.problem is not None
@@ -176,6 +176,48 @@ def test_should_give_the_tasks_of_a_dead_instance_to_those_who_are_there(assigno
             short = short_reason(each, result.problem, str)
             assert short is not None
             assert short.template.endswith(f"runs it, because {B} is away")
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_should_drain_an_instance_past_one_that_is_away(assignor: str) -> None:
+    """What A runs goes to C: B gets nothing new, and gives nothing up. A is empty once that has been restored."""
+    group = settled(3, stateful=6, stateless=3, assignor=assignor)
+    had = {task for task, owner in group.owners().items() if owner.startswith("app-2-")}
+    steering = Steering(frozenset({A}), away_processes=frozenset({B}))
+
+    for _ in range(12):
+        result = steered(group, steering)[1]
+        assert result.placement is not None
+        assert result.placement.clients[B].active == had
+        group.receive(result.assignments)
+        group.restore_standbys()
+
+    assert not result.placement.clients[A].active
+    assert len(result.placement.clients[C].active) == 9 - len(had)
+
+
+def test_should_leave_an_instance_that_is_away_what_it_had_when_another_one_joins() -> None:
+    group = settled(2, stateful=6, num_standby_replicas=1)
+    had = {task for task, owner in group.owners().items() if owner.startswith("app-2-")}
+    group.add_process(3, 1)
+    kept = set()
+
+    for _ in range(6):
+        result = steered(group, Steering(away_processes=frozenset({B})))[1]
+        assert result.placement is not None
+        assert result.placement.clients[B].active == had
+        kept |= {step.task for step in result.decisions if step.kind is DecisionKind.AWAY_KEEPS}
+        group.receive(result.assignments)
+        group.restore_standbys()
+
+    assert kept, "C has caught up on some of them"
+    assert result.problem is not None
+    for each in explain_rebalance(result):
+        if each.task in kept & {step.task for step in result.decisions if step.kind is DecisionKind.AWAY_KEEPS}:
+            assert "is away, and what it had waits for it" in each.text
+            short = short_reason(each, result.problem, str)
+            assert short is not None
+            assert short.template.endswith(f"but it waits for {B}, which is away")
 
 
 def test_should_record_and_replay_a_steered_rebalance_to_the_same_bytes() -> None:
