@@ -2,7 +2,7 @@
 
 It is read off the group's document, so it says the same as the group's tasks and members there. An instance can be
 stopped when the group is stable, its members have the assignment of this generation, and none of them has an active
-task.
+task. A member that is away fetches nothing, and nobody waits for that.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ def _with_progress(drained: Mapping[str, object], document: Mapping[str, Any]) -
         missing.append(_missing(None, None, "a rebalance waits for approval"))
     elif document["state"] != GroupState.STABLE:
         missing.append(_missing(None, None, "a rebalance is under way"))
-    elif not all(member["fetched"] for member in document["members"]):
-        late = sorted(member["member_id"] for member in document["members"] if not member["fetched"])
+    elif late := sorted(member["member_id"] for member in _present(document) if not member["fetched"]):
         missing.append(_missing(None, None, f"not yet fetched its assignment: {', '.join(late)}"))
     elif document["last_rebalance"] is not None and document["last_rebalance"]["outcome"] == "follow-up":
         missing.append(_missing(None, None, "the rebalance that hands over its tasks comes next"))
     return {**drained, "safe_to_stop": not missing, "missing": missing}
+
+
+def _present(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [member for member in document["members"] if member["away_until_ms"] is None]
 
 
 def _is_meant(drained: Mapping[str, object], member: Mapping[str, Any]) -> bool:
@@ -62,8 +65,10 @@ def _why_it_stays(document: Mapping[str, Any]) -> str | None:
     if document["state"] != GroupState.STABLE or last is None or last["outcome"] in _MORE_TO_COME:
         return None
     drained = document["levers"]["drained"]
-    if all(any(_is_meant(each, member) for each in drained) for member in document["members"]):
-        return "every instance is drained, so nobody can have it: start another instance, or end a drain"
+    if all(any(_is_meant(each, member) for each in drained) for member in _present(document)):
+        is_one_away = len(_present(document)) < len(document["members"])
+        every = "every instance is drained or away" if is_one_away else "every instance is drained"
+        return f"{every}, so nobody can have it: start another instance, or end a drain"
     return "the last rebalance kept it here, and no other one is due: start one (`assignor groups rebalance`)"
 
 

@@ -104,3 +104,30 @@ def test_should_say_what_a_drain_waits_for_while_its_rebalance_is_held_and_after
     assert (kept["safe_to_stop"], kept["missing"]) == (False, [{**here, "why": due}])
     every = "every instance is drained, so nobody can have it: start another instance, or end a drain"
     assert (alone["safe_to_stop"], alone["missing"]) == (False, [{**here, "why": every}])
+
+
+def test_should_be_able_to_stop_a_drained_instance_while_another_one_is_away(client: httpx.Client) -> None:
+    """Who is away keeps its tasks, gets none of the drained one's, and nobody waits until it has fetched anything."""
+    group_id = new_group(client, partitions=6, changelog_end_offsets={CHANGELOG: [50] * 6})
+    first, second, third = (WorkingInstance(client, group_id) for _ in range(3))
+    for member in (first, second, third):
+        assert member.subscribe().status_code == 201
+    settle(first, second, third)
+    had = sorted(third.active)
+    assert client.put(f"{first.path}/rejoin-grace", json={"grace_ms": 3_600_000}).status_code == 204
+    assert third.leave().status_code == 204
+    assert client.post(f"{first.path}/drain", params={"instance": first.process_id}).status_code == 204
+
+    work_until_safe(client, [first, second], first, within_s=30)
+
+    held = {each["member_id"]: each["active"] for each in client.get(first.path).json()["members"]}
+    assert (held[first.member_id], sorted(held[third.member_id])) == ([], had)
+    assert len(held[second.member_id]) == 4
+    assert client.post(f"{first.path}/drain", params={"instance": second.process_id}).status_code == 204
+    for member in (first, second):
+        member.works()
+    settle(first, second)
+    told = client.get(f"{first.path}/drain", params={"instance": second.process_id}).json()
+    assert {each["why"] for each in told["missing"]} == {
+        "every instance is drained or away, so nobody can have it: start another instance, or end a drain"
+    }
