@@ -2,7 +2,7 @@
 
 A copy's lag is what the leader would say now: the end offsets (the definition's, or those of the cluster it names)
 minus what the member last reported, by heartbeat or with its subscription. In a group that is led elsewhere it is what
-that leader knew in the last rebalance that it reported. A cluster that does not answer soon, or is known to be out of
+that leader knew in the last rebalance that it reported. Of a member that is away it is not known. A cluster that does not answer soon, or is known to be out of
 reach, leaves the lags out; the rest of the group is shown all the same.
 """
 
@@ -109,7 +109,8 @@ def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, 
     for member in group.members:
         process_id = None if member.process_id is None else str(member.process_id)
         sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
-        looked = changelogs.looked([copy.task_id for copy in member.tasks], sums)
+        present = () if member.member.is_away else member.tasks  # who is away said last what it had before it left
+        looked = changelogs.looked([copy.task_id for copy in present], sums)
         for copy in member.tasks:
             entry: dict[str, object] = {
                 "task": str(copy.task_id),

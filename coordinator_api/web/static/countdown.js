@@ -29,11 +29,14 @@ export function now() {
   return Date.now() + ahead;
 }
 
+export function countdown(untilMs, at = now()) {
+  return untilMs > at ? `in ${duration(untilMs - at)}` : "due";
+}
+
 function tick() {
   const at = now();
   for (const each of document.querySelectorAll("time[data-until-ms]")) {
-    const left = Number(each.dataset.untilMs) - at;
-    say(each, left > 0 ? `in ${duration(left)}` : "due");
+    say(each, countdown(Number(each.dataset.untilMs), at));
   }
   for (const each of document.querySelectorAll("time[data-since-ms]")) {
     say(each, `${duration(at - Number(each.dataset.sinceMs))} ago`);

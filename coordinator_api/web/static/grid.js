@@ -1,10 +1,10 @@
 // The grid of a large group: only the instances in view are built, of /ui/groups/GROUP/grid.json. One grid of data is
 // kept, the newest; an element stays while its copy is in view. A small group comes as HTML, and has the keys alone.
-import { duration } from "./countdown.js";
+import { countdown, duration } from "./countdown.js";
 import { startKeys } from "./grid-keys.js";
 
 const ROLES = { A: "active", S: "standby", W: "warm-up" };
-const STANDINGS = { n: "stateless", u: "unknown", c: "caught-up", b: "behind" };
+const STANDINGS = { n: "stateless", a: "away", u: "unknown", c: "caught-up", b: "behind" };
 const AROUND = 1; // built above and below what is in view, in heights of the window
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -32,6 +32,7 @@ function chipOf(packed) {
 function words(chip) {
   if (chip.standing === "runs") return "runs";
   if (chip.standing === "stateless") return "has no state";
+  if (chip.standing === "away") return "waits for its instance, which is away";
   if (chip.standing === "unknown") return "how far behind is not known";
   if (chip.standing === "caught-up") return chip.lag ? `caught up, ${records(chip.lag)} behind` : "caught up";
   const of = chip.whole ? ` of ${count(chip.whole)}` : "";
@@ -170,7 +171,8 @@ function fill(block, row) {
   const roles = [`${count(held.A)} active`, held.S && `${count(held.S)} standby`, held.W && `${count(held.W)} warm-up`].filter(Boolean);
   head.append(name, element("span", "more", roles.join(", ")));
   const where = [row.rack && `rack ${row.rack}`, row.tags.join(", ")].filter(Boolean).join(" · ");
-  if (where) head.append(element("span", "more", where));
+  if (row.away_until_ms) head.append(away(row.away_until_ms));
+  else if (where) head.append(element("span", "more", where));
   const who = role(element("div", "who"), "row");
   who.append(head);
   const threads = row.threads.map(([called, member, fetched, packed]) => {
@@ -197,6 +199,15 @@ function fill(block, row) {
   if (focused && focused !== document.activeElement && block.contains(focused)) focused.focus({ preventScroll: true });
 }
 
+/** There is room for one line more: an instance that is away says so, and not where it is. */
+function away(untilMs) {
+  const said = element("span", "more away", "away: ");
+  const until = element("time", "countdown", countdown(untilMs));
+  role(until, "timer").dataset.untilMs = untilMs;
+  said.append("others get its tasks ", until);
+  return said;
+}
+
 function chipElement(old, id, chip) {
   const text = JSON.stringify([chip.standing, chip.lag, chip.whole, chip.left]);
   if (old && old.shown === text) return old;
@@ -211,6 +222,7 @@ function chipElement(old, id, chip) {
   const parts = [element("b", "", chip.letter), ` ${chip.task} `];
   if (chip.standing === "caught-up" && chip.role !== "active") parts.push(element("i", "", "✓"));
   if (chip.standing === "unknown") parts.push(element("i", "", "?"));
+  if (chip.standing === "away") parts.push(element("i", "", "…"));
   if (chip.standing === "behind") {
     const bar = document.createElementNS(SVG, "svg");
     const rect = document.createElementNS(SVG, "rect");

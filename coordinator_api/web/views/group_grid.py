@@ -33,8 +33,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A copy of a task. `lag`: None for one that runs, that has no state, or of which nothing is known, which
-    `standing` tells apart: `runs`, `stateless`, `unknown`, `caught up` or `behind`. `whole`: the records of its
+    """A copy of a task. `lag`: None for one that runs, that has no state, whose member is away, or of which nothing is
+    known, which `standing` tells apart: `runs`, `stateless`, `away`, `unknown`, `caught up` or `behind`. `whole`: the records of its
     changelogs. `left_ms`: until it has caught up, None when it is not known.
     """
 
@@ -60,6 +60,8 @@ class Chip:
                 return "runs"
             case "stateless":
                 return "has no state"
+            case "away":
+                return "waits for its instance, which is away"
             case "unknown":
                 return "how far behind is not known"
             case "caught up":
@@ -73,11 +75,14 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class GridThread:
-    """One member. `name`: short. `fetched`: whether it has the tasks of this generation."""
+    """One member. `name`: short. `fetched`: whether it has the tasks of this generation, or goes on with what it has
+    while a rebalance waits for approval. `away_until_ms`: until when its tasks wait for it; None while it is there.
+    """
 
     member_id: str
     name: str
     fetched: bool
+    away_until_ms: int | None
     chips: tuple[Chip, ...]
 
 
@@ -99,6 +104,11 @@ class GridRow:
         """Copies by role, as ROLES has them."""
         found = Counter(chip.role for thread in self.threads for chip in thread.chips)
         return found["active"], found["standby"], found["warm-up"]
+
+    @property
+    def away_until_ms(self) -> int | None:
+        """When the first of its tasks go to others; None while all its members are there."""
+        return min((each.away_until_ms for each in self.threads if each.away_until_ms is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,10 @@ class GroupGrid:
     def is_small(self) -> bool:
         return self.copies <= MOST_PLAIN_COPIES
 
+    @property
+    def is_one_away(self) -> bool:
+        return any(row.away_until_ms is not None for row in self.rows)
+
 
 def group_grid(document: Mapping[str, Any], rates: RestoreRates = NOTHING_SEEN) -> GroupGrid:
     """`document`: a group as `GET /v1/groups/{group}` answers it. `rates`: of looks at it, the last of them this one.
@@ -135,12 +149,13 @@ def group_grid(document: Mapping[str, Any], rates: RestoreRates = NOTHING_SEEN) 
     """
     acceptable = _acceptable_lag(document["configs"])
     chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
-    has_fetched = {member["member_id"]: member["fetched"] for member in document["members"]}
+    members = {member["member_id"]: member for member in document["members"]}
+    goes_on = document["held_rebalance"] is not None
     for copy in document["tasks"]:
-        member_id = copy["member_id"]
-        left_ms = rates.left_ms(copy["task"], member_id, copy["lag"], acceptable)
-        chips[member_id].append(_chip(copy, acceptable, left_ms, has_fetched[member_id]))
-    rows = tuple(_row(process_id, members, chips) for process_id, members in _instances(document["members"]))
+        member = members[copy["member_id"]]
+        left_ms = rates.left_ms(copy["task"], copy["member_id"], copy["lag"], acceptable)
+        chips[copy["member_id"]].append(_chip(copy, acceptable, left_ms, member, goes_on))
+    rows = tuple(_row(process_id, each, chips, goes_on) for process_id, each in _instances(document["members"]))
     rows = tuple(sorted(rows, key=lambda row: (_natural(row.name), row.process_id)))
     active = {copy["task"] for copy in document["tasks"] if copy["role"] == "active"}
     restoring = sorted(
@@ -180,6 +195,7 @@ def grid_document(grid: GroupGrid) -> dict[str, object]:
                     [thread.name, thread.member_id, int(thread.fetched), [_packed(chip) for chip in thread.chips]]
                     for thread in row.threads
                 ],
+                **({} if row.away_until_ms is None else {"away_until_ms": row.away_until_ms}),
             }
             for row in grid.rows
         ],
@@ -187,7 +203,7 @@ def grid_document(grid: GroupGrid) -> dict[str, object]:
     }
 
 
-_STANDINGS = {"stateless": "n", "unknown": "u", "caught up": "c", "behind": "b"}
+_STANDINGS = {"stateless": "n", "away": "a", "unknown": "u", "caught up": "c", "behind": "b"}
 
 
 def _packed(chip: Chip) -> str | list[str | int | None]:
@@ -200,10 +216,14 @@ def _packed(chip: Chip) -> str | list[str | int | None]:
     return packed
 
 
-def _chip(copy: Mapping[str, Any], acceptable: int, left_ms: int | None, fetched: bool) -> Chip:
+def _chip(
+    copy: Mapping[str, Any], acceptable: int, left_ms: int | None, member: Mapping[str, Any], goes_on: bool
+) -> Chip:
     lag, role = copy["lag"], _role(copy["role"])
+    if member["away_until_ms"] is not None:
+        return Chip(copy["task"], role, "away", None, None, None)
     if lag is None:
-        standing = "runs" if role == "active" and fetched else "stateless"
+        standing = "runs" if role == "active" and (member["fetched"] or goes_on) else "stateless"
     elif lag == LATEST_OFFSET:
         standing = "runs"
     elif lag < 0:
@@ -233,14 +253,17 @@ def _instances(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Map
     return list(found.items())
 
 
-def _row(process_id: str, members: Sequence[Mapping[str, Any]], chips: Mapping[str, Sequence[Chip]]) -> GridRow:
+def _row(
+    process_id: str, members: Sequence[Mapping[str, Any]], chips: Mapping[str, Sequence[Chip]], goes_on: bool
+) -> GridRow:
     first = members[0]
     threads = sorted(
         (
             GridThread(
                 member["member_id"],
                 _thread_name(member),
-                member["fetched"],
+                member["fetched"] or goes_on,
+                member["away_until_ms"],
                 tuple(
                     sorted(chips[member["member_id"]], key=lambda chip: (ROLES.index(chip.role), _by_number(chip.task)))
                 ),

@@ -23,6 +23,7 @@ def member(member_id: str, process_id: str, client_id: str, **changes: object) -
         "client_tags": {},
         "user_endpoint": None,
         "fetched": True,
+        "away_until_ms": None,
         **changes,
     }
 
@@ -32,7 +33,8 @@ def copy(task: str, role: str, member_id: str, lag: int | None, end: int | None 
 
 
 def document(members: list[dict[str, Any]], tasks: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"configs": {"acceptable.recovery.lag": "100"}, "members": members, "tasks": tasks}
+    configs = {"acceptable.recovery.lag": "100"}
+    return {"configs": configs, "members": members, "tasks": tasks, "held_rebalance": None}
 
 
 def of_two() -> dict[str, Any]:
@@ -173,3 +175,29 @@ def test_should_be_a_fraction_of_the_document_for_ten_thousand_tasks_on_two_hund
     assert not group_grid(large).is_small
     assert len(packed.content) < whole / 3
     assert len(packed.packed) < whole / 12
+
+
+def test_should_say_that_an_instance_is_away_and_not_that_its_tasks_are_restored() -> None:
+    members = [member("m", FIRST, "app", fetched=False, away_until_ms=5_000), member("n", SECOND, "bpp")]
+    away = document(members, [copy("0_0", "active", "m", 900), copy("0_1", "active", "n", -2)])
+
+    grid = group_grid(away)
+    packed = grid_document(grid)["rows"]
+
+    assert [(row.name, row.away_until_ms) for row in grid.rows] == [("app", 5_000), ("bpp", None)]
+    assert words(grid) == {"active 0_0": "waits for its instance, which is away", "active 0_1": "runs"}
+    assert grid.restoring == ()
+    assert [(row.get("away_until_ms"), row["threads"][0][3]) for row in packed] == [  # type: ignore[attr-defined]
+        (5_000, [["A0_0", "a"]]),
+        (None, ["A0_1"]),
+    ]
+
+
+def test_should_say_that_members_go_on_while_a_rebalance_waits_for_approval() -> None:
+    held = document([member("m", FIRST, "app", fetched=False)], [copy("0_0", "active", "m", None, None)])
+
+    assert [each.fetched for row in group_grid(held).rows for each in row.threads] == [False]
+    grid = group_grid({**held, "held_rebalance": {"generation_id": 2}})
+
+    assert [each.fetched for row in grid.rows for each in row.threads] == [True]
+    assert words(grid) == {"active 0_0": "runs"}

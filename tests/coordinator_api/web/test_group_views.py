@@ -59,6 +59,24 @@ async def test_should_show_each_instance_with_links_to_the_stories_of_its_tasks(
     assert all(row.select_one('[role="rowheader"], [role="columnheader"]') for row in page.select('[role="row"]'))
 
 
+async def test_should_say_that_an_instance_is_away_until_its_grace_is_over(service: Tenants) -> None:
+    """Nothing is said to run there, or to be restored."""
+    member = await running(service, "b-1")
+    olga = await service.client("olga")
+    assert (await olga.put("/v1/groups/b-1/rejoin-grace", json={"grace_ms": 3_600_000})).is_success
+    assert (await olga.delete(f"/v1/groups/b-1/members/{member}")).is_success
+
+    page = soup(await (await browser_of(service, "rita")).get("/ui/groups/b-1"))
+
+    (away,) = page.select("#grid .who .away")
+    assert away.text.startswith("away: its tasks go to others in 59\u00a0min")
+    assert page.select("#grid .task")[0]["title"] == "0_0, active: waits for its instance, which is away"
+    assert "has not fetched" not in page.get_text()
+    assert page.select(".restoring") == []
+    facts = {each.dt.text: each.dd.text for each in page.select(".facts div") if each.dt and each.dd}
+    assert (facts["Tasks running"], facts["Lag"]) == ("0 of 4", "not known")
+
+
 async def test_should_escape_whatever_a_member_calls_itself(service: Tenants) -> None:
     await running(service, "b-1", MARKUP)
 
