@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.types import Message, Scope, Send
 
 from assignor.access.principals import Principal
+from coordinator_api.group.events import DrainInstance, EndInstanceDrain, Event, SetHold, SetRejoinGrace
 from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.call_rights import RIGHTS, Call, call_of
 from coordinator_api.http.page_rights import PAGE_RIGHTS, is_page, token_of_cookie
@@ -64,6 +65,18 @@ def note_effect(request: Request, **effect: object) -> None:
     audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
     if audited is not None:
         audited.effect.update(effect)
+
+
+def note_lever(request: Request, event: Event) -> None:
+    """What was set, and for whom, of a lever: its call has it in its query or its body, or in a form."""
+    match event:
+        case DrainInstance(process_id, member_id) | EndInstanceDrain(process_id, member_id):
+            drained = {"instance": _name(process_id)} if member_id is None else {"member": _name(member_id)}
+            note_effect(request, **drained)
+        case SetHold(time_limit_ms):
+            note_effect(request, time_limit_ms=time_limit_ms)
+        case SetRejoinGrace(grace_ms) if grace_ms is not None:
+            note_effect(request, grace_ms=grace_ms)
 
 
 def note_caller(request: Request, principal: Principal | None) -> None:

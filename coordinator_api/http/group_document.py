@@ -2,8 +2,8 @@
 
 A copy's lag is what the leader would say now: the end offsets (the definition's, or those of the cluster it names)
 minus what the member last reported, by heartbeat or with its subscription. In a group that is led elsewhere it is what
-that leader knew in the last rebalance that it reported. Of a member that is away it is not known. A cluster that does not answer soon, or is known to be out of
-reach, leaves the lags out; the rest of the group is shown all the same.
+that leader knew in the last rebalance that it reported. Of a member that is away it is not known. A cluster that does
+not answer soon, or is known to be out of reach, leaves the lags out; the rest of the group is shown all the same.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from coordinator_api.group import events
 from coordinator_api.group.holding import describe_held
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.answer_schemas import HoldAnswer
+from coordinator_api.http.audited_calls import note_lever
 from coordinator_api.http.bodies import check_json, check_not_encoded, run_in_worker
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.held_computations import look_at_held
@@ -81,6 +82,7 @@ async def hold_rebalances(request: Request, group_id: GroupId, coordinator: TheC
     except ValidationError as error:
         raise from_validation(error.errors()) from None
     event = events.SetHold(body.time_limit_ms, caller(request), _reason(request))
+    note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 
 

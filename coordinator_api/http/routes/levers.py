@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted
 from coordinator_api.http.answer_schemas import DrainedLever
+from coordinator_api.http.audited_calls import note_lever
 from coordinator_api.http.bodies import check_json, check_not_encoded
 from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.group_document import described_group
@@ -73,6 +74,7 @@ async def set_rejoin_grace(request: Request, group_id: GroupId, coordinator: The
     """
     body = await _sent(request, RejoinGraceBody)
     event = events.SetRejoinGrace(body.grace_ms, caller(request), reason_of(request))
+    note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 
 
@@ -108,6 +110,7 @@ async def show_drain(
 
 @router.delete("/{group}/drain", status_code=204)
 async def end_instance_drain(
+    request: Request,
     group_id: GroupId,
     coordinator: TheCoordinator,
     instance: DrainedInstance = None,
@@ -115,6 +118,7 @@ async def end_instance_drain(
 ) -> None:
     """End the drain of an instance or of a member: it may have tasks again. A PUT ends the drain of a whole group."""
     event = events.EndInstanceDrain(*one_drained(instance, member))
+    note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 
 

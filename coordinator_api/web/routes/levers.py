@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from assignor.errors import InputError
 from coordinator_api.group.outcome import AssignmentStored, ComputedAgain, Rejected
-from coordinator_api.http.audited_calls import note_effect, note_reason
+from coordinator_api.http.audited_calls import note_effect, note_lever, note_reason
 from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.problems import PROBLEM_CODE, TITLES, Problem
@@ -61,6 +61,7 @@ async def pull(request: Request, group_id: GroupId, coordinator: TheCoordinator,
         request.scope["state"][PROBLEM_CODE] = "INVALID_REQUEST"
         why = str(error).removeprefix(f"{error.where}: ")
         return await _shown(request, group_id, status=422, typed=typed, wrong_field=error.where, wrong=why)
+    note_lever(request, event)
     answer = await runtime.handle(event)
     if isinstance(answer, Rejected):
         request.scope["state"][PROBLEM_CODE] = answer.code.value

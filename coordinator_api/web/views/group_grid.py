@@ -34,8 +34,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 @dataclass(frozen=True, slots=True)
 class Chip:
     """A copy of a task. `lag`: None for one that runs, that has no state, whose member is away, or of which nothing is
-    known, which `standing` tells apart: `runs`, `stateless`, `away`, `unknown`, `caught up` or `behind`. `whole`: the records of its
-    changelogs. `left_ms`: until it has caught up, None when it is not known.
+    known, which `standing` tells apart: `runs`, `stateless`, `away`, `unknown`, `caught up` or `behind`. `whole`: the
+    records of its changelogs. `left_ms`: until it has caught up, None when it is not known.
     """
 
     task: str

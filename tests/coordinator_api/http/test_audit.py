@@ -126,6 +126,32 @@ async def test_should_have_one_line_of_each_change_with_who_did_what(audited: Au
     ]
 
 
+async def test_should_say_of_a_lever_whom_it_is_about_and_what_it_was_set_to(audited: Audited) -> None:
+    """A drain of one instance has the same address as that of the whole group."""
+    ann, tom = [await audited.service.client(name) for name in ("ann", "tom")]
+    await tom.put("/v1/groups/a-1", json=definition())
+    await tom.post("/v1/groups/a-1/subscriptions", json=join_body())
+    (member,) = (await ann.get("/v1/groups/a-1")).json()["members"]
+    instance, path = {"instance": member["process_id"]}, "/v1/groups/a-1"
+    audited.lines()
+
+    await ann.post(f"{path}/drain", params=instance)
+    await ann.post(f"{path}/drain", params={"member": "nobody"})
+    await ann.delete(f"{path}/drain", params=instance)
+    await ann.put(f"{path}/hold", json={"time_limit_ms": 60_000})
+    await ann.put(f"{path}/rejoin-grace", json={"grace_ms": 5_000})
+    await ann.delete(f"{path}/rejoin-grace")
+
+    assert [(line["status"], line["effect"]) for line in audited.lines()] == [
+        (204, instance),
+        (404, {"member": "nobody"}),
+        (204, instance),
+        (204, {"time_limit_ms": 60_000}),
+        (204, {"grace_ms": 5_000}),
+        (204, {}),
+    ]
+
+
 @pytest.mark.parametrize("name_in_path", ["a-1", "heartbeat"])
 @pytest.mark.parametrize("method, route", sorted(AUDITED & RIGHTS.keys()))
 async def test_should_have_one_line_of_each_refusal(

@@ -90,7 +90,7 @@ async def test_should_set_and_end_a_lever(
         "group": "a-1",
         "status": 303,
         "code": "NONE",
-        "effect": {"lever": on},
+        "effect": {"lever": on, **set_to},
         "reason": "new disks",
     }
     shown = soup(await browser.get(answer.headers["location"]))
