@@ -275,5 +275,9 @@ def test_should_fit_and_shut_nobody_out(
     open_levers(page, origin, first.path)
     expect(page.locator("#drained")).to_be_visible()
     expect(button(page, "Approve")).to_be_visible()
+    box, words = page.locator("#sure").bounding_box(), page.locator("label[for=sure]").bounding_box()
+    assert box is not None
+    assert words is not None
+    assert box["x"] + box["width"] <= words["x"], "the box stands before its words"
     assert_fits(page)
     assert_accessible(page)

@@ -77,6 +77,20 @@ async def test_should_say_that_an_instance_is_away_until_its_grace_is_over(servi
     assert (facts["Tasks running"], facts["Lag"]) == ("0 of 4", "not known")
 
 
+async def test_should_lead_from_each_view_of_a_group_to_all_others(service: Tenants) -> None:
+    await running(service, "b-1")
+    rita = await browser_of(service, "rita")
+    views = {"Tasks": "", "Time": "/time", "What if": "/what-if", "Topology": "/topology", "Levers": "/levers"}
+
+    for name, path in views.items():
+        page = soup(await rita.get(f"/ui/groups/b-1{path}"))
+        links = page.select('nav[aria-label="Views of the group"] a')
+        assert {each.text: each["href"] for each in links} == {key: f"/ui/groups/b-1{at}" for key, at in views.items()}
+        assert [each.text for each in links if each.get("aria-current") == "page"] == [name]
+    story = soup(await rita.get("/ui/groups/b-1/tasks/0_0"))
+    assert [each.text for each in story.select('nav[aria-label="Views of the group"] a')] == list(views)
+
+
 async def test_should_escape_whatever_a_member_calls_itself(service: Tenants) -> None:
     await running(service, "b-1", MARKUP)
 
