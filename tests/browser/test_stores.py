@@ -38,6 +38,8 @@ def test_should_give_the_value_that_the_instance_has(page: Page, coordinator: st
     watched.origins.add(coordinator)
     watched.expect(UNANSWERED)  # while a task moves to the second instance
     page.goto(f"{coordinator}/ui/groups/words/topology")
+    topics = page.get_by_role("region", name="Topics").locator("tbody tr").filter(has_text="repartition")
+    expect(topics.get_by_role("cell")).to_contain_text(["repartition", "2"])  # as the cluster has it
     press_on(page, page.get_by_role("link", name="counts", exact=True))
     expect(page.get_by_role("heading", name="Ask a store by key")).to_be_visible()
 

@@ -9,6 +9,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from assignor.snapshot import RebalanceSnapshot
+from coordinator_api.group.image import GroupImage
 from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.hang_ups import unless_hung_up
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator
@@ -25,10 +26,13 @@ async def topology(request: Request, group_id: GroupId, coordinator: TheCoordina
     documents: GroupDocuments = request.app.state.group_documents
     document = await unless_hung_up(request, documents.now(group_id))
     snapshot = (await coordinator.group(group_id).definition(document.image)).snapshot
-    view = await asyncio.to_thread(topology_view, snapshot.topology, _partitions(snapshot), document.values)
+    view = await asyncio.to_thread(topology_view, snapshot.topology, _partitions(snapshot, document.image), document.values)
     return page(request, "topology", group_id=group_id, topology=view, digest=document.digest)
 
 
-def _partitions(snapshot: RebalanceSnapshot) -> Mapping[str, int]:
+def _partitions(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, int]:
+    """As the definition says; else, of a cluster that it only names, as the last rebalance found them."""
+    last = image.last_rebalance
+    found = {} if last is None else {name: number for name, number in last.basis.topics.items() if number}
     internal = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
-    return {**internal, **{name: topic.partitions for name, topic in snapshot.cluster.topics.items()}}
+    return {**found, **internal, **{name: topic.partitions for name, topic in snapshot.cluster.topics.items()}}

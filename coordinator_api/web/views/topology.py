@@ -56,6 +56,8 @@ class SubtopologyRow:
     @property
     def work(self) -> str:
         """In words."""
+        if not self.tasks:
+            return "no member has its tasks"
         said = f"{count(self.running)} of {plural(self.tasks, 'task')} run"
         if self.standbys:
             said += f", {plural(self.standbys, 'standby')}"

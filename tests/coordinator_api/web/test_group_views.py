@@ -197,6 +197,7 @@ def test_should_draw_a_topology_from_left_to_right_also_when_it_reads_what_it_wr
     assert at["again"] == at["Subtopology 1"] == at["orders-copy"] == at["Subtopology 2"]
     assert at["late"] > at["orders"]
     assert len(view.edges) == 8
+    assert {each.work for each in view.subtopologies} == {"no member has its tasks"}
     assert [(each.name, each.kind, each.partitions) for each in view.topics[:2]] == [
         ("orders", "input", 8),
         ("again", "input", None),
