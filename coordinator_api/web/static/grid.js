@@ -201,10 +201,11 @@ function fill(block, row) {
 
 /** There is room for one line more: an instance that is away says so, and not where it is. */
 function away(untilMs) {
-  const said = element("span", "more away", "away: ");
+  const said = element("span", "more away", "away: tasks go ");
+  said.title = "Its tasks go to others then";
   const until = element("time", "countdown", countdown(untilMs));
   role(until, "timer").dataset.untilMs = untilMs;
-  said.append("others get its tasks ", until);
+  said.append(until);
   return said;
 }
 

@@ -85,6 +85,11 @@ class GridThread:
     away_until_ms: int | None
     chips: tuple[Chip, ...]
 
+    @property
+    def is_up_to_date(self) -> bool:
+        """Nothing has to be said of it: who is away fetches nothing, and its instance says so."""
+        return self.fetched or self.away_until_ms is not None
+
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
@@ -192,7 +197,7 @@ def grid_document(grid: GroupGrid) -> dict[str, object]:
                 "rack": row.rack,
                 "tags": list(row.tags),
                 "threads": [
-                    [thread.name, thread.member_id, int(thread.fetched), [_packed(chip) for chip in thread.chips]]
+                    [thread.name, thread.member_id, int(thread.is_up_to_date), [_packed(chip) for chip in thread.chips]]
                     for thread in row.threads
                 ],
                 **({} if row.away_until_ms is None else {"away_until_ms": row.away_until_ms}),

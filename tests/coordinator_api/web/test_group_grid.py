@@ -187,9 +187,9 @@ def test_should_say_that_an_instance_is_away_and_not_that_its_tasks_are_restored
     assert [(row.name, row.away_until_ms) for row in grid.rows] == [("app", 5_000), ("bpp", None)]
     assert words(grid) == {"active 0_0": "waits for its instance, which is away", "active 0_1": "runs"}
     assert grid.restoring == ()
-    assert [(row.get("away_until_ms"), row["threads"][0][3]) for row in packed] == [  # type: ignore[attr-defined]
-        (5_000, [["A0_0", "a"]]),
-        (None, ["A0_1"]),
+    assert [(row.get("away_until_ms"), row["threads"][0][2:]) for row in packed] == [  # type: ignore[attr-defined]
+        (5_000, [1, [["A0_0", "a"]]]),
+        (None, [1, ["A0_1"]]),
     ]
 
 
