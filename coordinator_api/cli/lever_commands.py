@@ -6,6 +6,7 @@ Each says why with `--reason`, for the coordinator's audit log and for whoever d
 from __future__ import annotations
 
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
@@ -43,6 +44,9 @@ def drain_one(
     """`assignor groups drain` of an instance or of a member."""
     if (instance is None) == (member is None):
         raise InputError("name what is drained: one instance or one member", "--instance, --member")
+    if instance is not None and not _is_process_id(instance):
+        shows = f"as `assignor groups describe {group} -o wide` shows them"
+        raise InputError(f"must be a whole process id, {shows}, not {instance[:80]!r}", "--instance")
     path, target = f"{group_path(group)}/drain", member or instance
     if end:
         calls.call("DELETE", path, instance=instance, member=member, reason=reason)
@@ -51,6 +55,13 @@ def drain_one(
     calls.call("POST", path, instance=instance, member=member, reason=reason)
     drain = calls.get(path, instance=instance, member=member)
     show(drain, drain_in_words(group, drain), format)
+
+
+def _is_process_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False
 
 
 @options_of(calls=CoordinatorCalls)

@@ -80,9 +80,12 @@ def test_should_refuse_to_drain_what_is_not_named_well(service: ServiceProcess, 
     both = assignor(*where, "--instance", member.process_id, "--member", str(member.member_id))
     nothing = assignor(*where, "--end")
     unknown = assignor(*where, "--member", "nobody")
+    short = assignor(*where, "--instance", member.process_id[:8])
 
     named = "error: --instance, --member: name what is drained: one instance or one member\n"
     assert (both, nothing) == ((2, "", named), (2, "", named))
+    shown = f"as `assignor groups describe {group_of(member)} -o wide` shows them, not '{member.process_id[:8]}'"
+    assert short == (2, "", f"error: --instance: must be a whole process id, {shown}\n")
     assert unknown[:2] == (1, "")
     assert unknown[2] == (
         "error: UNKNOWN_MEMBER_ID: the group has no member nobody whose instance is known; "
