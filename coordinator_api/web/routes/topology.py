@@ -26,7 +26,8 @@ async def topology(request: Request, group_id: GroupId, coordinator: TheCoordina
     documents: GroupDocuments = request.app.state.group_documents
     document = await unless_hung_up(request, documents.now(group_id))
     snapshot = (await coordinator.group(group_id).definition(document.image)).snapshot
-    view = await asyncio.to_thread(topology_view, snapshot.topology, _partitions(snapshot, document.image), document.values)
+    partitions = _partitions(snapshot, document.image)
+    view = await asyncio.to_thread(topology_view, snapshot.topology, partitions, document.values)
     return page(request, "topology", group_id=group_id, topology=view, digest=document.digest)
 
 
