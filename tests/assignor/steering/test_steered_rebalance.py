@@ -192,6 +192,7 @@ def test_should_drain_an_instance_past_one_that_is_away(assignor: str) -> None:
         group.receive(result.assignments)
         group.restore_standbys()
 
+    assert result.placement is not None
     assert not result.placement.clients[A].active
     assert len(result.placement.clients[C].active) == 9 - len(had)
 
