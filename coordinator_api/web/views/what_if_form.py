@@ -9,7 +9,7 @@ from assignor.errors import AssignorFault, InputError
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.what_if import EVERY_PROCESS, AddedInstances, Changes
-from assignor.what_if.changes import check_added, check_count
+from assignor.what_if.changes import MAX_INSTANCES, check_added
 
 LONGEST = 2_000
 """Characters of one field."""
@@ -80,6 +80,7 @@ class WhatIfForm:
     def refused(self, where: str | None, why: str) -> WhatIfForm:
         """The same, with what the computation could not use beside its field."""
         name = _field_at(where or "")
+        why = _as_sentence(why.removeprefix(f"{where}: "))
         fields = tuple(
             Field(each.name, each.label, each.hint, each.kind, each.value, why if each.name == name else each.error)
             for each in self.fields
@@ -163,7 +164,9 @@ def _number(text: str) -> int:
     text = text.strip()
     if not text.isascii() or not text.isdigit() or len(text) > 10:
         raise InputError(f"must be a whole number, not {text[:80]!r}")
-    return check_count(int(text), "")
+    if not 1 <= int(text) <= MAX_INSTANCES:
+        raise InputError(f"must be from 1 to {MAX_INSTANCES:,}, not {int(text)}")
+    return int(text)
 
 
 def _changes(found: Mapping[str, object]) -> Changes:
@@ -186,5 +189,10 @@ def _field_at(where: str) -> str | None:
 
 
 def _sentence(error: AssignorFault) -> str:
-    text = str(error).removeprefix(": ")
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    return _as_sentence(str(error).removeprefix(": "))
+
+
+def _as_sentence(text: str) -> str:
+    """A name with dots, such as that of a config, stays as it is."""
+    begins = text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
+    return begins + ("" if text.endswith(".") else ".")

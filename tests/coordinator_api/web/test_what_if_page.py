@@ -107,6 +107,24 @@ async def test_should_say_beside_the_field_what_is_wrong_and_keep_what_was_typed
     assert page.select("script:not([src])") == []
 
 
+@pytest.mark.parametrize(
+    "query, field, words",
+    [
+        ("add=0", "add", "Must be from 1 to 10,000, not 0."),
+        ("standbys=-1", "standbys", "num.standby.replicas must be from 0 to 2147483647, not -1."),
+        ("generation=77&add=1", "generation", "No rebalance of generation 77 is recorded."),
+    ],
+)
+async def test_should_say_it_in_a_sentence(service: Tenants, query: str, field: str, words: str) -> None:
+    await declared(service, "a-1")
+
+    page = soup(await (await browser_of(service, "rita")).get(f"/ui/groups/a-1/what-if?{query}"))
+
+    error = page.select_one(f"#{field}-error")
+    assert error is not None
+    assert error.text == words
+
+
 async def test_should_show_another_tenants_group_to_nobody(service: Tenants) -> None:
     await declared(service, "a-1")
     tom = await browser_of(service, "tom")
