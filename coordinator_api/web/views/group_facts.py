@@ -11,7 +11,7 @@ from coordinator_api.web.views.states import cause_in_words
 _OUTCOMES = {
     "stable": "Nothing more is due.",
     "follow-up": "A member had to give up tasks first, so another rebalance followed at once.",
-    "probing": "Warm-ups were placed. A probing rebalance looks whether they have caught up.",
+    "probing": "Tasks are to move once their next owners have caught up. A probing rebalance looks whether they have.",
     "settled": "The leader asked for a follow-up that would change nothing, so none was started.",
     "error": "It failed. Members have no tasks from it.",
 }

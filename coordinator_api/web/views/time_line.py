@@ -17,7 +17,7 @@ _LEFT, _RIGHT = 30, WIDTH - 30
 _OUTCOMES = {
     "stable": ("settled", "stable"),
     "follow-up": ("a follow-up was asked for", "follow"),
-    "probing": ("warm-ups are left: a probing rebalance was planned", "probing"),
+    "probing": ("next owners have to catch up: a probing rebalance was planned", "probing"),
     "settled": ("another one would have changed nothing", "stable"),
     "error": ("failed: members got an error", "failed"),
 }
