@@ -291,6 +291,8 @@ class SqlRepository(Repository):
                 with self._turns.waiting_for_lock():
                     connection = await write.enter_async_context(self._begin())
                 yield connection
+                # before the commit: what is refused must not be there when the file is put back
+                self._check_file()
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:
                 raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error

@@ -89,6 +89,8 @@ def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: 
 
         with fault(service):
             refused = [client.put(f"/v1/groups/new-{number}", json=definition()) for number in range(3)]
+            refused.append(client.put("/v1/groups/g/hold", json={"time_limit_ms": 60_000}))
+            refused.append(client.post("/v1/tokens", json={"name": "first", "right": "admin", "groups": "*"}))
             began_s = monotonic()
             beats = [member.heartbeat() for _ in range(5)]
             took_s = monotonic() - began_s
@@ -97,20 +99,24 @@ def test_should_take_nothing_that_it_cannot_keep_and_keep_its_members(tmp_path: 
 
         wait_until_ready(client)
         declared = client.put("/v1/groups/after", json=definition())
+        hold = client.get("/v1/groups/g").json()["levers"]["hold"]
         service.kill()
 
-    assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 3
+    assert [problem(each) for each in refused] == [(503, "KAFKA_STORAGE_ERROR")] * 5
     assert {each.json()["detail"] for each in refused} == {NOT_STORED + why}
     assert [each.status_code for each in beats] == [200] * 5
     assert took_s < AT_ONCE_S
     assert problem(ready) == (503, "COORDINATOR_NOT_AVAILABLE")
     assert ready.json()["parts"]["store"] == why
     assert alive.status_code == 200
-    assert declared.status_code == 201
+    assert declared.status_code == 201, "a token whose creation was refused closes no service"
+    assert hold is None
     with ServiceProcess(tmp_path) as service, service.client() as client:
         listed = client.get("/v1/groups").json()
-        assert {each["group_id"] for each in listed["groups"]} >= {"g", "after"}
+        assert {each["group_id"] for each in listed["groups"]} == {"g", "after"}
         assert listed["unreadable"] == []
+        assert client.get("/v1/groups/g").json()["levers"]["hold"] is None
+        assert client.get("/v1/tokens").json()["tokens"] == []
 
 
 NOT_STORED = "the change could not be stored, so it does not count: "
