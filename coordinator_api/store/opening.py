@@ -38,7 +38,8 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
     async with leased_engine(settings) as (engine, begin):
         before, after = await _upgraded(engine, begin)
         repository = SqlRepository(engine, settings.rebalances_retained_count, begin)
-        yield OpenStore(repository, repository.tokens, before, after)
+        async with repository.watched():
+            yield OpenStore(repository, repository.tokens, before, after)
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:

@@ -20,10 +20,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from coordinator_api.store.database_file import DatabaseFile
 from coordinator_api.store.engine import Begin, is_damage, kind_of, reason, sqlite_file
 from coordinator_api.store.errors import ConcurrentWriter, StoreError
+from coordinator_api.store.file_damage import FileDamage
 from coordinator_api.store.log_rows import highest_recorded_generation, read_log
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository, Written
 from coordinator_api.store.stored_logs import StoredLog, before_next_log, checked_log, checksum, first_number
-from coordinator_api.store.tables import group_records, groups, rebalances, store_checks
+from coordinator_api.store.tables import group_records, groups, metadata, rebalances, store_checks
 from coordinator_api.store.token_store import SqlTokenStore
 from coordinator_api.store.write_turns import WriteTurns
 
@@ -44,14 +45,26 @@ class SqlRepository(Repository):
         self._turns = WriteTurns()
         file = sqlite_file(engine.url)
         self._file = None if file is None else DatabaseFile(file)
+        self._damage = None if file is None else FileDamage(file)
         if self._file is not None:
             self._file.check()
             # a new connection would make a new database where there is none, and remove the old one's newest writes
             event.listen(engine.sync_engine, "do_connect", lambda *_: self._check_file())
         self.tokens = SqlTokenStore(self._reading, self._writing)
 
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Within the block, `check` tells of damage to an SQLite file that has come since it was entered."""
+        if self._damage is None:
+            yield
+            return
+        async with self._damage.watched():
+            yield
+
     async def check(self) -> None:
         async with self._writing() as connection:
+            for table in metadata.sorted_tables:  # each has to be there; others find out which rows are damaged
+                await connection.execute(select(table).limit(0))
             number = select(store_checks.c.number).where(store_checks.c.id == _CHECK)
             before = (await connection.execute(number)).scalar()
             if before is None:
@@ -62,6 +75,8 @@ class SqlRepository(Repository):
             after = (await connection.execute(number)).scalar()
         if after != (before or 0) + 1:
             raise StoreError(f"the database (setting database.url) does not give back what it took: {after!r}")
+        if self._damage is not None:
+            await self._damage.check()
 
     async def group_ids(self) -> list[str]:
         async with self._reading() as connection:

@@ -129,6 +129,26 @@ def wait_until_ready(client: httpx.Client) -> None:
         sleep(0.1)
 
 
+def test_should_not_be_ready_once_its_file_is_damaged(tmp_path: Path) -> None:
+    with ServiceProcess(tmp_path) as service, service.client() as client:
+        client.put("/v1/groups/g", json=definition())
+        member = HttpMember(client, "g")
+        assert member.subscribe().status_code == 201
+        before = client.get("/readyz").status_code
+        with (tmp_path / DATABASE).open("r+b") as file:
+            file.write(b"no database at all")
+        deadline_s = monotonic() + WELL_AGAIN_S
+        while (ready := client.get("/readyz")).status_code == 200:
+            assert monotonic() < deadline_s
+            sleep(0.1)
+        beat = member.heartbeat()
+
+    assert before == 200
+    assert problem(ready) == (503, "COORDINATOR_NOT_AVAILABLE")
+    assert ready.json()["parts"]["store"] == "its file is damaged"
+    assert beat.status_code == 200
+
+
 def test_should_serve_the_other_groups_when_one_log_is_damaged(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.client() as client:
         for group_id in ("damaged", "other"):
