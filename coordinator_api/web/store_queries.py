@@ -128,6 +128,8 @@ async def _dialed(endpoint: str) -> str:
         raise OSError(f"{port} is no port")
     found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port))
     address = ipaddress.ip_address(found[0][4][0])
+    # a link-local IPv4 address is none any more when it is written as IPv6
+    address = getattr(address, "ipv4_mapped", None) or address
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         raise OSError(f"{address} is no address of an instance")
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
