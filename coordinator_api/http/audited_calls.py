@@ -40,7 +40,7 @@ AUDITED = frozenset(call for call in (*RIGHTS, *PAGE_RIGHTS) if call[0] != "GET"
 MAX_REASON = 200
 REASON_PATTERN = "^[ -~]*$"
 _AUDITED_CALL = "audited_call"
-_EFFECTS = ("revision", "generation_id", "right", "groups")
+_EFFECTS = ("revision", "generation_id", "executed", "right", "groups")
 """Fields of answers that say what came of a call. No other one is copied: the answer may have a token."""
 _MOST_OF_A_NAME = 256
 _LONGEST_ANSWER = 65_536

@@ -130,6 +130,7 @@ async def _description(group_id: str, coordinator: Coordinator) -> bytes:
 
 @router.delete("/{group}", status_code=204, responses=problems(404, 409))
 async def delete_group(
+    request: Request,
     group_id: GroupId,
     coordinator: TheCoordinator,
     force: Annotated[
@@ -139,6 +140,8 @@ async def delete_group(
 ) -> None:
     """Delete a group without members, or one that is led elsewhere, and its recorded rebalances."""
     accepted(await coordinator.delete(group_id, force=force), Accepted)
+    if force:
+        note_effect(request, forced=True)
 
 
 @router.post("/{group}/drain", status_code=204, responses=problems(404, 409))

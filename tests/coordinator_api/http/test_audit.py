@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import stat
 import threading
 import time
@@ -150,6 +151,30 @@ async def test_should_say_of_a_lever_whom_it_is_about_and_what_it_was_set_to(aud
         (204, {"grace_ms": 5_000}),
         (204, {}),
     ]
+
+
+async def test_should_tell_a_forced_deletion(audited: Audited) -> None:
+    ann, tom = [await audited.service.client(name) for name in ("ann", "tom")]
+    assert (await tom.put("/v1/groups/a-1", json=definition())).status_code == 201
+    audited.lines()
+    assert (await ann.delete("/v1/groups/a-1?force=true")).status_code == 204
+
+    assert audited.line()["effect"] == {"forced": True}
+
+
+async def test_should_tell_a_repair_from_the_question_what_it_would_do(audited: Audited, tmp_path: Path) -> None:
+    ann, tom = [await audited.service.client(name) for name in ("ann", "tom")]
+    assert (await tom.put("/v1/groups/a-1", json=definition())).status_code == 201
+    with sqlite3.connect(tmp_path / "store.sqlite3") as database:
+        database.execute("UPDATE group_records SET checksum = 1")
+    database.close()
+    audited.lines()
+    told = []
+    for query in ("", "?execute=true"):
+        assert (await ann.post(f"/v1/groups/a-1/repair{query}")).status_code == 200
+        told.append(audited.line()["effect"])
+
+    assert [each["executed"] for each in told] == [False, True]
 
 
 @pytest.mark.parametrize("name_in_path", ["a-1", "heartbeat"])
