@@ -56,6 +56,13 @@ class Credentials:
         """Whether no source has a token: then calls carry none."""
         return not self._by_digest and self._find_signed is None
 
+    @property
+    def have_expired(self) -> bool:
+        """Whether there are tokens, and nobody can call with any of them."""
+        now_ms = self._now_ms()
+        valid = any(entry.is_valid_at(now_ms) for _, entry in self.all_entries())
+        return not self.is_empty and self._find_signed is None and not valid
+
     def has_admin(self, but: TokenEntry | None = None) -> bool:
         """Whether somebody is left who may create a token for any group. `but`: as if this one was revoked."""
         now_ms = self._now_ms()

@@ -50,6 +50,7 @@ class Access:
             self._files.add("auth.token.file", settings.auth_token_file, parse_plain_token)
         if settings.auth_tokens_file is not None:
             self._files.add("auth.tokens.file", settings.auth_tokens_file, parse_entries)
+        self._told_expired = False
         self._signed = _signed_tokens(settings)
         if self._signed is not None:
             self.credentials.also_find(self._signed.find)
@@ -59,6 +60,13 @@ class Access:
         await self._look()
         self.created = CreatedTokens(self.credentials, store)
         await self.created.load()
+        if self.credentials.have_expired and not self._told_expired:
+            self._told_expired = True
+            structlog.get_logger("coordinator_api").warning(
+                "tokens_expired",
+                message="every token has expired, so every call is refused: set auth.token.file, or add a token to "
+                "the file of auth.tokens.file (`assignor tokens create NAME --right admin --file FILE`)",
+            )
 
     def check_exposure(self, host: str) -> None:
         """Refuse to listen where others can reach the service without a token. Raises SettingsError."""

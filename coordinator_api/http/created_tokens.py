@@ -117,9 +117,15 @@ class CreatedTokens:
         _log("token_revoked", caller, entry)
 
     def _visible(self, caller: Principal, name: str) -> tuple[str, TokenEntry]:
-        for source, entry in self._credentials.all_entries():
-            if entry.principal.name == name and _is_within(caller, entry.principal):
-                return source, entry
+        found = {
+            source: entry
+            for source, entry in self._credentials.all_entries()
+            if entry.principal.name == name and _is_within(caller, entry.principal)
+        }
+        if FROM_DATABASE in found:  # a setting may have got a token of this name later
+            return FROM_DATABASE, found[FROM_DATABASE]
+        for source, entry in found.items():
+            return source, entry
         raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
 
     def _check_is_own(self, caller: Principal, principal: Principal) -> None:

@@ -211,11 +211,27 @@ def test_should_close_an_open_service_with_an_admins_token_and_keep_the_last_one
             second = create(admin, "second", "admin")
             assert admin.delete("/v1/tokens/first").status_code == 204
 
-    exposed = ServiceProcess(tmp_path, "--host", "0.0.0.0")  # the database has tokens
+    same_name = {"ASSIGNOR_AUTH_TOKENS": entry("tenant", Right.READER)}
+    exposed = ServiceProcess(tmp_path, "--host", "0.0.0.0", environment=same_name)  # the database has tokens
     with exposed as service:
         service.url = service.url.replace("0.0.0.0", "127.0.0.1")
         assert "(with a bearer token)" in "".join(service.log)
         assert [status(service, token) for token in (second, first.json()["token"])] == [200, 401]
+        with service.client(second) as admin:
+            revoked = [admin.delete("/v1/tokens/tenant").status_code for _ in range(2)]
+        assert revoked == [204, 409], "the one of the database, and then the one of the setting, which cannot be"
+        assert not any("tokens_expired" in line for line in service.log)
+
+
+def test_should_say_at_its_start_that_every_token_has_expired(tmp_path: Path) -> None:
+    ended = format_entry(TokenEntry(Principal("ended", Right.ADMIN), digest_of(b"ended"), expires_ms=1_000))
+    with ServiceProcess(tmp_path, environment={"ASSIGNOR_AUTH_TOKENS": ended}) as service:
+        refused = status(service, "ended")
+        service.stop()
+
+    assert refused == 401
+    (line,) = [line for line in service.log if "tokens_expired" in line]
+    assert "every token has expired, so every call is refused: set auth.token.file" in line
 
 
 def test_should_read_a_changed_file_and_keep_the_tokens_of_one_that_is_broken(tmp_path: Path) -> None:
