@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+Racks = frozenset[str | None]
+"""Of the brokers that have a replica of one partition; None stands for a broker without a rack, or not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Broker:
@@ -40,3 +43,14 @@ class Cluster:
     def with_topics(self, topics: Mapping[str, TopicMetadata]) -> Cluster:
         """The same cluster with `topics` added. Source: `Cluster.withPartitions`."""
         return Cluster(self.brokers, {**self.topics, **topics})
+
+    def racks(self, topic: TopicMetadata) -> tuple[Racks, ...]:
+        """Of each partition; empty for one whose replicas are not known."""
+        if topic.replicas is None:
+            return (frozenset(),) * topic.partitions
+        rack_of = {broker.id: broker.rack for broker in self.brokers}
+        known: dict[tuple[int, ...], Racks] = {}
+        for replicas in topic.replicas:
+            if replicas not in known:
+                known[replicas] = frozenset(map(rack_of.get, replicas))
+        return tuple([known[replicas] for replicas in topic.replicas])

@@ -17,6 +17,7 @@ class DecisionKind(StrEnum):
     # the target: where the task belongs once every client is caught up
     TARGET = "target"  # process = owner by round robin over sorted process ids (or, for a standby, the chosen host)
     BALANCED = "balanced"  # process = receiver, other = giver: balanceTasksOverThreads moved the target
+    RACK_MOVED = "rack-moved"  # process = receiver, other = giver; detail = partitions fewer read across racks
     NO_STANDBY_HOST = "no-standby-host"  # detail = how many of num.standby.replicas found no client
     # where lag lets the task run for now
     KEPT = "kept"  # process = target, which is caught up, or no other client has a smaller lag

@@ -11,7 +11,7 @@ Source: `StreamsPartitionAssignor.assign`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assignor.clients.client_metadata import GroupMetadata
@@ -26,11 +26,14 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.steering import steered_assignor
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
+from assignor.task_assignors.rack_information import RackInformation
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named, validate_placement
 from assignor.threads.consumer_assignments import ConsumerAssignments, consumer_assignments, error_assignments
 from assignor.threads.hosts import NO_HOSTS, HostMaps, host_maps
 from assignor.threads.partition_order import PartitionsInJavaOrder
-from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId
+from assignor.topology.internal_topics import DESCRIBE_TOPICS_FAILURE
+from assignor.topology.topic_racks import TopicRacks
+from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 
 LEGACY_STICKY = "LegacyStickyTaskAssignor"
 FALLBACK_PRIOR = "FallbackPriorTaskAssignor"
@@ -163,7 +166,21 @@ def _placement_problem(
             )
             for process_id, state in states.items()
         },
+        racks=_rack_information(snapshot, tasks) if snapshot.configs.rack_aware else None,
     )
+
+
+def _rack_information(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RackInformation:
+    described = {**(snapshot.created_internal_topics or {}), **snapshot.existing_internal_topics}
+    lookup = TopicRacks(snapshot.cluster, described, DESCRIBE_TOPICS_FAILURE in snapshot.failures)
+    changelogs = tasks.changelogs.changelog_partitions
+    topics_of_standbys = _topics(changelogs) if snapshot.configs.num_standby_replicas > 0 else ()
+    racks = lookup.of(_topics(tasks.partitions), tasks.internal_topics, topics_of_standbys)
+    return RackInformation(tasks.partitions, changelogs, racks)
+
+
+def _topics(partitions: Mapping[TaskId, Iterable[TopicPartition]]) -> set[str]:
+    return {partition.topic for by_task in partitions.values() for partition in by_task}
 
 
 def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:

@@ -11,17 +11,20 @@ from tests.checkout import VECTORS
 REBALANCES = "rebalances.jsonl.gz"
 FRESH_REBALANCES = "fresh_rebalances.jsonl.gz"
 """Hostile groups: crowded buckets, sums beyond a long, text in every alphabet, hosts and partitions claimed twice."""
-PLACEMENTS = ("placements.jsonl.gz", "placements_tags.jsonl.gz", "placements_heap.jsonl.gz")
+RACK_REBALANCES = "rebalances_rack.jsonl.gz"
+PLACEMENTS = (
+    "placements.jsonl.gz",
+    "placements_tags.jsonl.gz",
+    "placements_heap.jsonl.gz",
+    "placements_rack.jsonl.gz",
+)
 RECORDINGS = tuple(
     f"recordings/{name}.jsonl.gz"
-    for name in ("smoke", "static", "threads2", "optimized", "upgrade", "wcflow", "bridge1")
+    for name in ("smoke", "static", "threads2", "optimized", "upgrade", "wcflow", "bridge1", "racks")
 )
 OF_A_LATER_RELEASE = {
-    "rebalances_rack.jsonl.gz": "rack.aware.assignment.strategy",
     "rebalances_custom.jsonl.gz": "StickyTaskAssignor",
-    "placements_rack.jsonl.gz": "rack.aware.assignment.strategy",
     "placements_custom.jsonl.gz": "StickyTaskAssignor",
-    "recordings/racks.jsonl.gz": "rack.aware.assignment.strategy",
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY, AssignmentConfigs
+from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, NotBuiltYet
 from assignor.recording.fields import as_text
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, PUBLIC_STICKY_ASSIGNOR
@@ -38,19 +38,12 @@ def as_assignor(value: object, where: str) -> str:
 
 
 def as_configs(value: object, where: str) -> AssignmentConfigs:
-    """Raises InputError, and NotBuiltYet for a rack-aware strategy (KIP-925)."""
+    """Raises InputError."""
     if not isinstance(value, dict):
         raise InputError("must be an object of Kafka's dotted config names", where)
     try:
-        configs = AssignmentConfigs.from_dotted(value, where)
+        return AssignmentConfigs.from_dotted(value, where)
     except InputError:
         raise
     except ValueError as error:  # text that int() refuses, though it looks like a number
         raise InputError(str(error), where) from None
-    if configs.rack_aware:
-        raise NotBuiltYet(
-            f"{RACK_AWARE_ASSIGNMENT_STRATEGY}={configs.rack_aware_assignment_strategy} is not built yet; "
-            "only none is supported",
-            where,
-        )
-    return configs

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.clients.task_lags import TaskLags
-from assignor.errors import InputError, NotBuiltYet
+from assignor.cluster import Racks
+from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
+from assignor.errors import InputError
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.recording.fields import (
     Fields,
@@ -22,7 +24,8 @@ from assignor.recording.fields import (
     object_entries,
 )
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
-from assignor.types import JAVA_INT_MAX, ProcessId, TaskId
+from assignor.task_assignors.rack_information import RackInformation
+from assignor.types import JAVA_INT_MAX, ProcessId, TaskId, TopicPartition
 
 PLACEMENT_FORMAT = "placement/1"
 
@@ -51,9 +54,6 @@ def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacemen
     fields.read_or_none("meta", as_object)
     assignor = fields.read("assignor", as_assignor)
     configs = fields.read("configs", as_configs)
-    for name in _RACK_FIELDS:
-        if fields.raw(name) is not None:
-            raise NotBuiltYet("rack-aware placement is not built yet; leave the field out", name)
     tasks = fields.read("tasks", _as_tasks)
     stateful_tasks = fields.read("stateful", _as_tasks)
     unknown = set(stateful_tasks).difference(tasks)
@@ -61,7 +61,8 @@ def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacemen
         raise InputError(f"{min(unknown)} is not in tasks", "stateful")
     clients = fields.read("clients", _as_clients)
     _check_one_topology(tasks, clients)
-    problem = PlacementProblem(configs, tasks, stateful_tasks, clients)
+    racks = _rack_information(fields, configs.rack_aware, tasks, stateful_tasks)
+    problem = PlacementProblem(configs, tasks, stateful_tasks, clients, racks)
     return RecordedPlacement(fields.text("id"), assignor, problem, fields.read_or_none("output", _as_output))
 
 
@@ -78,6 +79,60 @@ def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, Pla
 def parse_placement(document: Mapping[str, object]) -> PlacementProblem:
     """Only the problem. Raises as `parse_recorded_placement` does."""
     return parse_recorded_placement(document).problem
+
+
+def _rack_information(
+    fields: Fields, rack_aware: bool, tasks: Iterable[TaskId], stateful_tasks: Iterable[TaskId]
+) -> RackInformation | None:
+    """None without these fields. With a rack-aware strategy, all are needed, for all tasks; a what-if may set it later,
+    so they are read without one, too.
+    """
+    given = [name for name in _RACK_FIELDS if fields.raw(name) is not None]
+    if not given and not rack_aware:
+        return None
+    for name in _RACK_FIELDS:
+        if name not in given:
+            reason = f"with a {RACK_AWARE_ASSIGNMENT_STRATEGY}" if rack_aware else f"beside {given[0]}"
+            raise InputError(f"is missing; it is needed {reason}", name)
+    information = RackInformation(
+        fields.read("task_partitions", _as_task_partitions),
+        fields.read("changelog_partitions", _as_task_partitions),
+        fields.read("partition_racks", _as_partition_racks),
+    )
+    for name, needed, partitions in (
+        ("task_partitions", tasks, information.task_partitions),
+        ("changelog_partitions", stateful_tasks, information.changelog_partitions),
+    ):
+        missing = set(needed).difference(partitions)
+        if missing:
+            raise InputError(f"{min(missing)} is missing", name)
+    return information
+
+
+def _as_task_partitions(value: object, where: str) -> dict[TaskId, tuple[TopicPartition, ...]]:
+    return {as_task_id(key, at): _as_topic_partitions(each, at) for key, each, at in object_entries(value, where)}
+
+
+def _as_topic_partitions(value: object, where: str) -> tuple[TopicPartition, ...]:
+    partitions = []
+    for item, at in list_items(value, where):
+        if not isinstance(item, list) or len(item) != 2:
+            raise InputError("must be a list of a topic and a partition", at)
+        topic, partition = item
+        number = as_integer(partition, f"{at}[1]", 0, JAVA_INT_MAX)
+        partitions.append(TopicPartition(as_text(topic, f"{at}[0]"), number))
+    return tuple(partitions)
+
+
+def _as_partition_racks(value: object, where: str) -> dict[str, tuple[Racks, ...]]:
+    return {
+        topic: tuple([_as_racks(item, item_at) for item, item_at in list_items(racks, at)])
+        for topic, racks, at in object_entries(value, where)
+    }
+
+
+def _as_racks(value: object, where: str) -> Racks:
+    return frozenset(None if rack is None else as_text(rack, at) for rack, at in list_items(value, where))
 
 
 def _as_clients(value: object, where: str) -> dict[ProcessId, PlacementClient]:

@@ -13,6 +13,7 @@ from typing import Protocol
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
+from assignor.task_assignors.rack_information import RackInformation
 from assignor.types import ProcessId, TaskId
 
 
@@ -37,13 +38,15 @@ class PlacementProblem:
     """Everything that decides a placement.
 
     `tasks`, `stateful_tasks` and `clients` are in the iteration order of the leader's Java collections: the sticky and
-    the fallback assignor break ties by it. HighAvailabilityTaskAssignor sorts them.
+    the fallback assignor break ties by it. HighAvailabilityTaskAssignor sorts them. `racks`: None when no rack-aware
+    strategy is configured.
     """
 
     configs: AssignmentConfigs
     tasks: tuple[TaskId, ...]
     stateful_tasks: tuple[TaskId, ...]
     clients: Mapping[ProcessId, PlacementClient]
+    racks: RackInformation | None = None
 
 
 @dataclass(frozen=True, slots=True)

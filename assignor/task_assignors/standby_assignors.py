@@ -25,10 +25,15 @@ from assignor.types import Role
 class DefaultStandbyTaskAssignor:
     """Standbys go to the clients with the fewest copies per thread; any client will do."""
 
+    limits_swaps = False
+
     def assign(self, state: WorkingState, num_standby_replicas: int) -> None:
         assign_to_least_loaded(state, ((task, num_standby_replicas) for task in range(len(state.tasks))))
 
     def may_move(self, source: int, destination: int) -> bool:
+        return True
+
+    def may_swap(self, state: WorkingState, task: int, source: int, destination: int) -> bool:
         return True
 
 
@@ -69,6 +74,8 @@ class ClientTagStandbyTaskAssignor:
     no client on unused tags go to the least loaded clients at the end. `tag_keys`: rack.aware.assignment.tags.
     """
 
+    limits_swaps = True
+
     def __init__(self, state: WorkingState, tag_keys: Sequence[str]) -> None:
         self._all_tags = [frozenset(client.tags.items()) for client in state.clients]
         self._tags = [[tag for tag in client.tags.items() if tag[0] in tag_keys] for client in state.clients]
@@ -82,6 +89,14 @@ class ClientTagStandbyTaskAssignor:
     def may_move(self, source: int, destination: int) -> bool:
         """Whether the destination has every tag of the source, including those that are not configured."""
         return self._all_tags[source] <= self._all_tags[destination]
+
+    def may_swap(self, state: WorkingState, task: int, source: int, destination: int) -> bool:
+        """Whether the copies of the task are on as many different tags afterwards. All tags count, as in Kafka."""
+        others: set[Tag] = set()
+        for client in range(len(state.clients)):
+            if client not in (source, destination) and state.holds(client, task):
+                others |= self._all_tags[client]
+        return len(others | self._all_tags[destination]) >= len(others | self._all_tags[source])
 
     def assign(self, state: WorkingState, num_standby_replicas: int) -> None:
         queue = [(state.load(client), client) for client in range(len(state.clients))]
@@ -168,6 +183,13 @@ class StandbyTaskAssignor(Protocol):
 
     def may_move(self, source: int, destination: int) -> bool:
         """Whether any standby may move from one client to the other, to balance their load."""
+        ...
+
+    limits_swaps: bool
+    """Whether `may_swap` refuses anything."""
+
+    def may_swap(self, state: WorkingState, task: int, source: int, destination: int) -> bool:
+        """Whether this standby may move from one client to the other, for another that comes back."""
         ...
 
 

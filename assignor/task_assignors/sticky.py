@@ -2,6 +2,9 @@
 
 Both run the same steps, in an order of their own; `StickyPlacement` has the steps. Ties fall by the order of Java
 collections: clients as the leader's map has them, tasks and previous owners by hash.
+
+With a rack-aware strategy, LegacySticky swaps active tasks between clients to save traffic, and later standbys.
+FallbackPrior does not: in Kafka it gets no RackAwareTaskAssignor.
 Source: `LegacyStickyTaskAssignor` (`StickyTaskAssignor` before 3.8), `FallbackPriorTaskAssignor`.
 """
 
@@ -14,8 +17,13 @@ from assignor.errors import IllegalStateError
 from assignor.java.order import JavaHashMap, JavaHashSet, hash_set_copy_order, hash_set_order, process_hash, task_hash
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.task_assignors.client_queue import EMPTY, Client, ClientQueue, StandbyCandidates, roomiest
+from assignor.task_assignors.racks.costs import STATELESS_COSTS, Costs, RackTraffic
+from assignor.task_assignors.racks.optimization import Move, Standbys, optimize_active_tasks, optimize_standby_tasks
 from assignor.task_assignors.task_pairs import TaskPairs
 from assignor.types import ProcessId, Role, TaskId
+
+DEFAULT_COSTS = Costs(traffic=1, non_overlap=10)
+"""Of stateful tasks: staying counts more than traffic."""
 
 
 class StickyPlacement:
@@ -46,6 +54,7 @@ class StickyPlacement:
         self._unassigned = dict.fromkeys(problem.tasks)
         self._copied_for: TaskId | None = None  # the task whose previous standbys `_copied` holds
         self._copied: list[Client] = []
+        self._traffic: RackTraffic | None = None
         self._map_previous()
 
     def _map_previous(self) -> None:
@@ -104,6 +113,51 @@ class StickyPlacement:
                 self._pairs.add(task, client.number)
                 client.assign_standby(task)
                 self._log.append(_decision(kind, task, Role.STANDBY, client, passed_over))
+
+    def save_traffic_of_active(self) -> None:
+        """Swaps stateful tasks, then stateless ones, between clients; only with a rack-aware strategy that can work."""
+        problem = self._problem
+        by_process = sorted(self._clients, key=lambda client: client.process_id)
+        self._traffic = RackTraffic.of(problem, [client.process_id for client in by_process])
+        if self._traffic is None:
+            return
+        stateful = sorted(problem.stateful_tasks)
+        stateless = sorted(set(problem.tasks).difference(stateful))
+        owners = {task: number for number, client in enumerate(by_process) for task in client.active}
+        strategy = problem.configs.rack_aware_assignment_strategy
+        moved: dict[TaskId, int] = {}
+        for tasks, costs in ((stateful, DEFAULT_COSTS.with_configs(problem.configs)), (stateless, STATELESS_COSTS)):
+            owner = [owners[task] for task in tasks]
+            for move in optimize_active_tasks(self._traffic, tasks, owner, costs, strategy):
+                source, destination = by_process[move.source], by_process[move.destination]
+                source.active.remove(tasks[move.task])
+                destination.active.add(tasks[move.task])
+                moved[tasks[move.task]] = destination.number
+                self._say_moved(tasks[move.task], Role.ACTIVE, source, destination, move)
+        self._pairs.swap_active(moved)
+
+    def save_traffic_of_standbys(self) -> None:
+        """After `save_traffic_of_active` and `assign_standbys`."""
+        configs = self._problem.configs
+        if self._traffic is None or configs.num_standby_replicas == 0:
+            return
+        tasks = sorted(self._problem.stateful_tasks)
+        numbers = {task: number for number, task in enumerate(tasks)}
+        by_process = sorted(self._clients, key=lambda client: client.process_id)
+        standbys = Standbys(
+            tasks,
+            [{numbers[task] for task in client.active if task in numbers} for client in by_process],
+            [{numbers[task] for task in client.standby} for client in by_process],
+        )
+        for move in optimize_standby_tasks(self._traffic, standbys, DEFAULT_COSTS.with_configs(configs)):
+            task, source, destination = tasks[move.task], by_process[move.source], by_process[move.destination]
+            source.standby.remove(task)
+            destination.standby.add(task)
+            self._say_moved(task, Role.STANDBY, source, destination, move)
+
+    def _say_moved(self, task: TaskId, role: Role, source: Client, destination: Client, move: Move) -> None:
+        kind, processes = DecisionKind.RACK_MOVED, (destination.process_id, source.process_id)
+        self._log.append(Decision(kind, task, role, *processes, detail=move.saved))
 
     def result(self, probing_rebalance_needed: bool) -> Placement:
         clients = {
@@ -202,7 +256,8 @@ class LegacyStickyTaskAssignor:
        else to the client with the most room.
     4. Standbys are placed by the same rule, preferring clients that bring new pairs of tasks together.
 
-    Raises IllegalStateError when the clients have no threads.
+    With a rack-aware strategy, swaps that save traffic follow steps 3 and 4. Raises IllegalStateError when the clients
+    have no threads, or the racks of a partition are missing.
     """
 
     name = "LegacyStickyTaskAssignor"
@@ -212,7 +267,9 @@ class LegacyStickyTaskAssignor:
         placement.keep_previous_active(placement.tasks_per_thread)
         placement.give_to_previous_standby(placement.tasks_per_thread)
         placement.place_remaining_active()
+        placement.save_traffic_of_active()
         placement.assign_standbys()
+        placement.save_traffic_of_standbys()
         return placement.result(probing_rebalance_needed=False)
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.decisions import Decision, DecisionKind, DecisionLog
-from assignor.errors import InputError, NotBuiltYet
+from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.types import ProcessId, Role, TaskId
 
@@ -37,17 +36,11 @@ class WorkingState:
 
     @classmethod
     def of(cls, problem: PlacementProblem, log: DecisionLog) -> WorkingState:
-        """Nothing assigned yet. Raises InputError without clients, or for a client without a thread; NotBuiltYet for a
-        rack-aware strategy (KIP-925).
+        """Nothing assigned yet. Raises InputError without clients, or for a client without a thread.
 
         Differs from Kafka: there an empty group is a NoSuchElementException, and a client without threads has a load
         of NaN or infinity; neither can come from a real group.
         """
-        if problem.configs.rack_aware:
-            raise NotBuiltYet(
-                f"the strategy {problem.configs.rack_aware_assignment_strategy!r} is not built yet, only 'none' is",
-                RACK_AWARE_ASSIGNMENT_STRATEGY,
-            )
         if not problem.clients:
             raise InputError("a placement needs at least one client", "clients")
         tasks = sorted(problem.stateful_tasks)
@@ -110,12 +103,12 @@ class WorkingState:
         role: Role,
         client: int,
         other: int | None = None,
+        detail: int | None = None,
     ) -> None:
         """Logs one step of a stateful task."""
         processes = self.processes
-        self.log.append(
-            Decision(kind, self.tasks[task], role, processes[client], None if other is None else processes[other])
-        )
+        other_process = None if other is None else processes[other]
+        self.log.append(Decision(kind, self.tasks[task], role, processes[client], other_process, detail=detail))
 
     def placement(self, stateless: list[list[TaskId]], probing_rebalance_needed: bool) -> Placement:
         """`stateless[client]`: its active stateless tasks."""

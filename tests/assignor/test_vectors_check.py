@@ -6,14 +6,24 @@ import pytest
 
 from assignor.errors import NotBuiltYet
 from assignor.rerun import RerunRebalance, run
-from tests.recorded import FRESH_REBALANCES, OF_A_LATER_RELEASE, PLACEMENTS, REBALANCES, RECORDINGS, documents
+from tests.recorded import (
+    FRESH_REBALANCES,
+    OF_A_LATER_RELEASE,
+    PLACEMENTS,
+    RACK_REBALANCES,
+    REBALANCES,
+    RECORDINGS,
+    documents,
+)
 
 LINES = {
     REBALANCES: 1166,
     FRESH_REBALANCES: 150,
+    RACK_REBALANCES: 395,
     "placements.jsonl.gz": 2027,
     "placements_tags.jsonl.gz": 430,
     "placements_heap.jsonl.gz": 186,
+    "placements_rack.jsonl.gz": 1146,
     "recordings/smoke.jsonl.gz": 4,
     "recordings/static.jsonl.gz": 9,
     "recordings/threads2.jsonl.gz": 14,
@@ -21,10 +31,11 @@ LINES = {
     "recordings/upgrade.jsonl.gz": 16,
     "recordings/wcflow.jsonl.gz": 12,
     "recordings/bridge1.jsonl.gz": 1,  # and five that Python led
+    "recordings/racks.jsonl.gz": 6,
 }
 
 
-@pytest.mark.parametrize("name", [REBALANCES, FRESH_REBALANCES, *PLACEMENTS, *RECORDINGS])
+@pytest.mark.parametrize("name", [REBALANCES, FRESH_REBALANCES, RACK_REBALANCES, *PLACEMENTS, *RECORDINGS])
 def test_should_decide_what_kafka_decided(name: str) -> None:
     compared, different, other_bytes = 0, [], []
     for document in documents(name):

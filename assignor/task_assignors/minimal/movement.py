@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.decisions import Decision, DecisionKind, DecisionLog
+from assignor.errors import NotBuiltYet
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.minimal.apart import ApartPlacement
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NOBODY, Copies, copies_before, stateful_weights
@@ -34,6 +36,11 @@ class MinimalMovementTaskAssignor:
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         """Raises InputError (no clients or threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
         configs = problem.configs
+        if configs.rack_aware:
+            raise NotBuiltYet(
+                f"{self.name} does not know the strategy {configs.rack_aware_assignment_strategy!r} yet, only 'none'",
+                RACK_AWARE_ASSIGNMENT_STRATEGY,
+            )
         state = WorkingState.of(problem, log)
         copies = copies_before(state, configs.acceptable_recovery_lag, configs.minimal_movement_task_weights)
         pins = PinnedTasks(configs.minimal_movement_pins, state.clients)

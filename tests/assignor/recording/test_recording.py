@@ -209,9 +209,7 @@ def test_should_name_the_path_of_what_is_wrong_in_a_placement(change: Change, me
 @pytest.mark.parametrize(
     ("original", "change"),
     [
-        (SMOKE, lambda line: line["input"]["configs"].update({"rack.aware.assignment.strategy": "min_traffic"})),
         (SMOKE, lambda line: line["input"].update(assignor="StickyTaskAssignor")),
-        (PLACEMENT, lambda line: line.update(partition_racks={"t": [["r"]]})),
         (PLACEMENT, lambda line: line.update(assignor="StickyTaskAssignor")),
     ],
 )

@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from assignor.cluster import TopicMetadata
-from assignor.errors import NotBuiltYet
 from assignor.pipeline import assign
 from assignor.protocol.assignment_info import decode_assigned_tasks, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
@@ -150,13 +149,6 @@ def test_should_count_the_session_timeout_for_all_tasks_of_an_instance_that_a_wh
     )
 
     assert ours - others == 45_000 * len(removed.previous_active)
-
-
-def test_should_refuse_what_a_later_release_brings() -> None:
-    rack_aware = (RECORDINGS / "racks.jsonl.gz").read_bytes()
-
-    with pytest.raises(NotBuiltYet, match="rack"):
-        parse_recorded_rebalance(json.loads(gzip.decompress(rack_aware).splitlines()[0]))
 
 
 def test_should_send_what_the_member_sent_when_nothing_is_different() -> None:

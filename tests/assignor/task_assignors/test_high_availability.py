@@ -7,7 +7,7 @@ import pytest
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
-from assignor.errors import IllegalStateError, InputError, NotBuiltYet
+from assignor.errors import IllegalStateError, InputError
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 from tests.assignor.task_assignors.high_availability_cases import (
@@ -220,9 +220,3 @@ def test_should_say_which_task_has_no_lag() -> None:
     }
     with pytest.raises(IllegalStateError, match="Tried to lookup lag for unknown task 0_0"):
         assign(PlacementProblem(NO_STANDBYS, tasks("0_0"), tasks("0_0"), clients))
-
-
-def test_should_refuse_a_rack_aware_strategy_until_it_is_built() -> None:
-    configs = AssignmentConfigs(rack_aware_assignment_strategy="min_traffic")
-    with pytest.raises(NotBuiltYet, match="min_traffic"):
-        assign(problem(configs, [client(1)], "0_0"))

@@ -132,8 +132,8 @@ def test_should_name_the_option_that_is_wrong(of: dict[str, Any], message: str) 
 
 
 def test_should_refuse_what_is_not_built_yet() -> None:
-    with pytest.raises(NotBuiltYet, match=r"--set: rack.aware.assignment.strategy=min_traffic is not built yet"):
-        options(set=["rack.aware.assignment.strategy=min_traffic"])
+    with pytest.raises(NotBuiltYet, match=r"StickyTaskAssignor \(KIP-924\) is not built yet"):
+        options(set=["assignor=StickyTaskAssignor"])
 
 
 @pytest.mark.parametrize(

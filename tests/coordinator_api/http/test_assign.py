@@ -40,7 +40,7 @@ def test_should_decide_a_whole_rebalance_as_kafka_did(client: httpx.Client) -> N
         assert output["error"] == document["output"]["error"]
 
 
-@pytest.mark.parametrize("name", ["placements_custom", "placements_rack", "rebalances_custom", "rebalances_rack"])
+@pytest.mark.parametrize("name", ["placements_custom", "rebalances_custom"])
 def test_should_refuse_what_a_later_release_brings(client: httpx.Client, name: str) -> None:
     response = client.post("/v1/assign", json=line(name))
 

@@ -254,7 +254,7 @@ def test_should_refuse_what_is_not_a_group_id(client: httpx.Client, group_id: st
         ({"assignor": "StickyTaskAssignor"}, "UNSUPPORTED_VERSION", "assignor"),
         ({"assignor": "os:system"}, "UNSUPPORTED_ASSIGNOR", "assignor"),
         ({"configs": {"num.standby.replica": 1}}, "INVALID_REQUEST", "configs"),
-        ({"configs": {"rack.aware.assignment.strategy": "min_traffic"}}, "UNSUPPORTED_VERSION", "configs"),
+        ({"configs": {"rack.aware.assignment.strategy": "nearest"}}, "INVALID_REQUEST", "configs"),
         ({"cluster": {"provider": "pulsar"}}, "UNSUPPORTED_VERSION", "cluster.provider"),
         ({"cluster": {"provider": "embedded"}}, "INVALID_REQUEST", "cluster.bootstrap.servers"),
         (

@@ -134,7 +134,7 @@ def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx
 
 
 def test_should_refuse_what_a_later_release_brings(client: httpx.Client) -> None:
-    response = client.post("/v1/simulate", json=next(iter(documents("rebalances_rack.jsonl.gz"))))
+    response = client.post("/v1/simulate", json=next(iter(documents("rebalances_custom.jsonl.gz"))))
 
     assert problem(response) == (422, "UNSUPPORTED_VERSION")
 

@@ -105,8 +105,8 @@ def test_should_name_the_assignors_when_one_is_unknown() -> None:
 
 
 def test_should_refuse_what_a_later_release_brings() -> None:
-    with pytest.raises(NotBuiltYet, match="min_traffic is not built yet"):
-        parse_grid(["rack.aware.assignment.strategy=none|min_traffic"])
+    with pytest.raises(NotBuiltYet, match=r"StickyTaskAssignor \(KIP-924\) is not built yet"):
+        parse_grid(["assignor=StickyTaskAssignor"])
 
 
 @pytest.mark.parametrize(

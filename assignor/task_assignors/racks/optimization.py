@@ -1,0 +1,179 @@
+"""Swaps tasks between clients so that fewer partitions are read across racks; no client's number of tasks changes.
+
+Active tasks are placed anew all at once. Standbys are swapped between two clients on different racks at a time, for at
+most four rounds, and only where the standby assignor allows it. Source: `RackAwareTaskAssignor.optimizeActiveTasks`,
+`optimizeStandbyTasks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from assignor.java.order import int32
+from assignor.task_assignors.racks.costs import Costs, Foreign, RackTraffic
+from assignor.task_assignors.racks.first_flow import first_owners, shares
+from assignor.task_assignors.racks.task_graph import Row, TaskGraph
+from assignor.types import Role, TaskId
+
+BALANCE_SUBTOPOLOGY = "balance_subtopology"
+STANDBY_ROUNDS = 4
+"""Source: `RackAwareTaskAssignor.STANDBY_OPTIMIZER_MAX_ITERATION`."""
+
+
+class Move(NamedTuple):
+    """`task`: its place among the tasks; `source`, `destination`: clients. `saved`: how many partitions fewer are read
+    across racks; it is 0 or negative for a task that only makes room for another one.
+    """
+
+    task: int
+    source: int
+    destination: int
+    saved: int
+
+
+def optimize_active_tasks(
+    traffic: RackTraffic, tasks: Sequence[TaskId], owner: Sequence[int], costs: Costs, strategy: str
+) -> list[Move]:
+    """`tasks`: sorted; `owner[n]`: the client of tasks[n]. Raises IllegalStateError."""
+    if not tasks:
+        return []
+    foreign = [traffic.foreign_partitions(task, Role.ACTIVE) for task in tasks]
+    clients = len(traffic.racks)
+    rows = _rows(foreign, owner, costs)
+    if strategy == BALANCE_SUBTOPOLOGY:
+        groups = _by_subtopology(tasks)
+        counts = [0] * clients
+        for client in owner:
+            counts[client] += 1
+        capacity = shares(counts, [len(group) for group in groups])
+        graph = TaskGraph(first_owners(groups, counts, capacity), groups, rows, clients, capacity)
+    else:
+        graph = TaskGraph(list(owner), (range(len(tasks)),), rows, clients)
+    graph.solve()
+    return _moves(owner, graph.owner, foreign)
+
+
+def _by_subtopology(tasks: Sequence[TaskId]) -> list[range]:
+    groups: list[range] = []
+    for _, members in groupby(tasks, lambda task: task.subtopology):
+        start = groups[-1].stop if groups else 0
+        groups.append(range(start, start + len(list(members))))
+    return groups
+
+
+def _rows(foreign: Sequence[Foreign], owner: Sequence[int], costs: Costs) -> list[Row]:
+    """Equal rows are the same object as far as that is easy to see: `foreign` has the same object for equal ones."""
+    rows: dict[tuple[int, int], Row] = {}
+    found: list[Row] = []
+    for partitions, has_it in zip(foreign, owner, strict=True):
+        key = (id(partitions), has_it if costs.non_overlap else -1)
+        row = rows.get(key)
+        if row is None:
+            row = rows[key] = tuple([costs.of(count, client == has_it) for client, count in enumerate(partitions)])
+        found.append(row)
+    return found
+
+
+def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreign]) -> list[Move]:
+    return [
+        Move(task, source, destination, foreign[task][source] - foreign[task][destination])
+        for task, (source, destination) in enumerate(zip(before, after, strict=True))
+        if source != destination
+    ]
+
+
+class Standbys:
+    """What the swaps of standbys look at and change; tasks and clients are numbered in their order.
+
+    `active[client]`, `standby[client]`: task numbers; `standby` is changed.
+    """
+
+    def __init__(self, tasks: Sequence[TaskId], active: Sequence[set[int]], standby: Sequence[set[int]]) -> None:
+        self.tasks = tasks
+        self.active = active
+        self.standby = standby
+
+    def movable(self, source: int, destination: int) -> set[int]:
+        return self.standby[source] - self.standby[destination] - self.active[destination]
+
+
+CanMove = Callable[[int, int, int], bool]
+"""Of `(task, source, destination)`: whether the standby may go there as far as other rules are concerned."""
+
+
+def optimize_standby_tasks(
+    traffic: RackTraffic, standbys: Standbys, costs: Costs, can_move: CanMove | None = None
+) -> list[Move]:
+    """`can_move`: None when every standby may go anywhere. Raises IllegalStateError."""
+    held = sorted(set().union(*standbys.standby))
+    foreign = {task: traffic.foreign_partitions(standbys.tasks[task], Role.STANDBY) for task in held}
+    racks = traffic.racks
+    clients = range(len(racks))
+    moves: list[Move] = []
+    changes = 0
+    changed_at = [0] * len(racks)  # by client: the number of the swap that changed it last
+    looked_at: dict[tuple[int, int], int] = {}
+    for _ in range(STANDBY_ROUNDS):
+        changes_before = changes
+        for first in clients:
+            for second in range(first + 1, len(racks)):
+                if racks[first] == racks[second]:
+                    continue
+                # nothing to find where nothing has changed; a rule about other clients' copies could find something
+                if can_move is None and looked_at.get((first, second), -1) >= max(
+                    changed_at[first], changed_at[second]
+                ):
+                    continue
+                swapped = _swap(standbys, foreign, first, second, costs, can_move)
+                if swapped:
+                    changes += 1
+                    changed_at[first] = changed_at[second] = changes
+                    moves += swapped
+                looked_at[first, second] = changes - bool(swapped)
+        if changes == changes_before:
+            break
+    return moves
+
+
+def _swap(
+    standbys: Standbys, foreign: dict[int, Foreign], first: int, second: int, costs: Costs, can_move: CanMove | None
+) -> list[Move]:
+    tasks: list[int] = []
+    for source, destination in ((first, second), (second, first)):
+        movable = standbys.movable(source, destination)
+        if can_move is not None:
+            movable = {task for task in movable if can_move(task, source, destination)}
+        if not movable:
+            return []
+        tasks += movable
+    tasks.sort()
+    owner = [int(task in standbys.standby[second]) for task in tasks]
+    pairs: dict[tuple[int, int], Foreign] = {}
+    of_pair = [
+        pairs.setdefault(pair, pair) for pair in [(foreign[task][first], foreign[task][second]) for task in tasks]
+    ]
+    rows = _rows(of_pair, owner, costs)
+    if not _pays(rows, owner):
+        return []
+    graph = TaskGraph(owner.copy(), (range(len(tasks)),), rows, 2)
+    graph.solve()
+    moves = [
+        Move(tasks[move.task], (first, second)[move.source], (first, second)[move.destination], move.saved)
+        for move in _moves(owner, graph.owner, of_pair)
+    ]
+    for move in moves:
+        standbys.standby[move.source].remove(move.task)
+    for move in moves:
+        standbys.standby[move.destination].add(move.task)
+    return moves
+
+
+def _pays(rows: Sequence[Row], owner: Sequence[int]) -> bool:
+    """Whether swapping any two tasks lowers the cost: with two clients, every cycle is such swaps."""
+    dearer = [
+        min(row[1 - client] + int32(-row[client]) for row, client in zip(rows, owner, strict=True) if client == source)
+        for source in (0, 1)
+    ]
+    return sum(dearer) < 0

@@ -1,0 +1,278 @@
+"""The cheapest placement of tasks in which every client keeps its number of tasks, in Kafka's order of steps.
+
+Kafka sees a flow: from each task to the client that has it, and on to the sink. It searches for a cycle of moves that
+lowers the cost, with Bellman-Ford, carries the cycle out, and repeats until there is none. Of several placements that
+cost the same, the order of that search decides, so the search is the same here: the same nodes and edges in the same
+order, and as many passes. Source: `Graph`, `MinTrafficGraphConstructor`, `BalanceSubtopologyGraphConstructor`.
+
+What is left out are steps that change nothing:
+
+- Tasks of one subtopology on one client whose costs are equal always have the same distance. The first of them lowers
+  a distance, and the others cannot lower it further, so only the first one is looked at.
+- A node that has not come closer since its edges were looked at cannot bring others closer.
+- Once all distances that still fall have fallen by the same amount within some passes, the passes up to the last one
+  only repeat these.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from assignor.java.order import int32
+
+_LONGEST_PERIOD = 32
+_SOURCE = -1
+
+Row = tuple[int, ...]
+"""What a task costs on each client."""
+
+
+@dataclass(slots=True, eq=False)
+class _Alike:
+    """Tasks of one subtopology on one client that cost the same everywhere; `tasks` is a heap.
+
+    `moves`: what they cost on the other clients, by their nodes; `back`: minus what they cost where they are.
+    """
+
+    node: int
+    moves: list[tuple[int, int]]
+    back: int
+    tasks: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TaskGraph:
+    """`owner[task]`: its client. `groups`: tasks in order, those of each subtopology together; `rows[task]`: its costs,
+    the same object for tasks whose costs are equal. `capacity[group][client]`: how many tasks of that subtopology the
+    client may have; None for min_traffic, whose graph knows one group and no such bound.
+
+    A client has one node for each group; nodes are numbered by group, then by client.
+    """
+
+    owner: list[int]
+    groups: Sequence[range]
+    rows: Sequence[Row]
+    clients: int
+    capacity: Sequence[Sequence[int]] | None = None
+    alike: dict[tuple[int, int], _Alike] = field(init=False, default_factory=dict)
+    room: list[int] | None = field(init=False, default=None)  # by node, with a capacity
+    held: list[int] = field(init=False)  # by node: how many tasks are there
+
+    def __post_init__(self) -> None:
+        self.held = [0] * (len(self.groups) * self.clients)
+        if self.capacity is not None:
+            self.room = [room for by_client in self.capacity for room in by_client]
+        for group, tasks in enumerate(self.groups):
+            for task in tasks:
+                self._put(task, group * self.clients + self.owner[task])
+
+    @property
+    def node_count(self) -> int:
+        """Of Kafka's graph during the search: with source, sink, and the node from which the search starts."""
+        second_stage = 0 if self.capacity is None else self.clients
+        return len(self.owner) + len(self.held) + second_stage + 3
+
+    def total_cost(self) -> int:
+        return sum(row[client] for row, client in zip(self.rows, self.owner, strict=True))
+
+    def solve(self) -> None:
+        """Changes `owner` until no cycle of moves lowers the cost."""
+        while True:
+            moves = _Search(self).negative_cycle()
+            if not moves:
+                return
+            for task, _ in moves:
+                self._take(task)
+            for task, node in moves:
+                self._put(task, node)
+
+    def _group_of(self, task: int) -> int:
+        return next(group for group, tasks in enumerate(self.groups) if task in tasks)
+
+    def _put(self, task: int, node: int) -> None:
+        group, client = divmod(node, self.clients)
+        row = self.rows[task]
+        alike = self.alike.get((node, id(row)))
+        if alike is None:
+            first = group * self.clients
+            moves = [(first + other, cost) for other, cost in enumerate(row) if other != client]
+            alike = self.alike[node, id(row)] = _Alike(node, moves, int32(-row[client]))
+        heappush(alike.tasks, task)
+        self.owner[task] = client
+        self.held[node] += 1
+
+    def _take(self, task: int) -> None:
+        """`task`: the first one of those that are alike."""
+        node = self._group_of(task) * self.clients + self.owner[task]
+        alike = self.alike[node, id(self.rows[task])]
+        first = heappop(alike.tasks)
+        assert first == task
+        self.held[node] -= 1
+        if not alike.tasks:
+            del self.alike[node, id(self.rows[task])]
+
+
+class _Search:
+    """One search for a cycle. Its places: the nodes of the graph, then with a capacity one for each client, where its
+    nodes come together, then the first task of each `_Alike`, in order; the source is the last one.
+
+    `distance` and `parent` by place. The sink and the node from which the search starts have no edge that shortens a
+    distance, once all distances are 0. Source: `Graph.detectNegativeCycles`.
+    """
+
+    def __init__(self, graph: TaskGraph) -> None:
+        self._graph = graph
+        self._nodes = len(graph.held)
+        self._first_task = self._nodes + (0 if graph.room is None else graph.clients)
+        self._alike = sorted(graph.alike.values(), key=lambda alike: alike.tasks[0])
+        self._tasks_at: list[list[tuple[int, int]]] = [[] for _ in range(self._nodes)]
+        for place, alike in enumerate(self._alike, self._first_task):
+            self._tasks_at[alike.node].append((place, alike.back))
+        places = self._first_task + len(self._alike) + 1
+        self.distance = [0] * places
+        self.parent: list[int | None] = [None] * places
+        self._seen: list[int | None] = [None] * places  # the distance at which a place's edges were looked at
+
+    def negative_cycle(self) -> list[tuple[int, int]]:
+        """Tasks with the nodes that they move to; empty when nothing lowers the cost."""
+        last = self._graph.node_count - 1
+        history: deque[list[int]] = deque(maxlen=_LONGEST_PERIOD + 1)
+        at = 0
+        while at < last:
+            before = self.distance.copy()
+            self._pass(stops=False)
+            if self.distance == before:
+                return []
+            at += 1
+            history.append(before)
+            if last - at > 1:
+                period = self._period(history)
+                if period:
+                    at += (last - at) // period * period
+                    history.clear()
+        found = self._pass(stops=True)
+        return [] if found is None else self._cycle(found)
+
+    def _pass(self, stops: bool) -> int | None:
+        """Shortens distances along all edges once. `stops`: at the first that it shortens, whose place it returns."""
+        shorten = self._shorten_from_tasks(stops)
+        if shorten is None:
+            shorten = self._shorten_from_nodes(stops)
+        if shorten is None and self._graph.room is not None:
+            shorten = self._shorten_from_clients(stops)
+        return shorten
+
+    def _shorten_from_tasks(self, stops: bool) -> int | None:
+        distance, parent, seen = self.distance, self.parent, self._seen
+        for place, alike in enumerate(self._alike, self._first_task):
+            here = distance[place]
+            if here == seen[place]:
+                continue
+            seen[place] = here
+            if here < distance[_SOURCE]:
+                distance[_SOURCE], parent[_SOURCE] = here, place
+                if stops:
+                    return _SOURCE
+            for node, cost in alike.moves:
+                if here + cost < distance[node]:
+                    distance[node], parent[node] = here + cost, place
+                    if stops:
+                        return node
+        return None
+
+    def _shorten_from_nodes(self, stops: bool) -> int | None:
+        distance, parent, seen = self.distance, self.parent, self._seen
+        room, held, clients = self._graph.room, self._graph.held, self._graph.clients
+        for node, tasks in enumerate(self._tasks_at):
+            here = distance[node]
+            if here == seen[node]:
+                continue
+            seen[node] = here
+            for place, cost in tasks:
+                if here + cost < distance[place]:
+                    distance[place], parent[place] = here + cost, node
+                    if stops:
+                        return place
+            if room is not None and held[node] < room[node]:
+                client = self._nodes + node % clients
+                if here < distance[client]:
+                    distance[client], parent[client] = here, node
+                    if stops:
+                        return client
+        return None
+
+    def _shorten_from_clients(self, stops: bool) -> int | None:
+        distance, parent, seen = self.distance, self.parent, self._seen
+        held, clients = self._graph.held, self._graph.clients
+        for place in range(self._nodes, self._first_task):
+            here = distance[place]
+            if here == seen[place]:
+                continue
+            seen[place] = here
+            for node in range(place - self._nodes, self._nodes, clients):
+                if held[node] and here < distance[node]:
+                    distance[node], parent[node] = here, place
+                    if stops:
+                        return node
+        return None
+
+    def _period(self, history: Sequence[list[int]]) -> int:
+        """After how many passes everything repeats, only closer by the same amount; 0 when that is not certain.
+
+        `history[-n]`: the distances n passes ago. It is certain when the distances that fell within that time, and
+        within as many passes one pass ago, are the same, and no edge leads from them to others: those keep theirs.
+        """
+        now = self.distance
+        for period in range(1, min(len(history) - 1, _LONGEST_PERIOD) + 1):
+            before = history[-period]
+            fall = before[_SOURCE] - now[_SOURCE]
+            if fall <= 0 or not all(then - each in (0, fall) for then, each in zip(before, now, strict=True)):
+                continue
+            falls = [then != each for then, each in zip(before, now, strict=True)]
+            earlier, later = history[-period - 1], history[-1]
+            shifted = all(
+                then - each == (fall if does else 0) for then, each, does in zip(earlier, later, falls, strict=True)
+            )
+            if shifted and self._leads_nowhere_else(falls):
+                return period
+        return 0
+
+    def _leads_nowhere_else(self, falls: list[bool]) -> bool:
+        graph = self._graph
+        for place, alike in enumerate(self._alike, self._first_task):
+            if falls[place] and not all(falls[node] for node, _ in alike.moves):
+                return False
+        for node, tasks in enumerate(self._tasks_at):
+            if falls[node] and not all(falls[place] for place, _ in tasks):
+                return False
+            if graph.room is not None:
+                client = self._nodes + node % graph.clients
+                if falls[node] and graph.held[node] < graph.room[node] and not falls[client]:
+                    return False
+                if falls[client] and graph.held[node] and not falls[node]:
+                    return False
+        return True
+
+    def _cycle(self, place: int) -> list[tuple[int, int]]:
+        """From `place` back to a place that comes twice, and from there once around."""
+        visited: set[int] = set()
+        while place not in visited:
+            visited.add(place)
+            place = self._parent_of(place)
+        moves: list[tuple[int, int]] = []
+        start = place
+        while True:
+            parent = self._parent_of(place)
+            if self._first_task <= parent:
+                moves.append((self._alike[parent - self._first_task].tasks[0], place))
+            place = parent
+            if place == start:
+                return moves
+
+    def _parent_of(self, place: int) -> int:
+        parent = self.parent[place]
+        assert parent is not None, "a place whose distance can always be shortened lies behind a cycle"
+        return parent
