@@ -165,14 +165,21 @@ def _explanation(
     steps: tuple[Decision, ...],
     names: _Names,
 ) -> Explanation:
-    target = next(
-        (step.process for step in reversed(steps) if step.role is Role.ACTIVE and step.kind in _TARGET_KINDS),
-        None,
-    )
+    target = _target(steps)
     copies = tuple(_with_thread(copy, steps) for copy in placed)
     outcome = _outcome(copies, previous, steps)
     text = _text(task, outcome, copies, caught_up if stateful else None, steps, names)
     return Explanation(task, stateful, outcome, copies, previous, target, caught_up, steps, text)
+
+
+def _target(steps: Sequence[Decision]) -> ProcessId | None:
+    """Only a task that has a target gets another one by a rack-aware strategy."""
+    target: ProcessId | None = None
+    for step in steps:
+        is_target = step.kind in _TARGET_KINDS or (step.kind is DecisionKind.RACK_MOVED and target is not None)
+        if step.role is Role.ACTIVE and is_target:
+            target = step.process
+    return target
 
 
 def _outcome(copies: Sequence[Copy], previous: Sequence[ProcessId], steps: Sequence[Decision]) -> ActiveOutcome:
@@ -279,6 +286,7 @@ def _copy_text(copy: Copy, names: _Names) -> str:
 _PHRASES: Mapping[DecisionKind, str] = {
     DecisionKind.TARGET: "{role} belongs on {process} by round robin",
     DecisionKind.BALANCED: "balanced over threads: {role} goes from {other} to {process}",
+    DecisionKind.RACK_MOVED: "{role} moves from {other} to {process}",
     DecisionKind.NO_STANDBY_HOST: "{detail} standby replicas find no client",
     DecisionKind.KEPT: "{role} {stays with} {process}{lag}, nobody is more caught up",
     DecisionKind.SWAPPED: "{process}{lag} is caught up and becomes active, {other}{other_lag} its standby",
@@ -323,9 +331,21 @@ def _phrase(step: Decision, problem: PlacementProblem) -> str:
         return "{role} {stays with} {process}{lag}, which is caught up"
     if step.kind is DecisionKind.NO_STANDBY_HOST and step.detail == 1:
         return "1 standby replica finds no client"
+    if step.kind is DecisionKind.RACK_MOVED:
+        return f"{_PHRASES[step.kind]}, {rack_reason(step, problem)}"
     if step.kind is DecisionKind.LEAST_LOADED and step.other is not None:
         return "{process} has the most room for the {role}; {other}, which had it, is full"
     return _PHRASES[step.kind]
+
+
+def rack_reason(step: Decision, problem: PlacementProblem) -> str:
+    """Why a rack-aware strategy has moved a copy. No client's number of tasks changes, so some go the other way."""
+    saved = step.detail or 0
+    if saved > 0:
+        return f"because it saves reading {saved} partition{'s' if saved > 1 else ''} across racks"
+    if problem.configs.rack_aware_assignment_strategy == "balance_subtopology" and step.role is Role.ACTIVE:
+        return "to spread its subtopology, or to make room for a task that is read across racks otherwise"
+    return "to make room for a task that is read across racks otherwise"
 
 
 def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:

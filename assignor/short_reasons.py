@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from assignor.clients.task_lags import is_caught_up
 from assignor.decisions import Decision, DecisionKind
-from assignor.explain import Explanation
+from assignor.explain import Explanation, rack_reason
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 
@@ -65,7 +65,13 @@ def missing_standbys(explanation: Explanation) -> int:
 
 
 _STANDBY_TARGETS = frozenset(
-    {DecisionKind.TARGET, DecisionKind.TARGET_NEW, DecisionKind.TARGET_MOVED, DecisionKind.TARGET_PINNED}
+    {
+        DecisionKind.TARGET,
+        DecisionKind.RACK_MOVED,
+        DecisionKind.TARGET_NEW,
+        DecisionKind.TARGET_MOVED,
+        DecisionKind.TARGET_PINNED,
+    }
 )
 
 
@@ -98,6 +104,9 @@ class _Reason:
 
     def belonging(self, steps: Mapping[DecisionKind, Decision]) -> str:
         """Where it belongs once everybody is caught up."""
+        moved = steps.get(DecisionKind.RACK_MOVED)
+        if moved is not None:
+            return f"it belongs on {self._name(moved.process)}, {rack_reason(moved, self._problem)}"
         for kind, words in _BELONGS:
             step = steps.get(kind)
             if step is not None:

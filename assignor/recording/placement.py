@@ -116,7 +116,7 @@ def _as_task_partitions(value: object, where: str) -> dict[TaskId, tuple[TopicPa
 def _as_topic_partitions(value: object, where: str) -> tuple[TopicPartition, ...]:
     partitions = []
     for item, at in list_items(value, where):
-        if not isinstance(item, list) or len(item) != 2:
+        if not isinstance(item, (list, tuple)) or len(item) != 2:
             raise InputError("must be a list of a topic and a partition", at)
         topic, partition = item
         number = as_integer(partition, f"{at}[1]", 0, JAVA_INT_MAX)

@@ -21,6 +21,7 @@ _WHERE_IT_BELONGS = frozenset(
     {
         DecisionKind.TARGET,
         DecisionKind.BALANCED,
+        DecisionKind.RACK_MOVED,
         DecisionKind.TARGET_KEPT,
         DecisionKind.TARGET_MOVED,
         DecisionKind.TARGET_PINNED,

@@ -181,7 +181,26 @@ def test_should_miss_a_field_of_the_input(name: str) -> None:
         parse_recorded_rebalance(changed(SMOKE, lambda line: line["input"].pop(name)))
 
 
+MIN_TRAFFIC = {"rack.aware.assignment.strategy": "min_traffic"}
 WRONG_PLACEMENTS: list[tuple[Change, str]] = [
+    (lambda line: line["configs"].update(MIN_TRAFFIC), "task_partitions: is missing; it is needed with a rack.aware"),
+    (lambda line: line.update(partition_racks={}), "task_partitions: is missing; it is needed beside partition_racks"),
+    (
+        lambda line: line.update(task_partitions={}, changelog_partitions={}, partition_racks={}),
+        f"task_partitions: {min(PLACEMENT['tasks'], key=TaskId.parse)} is missing",
+    ),
+    (
+        lambda line: line.update(task_partitions={"0_0": [["t"]]}, changelog_partitions={}, partition_racks={}),
+        "task_partitions['0_0'][0]: must be a list of a topic and a partition",
+    ),
+    (
+        lambda line: line.update(task_partitions={"0_0": [["t", -1]]}, changelog_partitions={}, partition_racks={}),
+        "task_partitions['0_0'][0][1]: must be",
+    ),
+    (
+        lambda line: line.update(task_partitions={}, changelog_partitions={}, partition_racks={"t": [[1]]}),
+        "partition_racks.t[0][0]: must be",
+    ),
     (lambda line: line["tasks"].append("0"), "tasks[15]: '0' is not a task id"),
     (lambda line: line["tasks"].append(line["tasks"][0]), "tasks: a task is given twice"),
     (lambda line: line["tasks"].append("name__0_0"), "tasks: all tasks have to be of one topology"),

@@ -26,7 +26,7 @@ from assignor.types import ProcessId, Role, TaskId
 from tests.assignor.story.histories import history, recorded
 from tests.recorded import documents
 
-HISTORIES = ("smoke", "static", "threads2", "upgrade", "wcflow", "optimized")
+HISTORIES = ("smoke", "static", "threads2", "upgrade", "wcflow", "optimized", "racks")
 UNWRAPPED = View(width=10**6)
 KEPT: tuple[str, ...] = ("gets other standbys", "get other standbys", "gets a warm-up", "get a warm-up")
 KEPT += ("loses its warm-up", "lose their warm-up")
@@ -36,10 +36,11 @@ _TITLE = re.compile(r"  (?:besides, )?(\d+) tasks? (?P<verb>[a-z -]+?)(?: (?:of|
 _PLACE = re.compile(r"(?P<tasks>.+?)(?: from (?P<giver>.+?))?(?: to (?P<receiver>[^ _]+))?(?: of .+)?\Z")
 _STAY = re.compile(r"  (?:all )?(?:(\d+)|the) tasks? stays? where (?:it|they) (?:is|are)")
 _ACTIVE = re.compile(r"active on (\S+?)(?: once .*| and .*)?(?:,.*)?\Z")
-_TARGETS = (DecisionKind.TARGET, DecisionKind.BALANCED)
+_TARGETS = (DecisionKind.TARGET, DecisionKind.BALANCED, DecisionKind.RACK_MOVED)
 _REASONS = {  # the words, and which decision of the leader has to stand behind them
     r"it has no state, and (\S+) has the lowest load": (Role.ACTIVE, (DecisionKind.STATELESS,)),
-    r"it belongs on (\S+) \(round robin": (Role.ACTIVE, _TARGETS),
+    r"it belongs on (\S+) \(round robin": (Role.ACTIVE, _TARGETS[:2]),
+    r"it belongs on (\S+), (?:because it saves reading|to make room)": (Role.ACTIVE, (DecisionKind.RACK_MOVED,)),
     r"a standby of it belongs on (\S+)\Z": (Role.STANDBY, _TARGETS),
     r"(\S+) restores its state, to have": (Role.STANDBY, (DecisionKind.WARM_UP,)),
     r"while (\S+) warms up": (None, (DecisionKind.WARM_UP,)),

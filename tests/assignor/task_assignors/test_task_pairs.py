@@ -60,3 +60,37 @@ def test_should_prefer_more_threads_among_equally_loaded_and_none_among_empty_cl
     assert roomiest([small, large], lambda client: client is small) is small
     assert roomiest([small, large], lambda client: False) is large
     assert roomiest([], lambda client: True) is None
+
+
+@given(st.data())
+def test_should_know_the_pairs_that_are_noted_when_active_tasks_are_swapped_without_a_note(data: st.DataObject) -> None:
+    """Only what a task meets when it is given out is noted; a swap by a rack-aware strategy is not."""
+    pairs = TaskPairs(CLIENTS)
+    held: list[set[TaskId]] = [set() for _ in range(CLIENTS)]
+    known: set[frozenset[TaskId]] = set()
+
+    def give(task: TaskId, client: int) -> None:
+        known.update(frozenset((task, mate)) for mate in held[client])
+        held[client].add(task)
+        pairs.add(task, client)
+
+    owners = data.draw(st.lists(st.integers(0, CLIENTS - 1), min_size=len(TASKS), max_size=len(TASKS)))
+    for task, client in zip(TASKS, owners, strict=True):
+        give(task, client)
+    after = data.draw(st.permutations(owners))
+    moved = {task: client for task, was, client in zip(TASKS, owners, after, strict=True) if was != client}
+    for task, was in zip(TASKS, owners, strict=True):
+        held[was].remove(task)
+        held[moved.get(task, was)].add(task)
+    pairs.swap_active(moved)
+    standbys = st.tuples(st.sampled_from(TASKS), st.integers(0, CLIENTS - 1))
+    for task, client in data.draw(st.lists(standbys, max_size=12, unique=True)):
+        if task not in held[client]:
+            give(task, client)
+        for other in TASKS:
+            for number, tasks in enumerate(held):
+                assert pairs.holds(other, number) == (other in tasks)
+                if other not in tasks:
+                    is_new = any(frozenset((other, mate)) not in known for mate in tasks)
+                    assert pairs.has_new_pair(other, number) == is_new, (other, number, held)
+            assert pairs.holder_count(other) == sum(other in tasks for tasks in held)

@@ -133,7 +133,7 @@ def test_should_name_the_option_that_is_wrong(of: dict[str, Any], message: str) 
 
 def test_should_refuse_what_is_not_built_yet() -> None:
     with pytest.raises(NotBuiltYet, match=r"StickyTaskAssignor \(KIP-924\) is not built yet"):
-        options(set=["assignor=StickyTaskAssignor"])
+        options(assignor="StickyTaskAssignor")
 
 
 @pytest.mark.parametrize(
