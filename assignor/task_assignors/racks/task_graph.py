@@ -10,8 +10,8 @@ What is left out are steps that change nothing:
 - Tasks of one subtopology on one client whose costs are equal always have the same distance. The first of them lowers
   a distance, and the others cannot lower it further, so only the first one is looked at.
 - A node that has not come closer since its edges were looked at cannot bring others closer.
-- Once all distances that still fall have fallen by the same amount within some passes, the passes up to the last one
-  only repeat these.
+- Once some passes are certain to repeat, with all distances shorter by what they fell in that time, they are not
+  carried out again; only the last pass is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import islice
+from typing import NamedTuple
 
 from assignor.java.order import int32
 
@@ -115,6 +117,16 @@ class TaskGraph:
             del self.alike[node, id(self.rows[task])]
 
 
+Edge = tuple[int, int]
+
+
+class _Pass(NamedTuple):
+    """`distance`: before it. `shortened`: the edges that have shortened a distance, by their places."""
+
+    distance: list[int]
+    shortened: list[Edge]
+
+
 class _Search:
     """One search for a cycle. Its places: the nodes of the graph, then with a capacity one for each client, where its
     nodes come together, then the first task of each `_Alike`, in order; the source is the last one.
@@ -139,33 +151,33 @@ class _Search:
     def negative_cycle(self) -> list[tuple[int, int]]:
         """Tasks with the nodes that they move to; empty when nothing lowers the cost."""
         last = self._graph.node_count - 1
-        history: deque[list[int]] = deque(maxlen=_LONGEST_PERIOD + 1)
+        history: deque[_Pass] = deque(maxlen=_LONGEST_PERIOD)
         at = 0
         while at < last:
-            before = self.distance.copy()
-            self._pass(stops=False)
-            if self.distance == before:
+            done = _Pass(self.distance.copy(), [])
+            self._pass(done.shortened, stops=False)
+            if not done.shortened:
                 return []
             at += 1
-            history.append(before)
+            history.appendleft(done)
             if last - at > 1:
                 period = self._period(history)
                 if period:
                     at += (last - at) // period * period
                     history.clear()
-        found = self._pass(stops=True)
+        found = self._pass([], stops=True)
         return [] if found is None else self._cycle(found)
 
-    def _pass(self, stops: bool) -> int | None:
-        """Shortens distances along all edges once. `stops`: at the first that it shortens, whose place it returns."""
-        shorten = self._shorten_from_tasks(stops)
-        if shorten is None:
-            shorten = self._shorten_from_nodes(stops)
-        if shorten is None and self._graph.room is not None:
-            shorten = self._shorten_from_clients(stops)
-        return shorten
+    def _pass(self, shortened: list[Edge], stops: bool) -> int | None:
+        """Shortens distances along all edges once, and notes which. `stops`: at the first, whose end it returns."""
+        end = self._shorten_from_tasks(shortened, stops)
+        if end is None:
+            end = self._shorten_from_nodes(shortened, stops)
+        if end is None and self._graph.room is not None:
+            end = self._shorten_from_clients(shortened, stops)
+        return end
 
-    def _shorten_from_tasks(self, stops: bool) -> int | None:
+    def _shorten_from_tasks(self, shortened: list[Edge], stops: bool) -> int | None:
         distance, parent, seen = self.distance, self.parent, self._seen
         for place, alike in enumerate(self._alike, self._first_task):
             here = distance[place]
@@ -174,16 +186,18 @@ class _Search:
             seen[place] = here
             if here < distance[_SOURCE]:
                 distance[_SOURCE], parent[_SOURCE] = here, place
+                shortened.append((place, _SOURCE))
                 if stops:
                     return _SOURCE
             for node, cost in alike.moves:
                 if here + cost < distance[node]:
                     distance[node], parent[node] = here + cost, place
+                    shortened.append((place, node))
                     if stops:
                         return node
         return None
 
-    def _shorten_from_nodes(self, stops: bool) -> int | None:
+    def _shorten_from_nodes(self, shortened: list[Edge], stops: bool) -> int | None:
         distance, parent, seen = self.distance, self.parent, self._seen
         room, held, clients = self._graph.room, self._graph.held, self._graph.clients
         for node, tasks in enumerate(self._tasks_at):
@@ -194,17 +208,19 @@ class _Search:
             for place, cost in tasks:
                 if here + cost < distance[place]:
                     distance[place], parent[place] = here + cost, node
+                    shortened.append((node, place))
                     if stops:
                         return place
             if room is not None and held[node] < room[node]:
                 client = self._nodes + node % clients
                 if here < distance[client]:
                     distance[client], parent[client] = here, node
+                    shortened.append((node, client))
                     if stops:
                         return client
         return None
 
-    def _shorten_from_clients(self, stops: bool) -> int | None:
+    def _shorten_from_clients(self, shortened: list[Edge], stops: bool) -> int | None:
         distance, parent, seen = self.distance, self.parent, self._seen
         held, clients = self._graph.held, self._graph.clients
         for place in range(self._nodes, self._first_task):
@@ -215,44 +231,43 @@ class _Search:
             for node in range(place - self._nodes, self._nodes, clients):
                 if held[node] and here < distance[node]:
                     distance[node], parent[node] = here, place
+                    shortened.append((place, node))
                     if stops:
                         return node
         return None
 
-    def _period(self, history: Sequence[list[int]]) -> int:
-        """After how many passes everything repeats, only closer by the same amount; 0 when that is not certain.
+    def _period(self, history: Sequence[_Pass]) -> int:
+        """After how many passes everything repeats, only closer; 0 when that is not certain. `history`: newest first.
 
-        `history[-n]`: the distances n passes ago. It is certain when the distances that fell within that time, and
-        within as many passes one pass ago, are the same, and no edge leads from them to others: those keep theirs.
+        Within that time each distance has fallen by some amount. It falls by the same again when no edge leads to a
+        place that has fallen less, and only edges between places that have fallen alike have shortened anything: then
+        each comparison comes out as it did.
         """
         now = self.distance
-        for period in range(1, min(len(history) - 1, _LONGEST_PERIOD) + 1):
-            before = history[-period]
-            fall = before[_SOURCE] - now[_SOURCE]
-            if fall <= 0 or not all(then - each in (0, fall) for then, each in zip(before, now, strict=True)):
-                continue
-            falls = [then != each for then, each in zip(before, now, strict=True)]
-            earlier, later = history[-period - 1], history[-1]
-            shifted = all(
-                then - each == (fall if does else 0) for then, each, does in zip(earlier, later, falls, strict=True)
+        for period, oldest in enumerate(history, 1):
+            before = oldest.distance
+            repeats = all(
+                before[start] - now[start] == before[end] - now[end]
+                for done in islice(history, period)
+                for start, end in done.shortened
             )
-            if shifted and self._leads_nowhere_else(falls):
+            if repeats and self._leads_to_no_slower([then - each for then, each in zip(before, now, strict=True)]):
                 return period
         return 0
 
-    def _leads_nowhere_else(self, falls: list[bool]) -> bool:
+    def _leads_to_no_slower(self, fallen: list[int]) -> bool:
         graph = self._graph
         for place, alike in enumerate(self._alike, self._first_task):
-            if falls[place] and not all(falls[node] for node, _ in alike.moves):
+            here = fallen[place]
+            if here > fallen[_SOURCE] or any(here > fallen[node] for node, _ in alike.moves):
                 return False
         for node, tasks in enumerate(self._tasks_at):
-            if falls[node] and not all(falls[place] for place, _ in tasks):
+            here = fallen[node]
+            if any(here > fallen[place] for place, _ in tasks):
                 return False
             if graph.room is not None:
-                client = self._nodes + node % graph.clients
-                if falls[node] and graph.held[node] < graph.room[node] and not falls[client]:
-                    return False
-                if falls[client] and graph.held[node] and not falls[node]:
+                client = fallen[self._nodes + node % graph.clients]
+                if (here > client and graph.held[node] < graph.room[node]) or (client > here and graph.held[node]):
                     return False
         return True
 

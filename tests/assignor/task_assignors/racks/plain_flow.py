@@ -92,7 +92,8 @@ def _negative_cycle(residual: Residual) -> list[tuple[int, int]]:
     while found not in seen:
         seen.add(found)
         found = parent[found]
-    cycle, node = [], found
+    cycle: list[tuple[int, int]] = []
+    node = found
     while not cycle or node != found:
         cycle.append((parent[node], node))
         node = parent[node]

@@ -21,7 +21,7 @@ Case = tuple[list[int], list[range], list[Row], int, list[list[int]] | None]
 def least_cost(case: Case) -> int:
     """By networkx, in a graph of its own: from tasks through their subtopology's share of a client to the client."""
     owner, groups, rows, clients, capacity = case
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[tuple[str, int] | tuple[str, int, int]] = nx.DiGraph()
     counts = Counter(owner)
     for client in range(clients):
         graph.add_node(("client", client), demand=counts[client])
