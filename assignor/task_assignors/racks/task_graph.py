@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from assignor.java.order import int32
@@ -36,11 +37,14 @@ Row = tuple[int, ...]
 class _Alike:
     """Tasks of one subtopology on one client that cost the same everywhere; `tasks` is a heap.
 
-    `moves`: what they cost on the other clients, by their nodes; `back`: minus what they cost where they are.
+    `moves`: what they cost on the other clients, by their nodes; `cheapest_moves`: the same by cost. `back`: minus what
+    they cost where they are.
     """
 
+    group: int
     node: int
     moves: list[tuple[int, int]]
+    cheapest_moves: list[tuple[int, int]]
     back: int
     tasks: list[int] = field(default_factory=list)
 
@@ -101,7 +105,8 @@ class TaskGraph:
         if alike is None:
             first = group * self.clients
             moves = [(first + other, cost) for other, cost in enumerate(row) if other != client]
-            alike = self.alike[node, id(row)] = _Alike(node, moves, int32(-row[client]))
+            cheapest = sorted(moves, key=itemgetter(1))
+            alike = self.alike[node, id(row)] = _Alike(group, node, moves, cheapest, int32(-row[client]))
         heappush(alike.tasks, task)
         self.owner[task] = client
         self.held[node] += 1
@@ -179,6 +184,7 @@ class _Search:
 
     def _shorten_from_tasks(self, shortened: list[Edge], stops: bool) -> int | None:
         distance, parent, seen = self.distance, self.parent, self._seen
+        farthest = self._farthest()
         for place, alike in enumerate(self._alike, self._first_task):
             here = distance[place]
             if here == seen[place]:
@@ -189,13 +195,21 @@ class _Search:
                 shortened.append((place, _SOURCE))
                 if stops:
                     return _SOURCE
-            for node, cost in alike.moves:
+            limit = farthest[alike.group] - here
+            for node, cost in alike.moves if stops else alike.cheapest_moves:
+                if cost >= limit and not stops:
+                    break
                 if here + cost < distance[node]:
                     distance[node], parent[node] = here + cost, place
                     shortened.append((place, node))
                     if stops:
                         return node
         return None
+
+    def _farthest(self) -> list[int]:
+        """By group: no node of it is farther now, or will be."""
+        clients = self._graph.clients
+        return [max(self.distance[first : first + clients]) for first in range(0, self._nodes, clients)]
 
     def _shorten_from_nodes(self, shortened: list[Edge], stops: bool) -> int | None:
         distance, parent, seen = self.distance, self.parent, self._seen
