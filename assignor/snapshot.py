@@ -6,7 +6,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from assignor.cluster import Cluster, TopicMetadata
@@ -33,7 +33,8 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """What the leader reads from the cluster when it decides. `changelog_end_offsets`: None when the look-up failed;
-    then the tasks are placed without lags.
+    then the tasks are placed without lags. `created_internal_topics`: what describing the topics answers that the
+    rebalance has just created, for a rack-aware strategy; None before.
     """
 
     cluster: Cluster
@@ -41,6 +42,15 @@ class ClusterView:
     changelog_end_offsets: Mapping[str, tuple[int, ...]] | None = field(default_factory=dict)
     committed_offsets: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     failures: frozenset[str] = frozenset()
+    created_internal_topics: Mapping[str, TopicMetadata] | None = None
+
+    def with_created(self, created: Iterable[str], after: ClusterView) -> ClusterView:
+        """`after`: the cluster once the topics of `created` exist. They still count as created now, and nothing else is
+        looked at again.
+        """
+        existing = after.existing_internal_topics
+        described = {topic: existing[topic] for topic in created if topic in existing}
+        return replace(self, created_internal_topics=described)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,8 @@ class RebalanceSnapshot:
 
     `leader_process_id`: None when the leader is not a member of the group. `future_process_id`: the id of the dummy
     client for members of an unknown future version; random in Kafka, given here, and needed only when there are such
-    members. `created_internal_topics`: topics that a recorder saw appear with this rebalance. `steering`: what
+    members. `created_internal_topics`: what describing the topics answers that this rebalance creates; a recorder
+    sees it, and a leader asks for it when a rack-aware strategy needs it. `steering`: what
     operators ask for beside Kafka's rules.
     """
 
@@ -77,6 +88,7 @@ class RebalanceSnapshot:
             changelog_end_offsets=view.changelog_end_offsets,
             committed_offsets=view.committed_offsets,
             failures=view.failures,
+            created_internal_topics=view.created_internal_topics,
         )
 
 

@@ -68,8 +68,8 @@ PLACEMENT: dict[str, str] = {
     "probing.rebalance.interval.ms": "How often the group checks whether warm-ups have caught up.",
     "rack.aware.assignment.tags": "The tags over which the standbys of a task are spread, most important first. A "
     "member gives its own with `client.tag.<tag>`.",
-    "rack.aware.assignment.strategy": "Only `none` works in this release. Another value is refused when a rebalance "
-    "would need it.",
+    "rack.aware.assignment.strategy": "How tasks are placed by the racks of their partitions: `none`, `min_traffic` or "
+    "`balance_subtopology`. It needs instances with a rack (`InstanceOptions.rack`).",
     "rack.aware.assignment.traffic_cost": "The cost of traffic between racks. No effect without a rack-aware strategy.",
     "rack.aware.assignment.non_overlap_cost": "The cost of a move. No effect without a rack-aware strategy.",
     "replication.factor": "Of internal topics; -1 leaves it to the brokers.",

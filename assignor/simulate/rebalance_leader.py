@@ -144,10 +144,11 @@ _Appended = Mapping[str, Mapping[int, int]]
 
 
 def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
-    """The same group with the topics of `created`, empty."""
+    """The same group with the topics of `created`, empty, and on the brokers where a recorder saw them."""
     if not created:
         return snapshot
-    existing = {name: TopicMetadata(topic.partitions) for name, topic in created.items()}
+    seen = snapshot.created_internal_topics or {}
+    existing = {name: seen.get(name) or TopicMetadata(topic.partitions) for name, topic in created.items()}
     ends = snapshot.changelog_end_offsets
     empty = {name: (0,) * topic.partitions for name, topic in created.items() if name in _changelogs(snapshot)}
     return replace(

@@ -25,7 +25,8 @@ from assignor.recording import (
 from assignor.recording.assignor_fields import as_assignor, as_configs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementClient
-from assignor.types import TaskId
+from assignor.task_assignors.rack_information import RackInformation
+from assignor.types import TaskId, TopicPartition
 from assignor.what_if.changes import Changes, changes_document
 from assignor.what_if.group_changes import add_instances, remove_instances, set_tags, set_threads
 from assignor.what_if.lag_changes import set_group_lags
@@ -121,7 +122,7 @@ def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: C
 
 def _placement(recorded: RecordedPlacement) -> dict[str, object]:
     problem = recorded.problem
-    return {
+    document: dict[str, object] = {
         "format": PLACEMENT_FORMAT,
         "id": recorded.id,
         "assignor": recorded.assignor,
@@ -130,6 +131,22 @@ def _placement(recorded: RecordedPlacement) -> dict[str, object]:
         "stateful": [str(task) for task in problem.stateful_tasks],
         "clients": {str(process): _client(client) for process, client in problem.clients.items()},
     }
+    return document if problem.racks is None else {**document, **_racks(problem.racks)}
+
+
+def _racks(racks: RackInformation) -> dict[str, object]:
+    return {
+        "task_partitions": _partitions(racks.task_partitions),
+        "changelog_partitions": _partitions(racks.changelog_partitions),
+        "partition_racks": {
+            topic: [sorted(each, key=lambda rack: rack or "") for each in by_partition]
+            for topic, by_partition in racks.partition_racks.items()
+        },
+    }
+
+
+def _partitions(by_task: Mapping[TaskId, tuple[TopicPartition, ...]]) -> dict[str, object]:
+    return {str(task): [list(partition) for partition in partitions] for task, partitions in by_task.items()}
 
 
 def _client(client: PlacementClient) -> dict[str, object]:

@@ -15,6 +15,7 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_CLIENT_TAGS, FIRST_VER
 from assignor.snapshot import Member
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId
 from assignor.what_if.changes import EVERY_PROCESS, AddedInstances
+from assignor.what_if.new_racks import new_racks
 from assignor.what_if.open_group import OpenGroup, OpenMember, must_be_known
 from assignor.what_if.process_names import by_process, new_members, new_process_ids, process_called
 
@@ -65,10 +66,11 @@ def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedIn
     no member to copy.
     """
     process_ids = new_process_ids(application_id, frozenset(group.processes()))
+    racks = new_racks(_rack_of(members) for members in group.processes().values())
     template = _template(group)
     for added in asked:
         for process in islice(process_ids, added.count):
-            first = _empty_member(template, process, added.tags)
+            first = _empty_member(template, process, added.tags, next(racks))
             _add_threads(group, first, (), added.threads, application_id)
 
 
@@ -80,12 +82,18 @@ def _template(group: OpenGroup) -> OpenMember:
     raise InputError("no member speaks a version that is known here", "add_instances")
 
 
-def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str]) -> OpenMember:
-    """Subscribes to the same topics and speaks the same versions; it has no endpoint and no rack."""
+def _rack_of(members: Iterable[OpenMember]) -> str | None:
+    """None unless all members of the process have the same."""
+    racks = {member.subscription.rack for member in members}
+    return racks.pop() if len(racks) == 1 else None
+
+
+def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
+    """Subscribes to the same topics and speaks the same versions; it has no endpoint."""
     if tags:
         _must_carry_tags(like, "add_instances")
     info = SubscriptionInfo(like.info.version, like.info.latest_supported_version, process, client_tags=tags)
-    return replace(like, process_id=process, subscription=Subscription(like.subscription.topics), info=info)
+    return replace(like, process_id=process, subscription=Subscription(like.subscription.topics, rack=rack), info=info)
 
 
 def _new_thread(like: OpenMember) -> OpenMember:

@@ -7,12 +7,14 @@ from dataclasses import replace
 from itertools import islice
 
 from assignor.clients.task_lags import TaskLags
+from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.errors import InputError
 from assignor.java.order import hash_set_order, process_hash
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from assignor.what_if.changes import EVERY_PROCESS, AddedInstances, Changes
 from assignor.what_if.lag_changes import client_with_lags, read_placement_lags
+from assignor.what_if.new_racks import new_racks
 from assignor.what_if.process_names import by_process, new_members, new_process_ids, process_called
 
 _NAMESPACE = "placement"
@@ -25,6 +27,9 @@ def changed_problem(problem: PlacementProblem, changes: Changes) -> PlacementPro
     if changes.partitions or changes.topology is not None:
         field = "partitions" if changes.partitions else "topology"
         raise InputError("a placement problem has no topics; change a recorded rebalance (rebalance/1)", field)
+    if problem.configs.rack_aware and problem.racks is None:
+        reason = f"{RACK_AWARE_ASSIGNMENT_STRATEGY} needs task_partitions, changelog_partitions and partition_racks"
+        raise InputError(f"{reason}, which this placement problem does not have", "configs")
     clients = dict(problem.clients)
     clients = _without(clients, changes.remove)
     for process, threads in by_process(changes.threads, _names(clients), "threads").items():
@@ -63,12 +68,14 @@ def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedIns
     """A new client has to restore every task in full. How much that is, only the client furthest behind can tell."""
     furthest = _furthest_lags(problem)
     process_ids = new_process_ids(_NAMESPACE, frozenset(clients))
+    racks = new_racks(client.rack for client in clients.values())
     has_consumers = any(client.consumers for client in problem.clients.values())
     for added in asked:
         for process in islice(process_ids, added.count):
             new = new_members(process, added.threads, str(process), frozenset()) if has_consumers else ()
             consumers = tuple(member_id for _, member_id in new)
-            yield PlacementClient(process, added.threads, TaskLags(furthest), consumers, tags=added.tags)
+            rack = next(racks)
+            yield PlacementClient(process, added.threads, TaskLags(furthest), consumers, tags=added.tags, rack=rack)
 
 
 def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:

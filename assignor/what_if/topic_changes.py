@@ -100,6 +100,9 @@ def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]
         snapshot,
         cluster=Cluster(snapshot.cluster.brokers, _resized_topics(snapshot.cluster.topics, needed)),
         existing_internal_topics=_resized_topics(snapshot.existing_internal_topics, needed),
+        created_internal_topics=None
+        if snapshot.created_internal_topics is None
+        else _resized_topics(snapshot.created_internal_topics, needed),
         changelog_end_offsets=ends,
     )
 

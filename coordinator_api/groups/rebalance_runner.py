@@ -104,11 +104,17 @@ class RebalanceRunner:
         try:
             declared = (await self.definition(job.definition_revision, input_json)).snapshot
             cluster = self._clusters.cluster(address)
-            job = replace(job, view=await cluster.view(self._group_id, declared), now_ms=clock.now_ms())
+            view = await cluster.view(self._group_id, declared)
+            job = replace(job, view=view, now_ms=clock.now_ms())
             computed = await self._computed(job, input_json)
             assert isinstance(computed, ComputedRebalance), "the cluster has been looked at"
             if computed.created_topics:
                 await cluster.create_topics(computed.created_topics)
+                if declared.configs.rack_aware:  # on which racks the new topics are is known only now
+                    after = await cluster.view(self._group_id, declared)
+                    job = replace(job, view=view.with_created(computed.created_topics, after))
+                    computed = await self._computed(job, input_json)
+                    assert isinstance(computed, ComputedRebalance), "the cluster has been looked at"
             return computed
         except (ClusterOutOfReach, WorkersUnavailable):
             raise

@@ -140,6 +140,11 @@ class RebalanceDecider:
         led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self._task_assignor)
         if led.result.created_topics:
             await self._admin.create_topics(led.result.created_topics)
+            if snapshot.configs.rack_aware:  # on which racks the new topics are is known only now
+                after = await cluster_view(self._admin, self._definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
+                view = view.with_created(led.result.created_topics, after)
+                snapshot = replace(self._definition.seen(view), members=members.streams)
+                led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self._task_assignor)
         if led.result.error is not None:
             raise _LeaderWouldThrow(DecidedRebalance(now_ms, led, {}), led.result.error.as_recorded())
         assignments = all_assignments(members, led.result)

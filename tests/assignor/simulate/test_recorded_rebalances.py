@@ -17,7 +17,7 @@ from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.recording import RecordedPlacement, RecordedRebalance, parse_recorded_rebalance
 from assignor.rerun import RerunPlacement, run_recorded
 from assignor.simulate import End, ForecastModel, ForecastTrigger, forecast
-from assignor.simulate.rebalance_leader import RebalanceLeader, with_appended
+from assignor.simulate.rebalance_leader import RebalanceLeader, with_appended, with_created
 from assignor.simulate.recorded_members import recorded_members
 from assignor.simulate.task_runs import ChangelogEnds, TaskRuns
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
@@ -221,3 +221,14 @@ def test_should_spread_what_is_appended_over_the_changelogs_of_a_task() -> None:
 
     assert grown.changelog_end_offsets == {"one-changelog": (12, 20), "x-changelog": (1, 0)}
     assert grown.committed_offsets == {"topic": (9, None), "another": (1, None)}
+
+
+def test_should_keep_the_brokers_of_topics_that_the_first_rebalance_created() -> None:
+    """Otherwise a rack-aware strategy could not work in the rebalances that follow."""
+    line = recording("racks")["racks.1"]
+    created = line.snapshot.created_internal_topics
+    assert created
+
+    later = with_created(line.snapshot, assign(line.snapshot, line.now_ms).created_topics)
+
+    assert {topic: later.existing_internal_topics[topic] for topic in created} == created

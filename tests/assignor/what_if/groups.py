@@ -22,8 +22,8 @@ def recorded(id: str) -> RecordedRebalance:
     return parse_recorded_rebalance(document(f"recordings/{id.partition('.')[0]}.jsonl.gz", id))
 
 
-def recorded_placement(id: str) -> RecordedPlacement:
-    return parse_recorded_placement(document("placements.jsonl.gz", id))
+def recorded_placement(id: str, file: str = "placements.jsonl.gz") -> RecordedPlacement:
+    return parse_recorded_placement(document(file, id))
 
 
 def what_if(id: str, changes: Changes) -> RebalanceSnapshot:

@@ -118,6 +118,17 @@ class TestAddInstances:
         ]
         assert replace(after, members=before.members) == before
 
+    def test_should_be_on_the_racks_with_the_fewest_instances(self) -> None:
+        """The recorded group has an instance on each of racks r1 to r3 in its first rebalance."""
+        before = recorded("racks.1").snapshot
+        after = what_if("racks.1", Changes(add_instances=(AddedInstances(4, 2),)))
+        racks = {info.process_id: subscription.rack for subscription, info in said(after).values()}
+        known = {info.process_id for _, info in said(before).values()}
+        of_known = sorted(str(rack) for process, rack in racks.items() if process in known)
+        of_new = sorted(str(rack) for process, rack in racks.items() if process not in known)
+        assert len(set(of_known)) == len(of_known) == 3
+        assert of_new == sorted([*of_known, of_known[0]])
+
     def test_should_be_the_same_every_time_and_others_the_next(self) -> None:
         one = Changes(add_instances=(AddedInstances(1),))
         assert what_if(ROUND, one) == what_if(ROUND, one)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.java.order import hash_set_order, process_hash
-from assignor.recording import RecordedPlacement
+from assignor.recording import RecordedPlacement, parse_recorded_placement
 from assignor.rerun import RerunPlacement, run_recorded
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.topology.group_topology import GroupTopology
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
-from assignor.what_if import AddedInstances, Changes, changed
+from assignor.what_if import AddedInstances, Changes, changed, changed_document
 from tests.assignor.what_if.groups import recorded_placement
 
 A, B = ProcessId(0, 1), ProcessId(0, 2)
@@ -79,6 +82,32 @@ def test_should_have_everything_before_them_when_instances_are_new() -> None:
         )
     names = tuple(str(client.process_id) for client in new)
     assert changed(added, Changes(remove=names)) == LINE
+
+
+def test_should_put_new_instances_on_the_racks_with_the_fewest() -> None:
+    on_racks = {A: replace(CLIENT_A, rack="a"), B: replace(CLIENT_B, rack="b")}
+    line = replace(LINE, problem=replace(LINE.problem, clients=on_racks))
+    one_rack = changed(line, Changes(add_instances=(AddedInstances(2), AddedInstances(1)), remove=("a-1",)))
+    assert [client.rack for client in one_rack.problem.clients.values()] == ["b", "b", "b", "b"]
+    no_rack = changed(LINE, Changes(add_instances=(AddedInstances(1),)))
+    assert [client.rack for client in no_rack.problem.clients.values()] == [None, None, None]
+    kept = changed(line, Changes(add_instances=(AddedInstances(3),)))
+    new = [client.rack for process, client in kept.problem.clients.items() if process not in (A, B)]
+    assert sorted(map(str, new)) == ["a", "a", "b"]
+
+
+def test_should_need_racks_of_partitions_for_a_rack_aware_strategy() -> None:
+    with pytest.raises(InputError, match=r"configs: rack.aware.assignment.strategy needs task_partitions, .* not have"):
+        changed(LINE, Changes(configs={"rack.aware.assignment.strategy": "min_traffic"}))
+
+
+def test_should_write_the_racks_of_partitions_that_it_has() -> None:
+    line = recorded_placement("r-602-79.1", "placements_rack.jsonl.gz")
+    changes = Changes(configs={"rack.aware.assignment.strategy": "balance_subtopology"})
+    asked = changed(line, changes)
+    again = parse_recorded_placement(json.loads(json.dumps(changed_document(asked, changes))))
+    assert again.problem.racks == line.problem.racks is not None
+    assert run_recorded(again).output() == run_recorded(asked).output()
 
 
 def test_should_stand_where_the_leaders_hash_map_has_them() -> None:
