@@ -31,6 +31,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.CreateTopicsResult;
@@ -180,6 +181,9 @@ final class Placement {
         final Set<TaskId> stateful = tasks(line.get("stateful"));
         final Map<ProcessId, ClientState> clients = new HashMap<>();
         final Map<ProcessId, Map<String, Optional<String>>> racks = new HashMap<>();
+        final Map<Subtopology, Set<TaskId>> subtopologies = new HashMap<>();
+        tasks.forEach(task ->
+            subtopologies.computeIfAbsent(new Subtopology(task.subtopology(), null), key -> new HashSet<>()).add(task));
         line.get("clients").properties().forEach(entry -> {
             final ProcessId process = Oracle.processId(entry.getKey());
             clients.put(process, client(process, entry.getValue()));
@@ -187,9 +191,11 @@ final class Placement {
         });
         inTheLeadersOrder(line, tasks, stateful, clients);
         final AssignmentConfigs configs = configs(line.get("configs"));
-        final RackAwareTaskAssignor racksOfClients = new RackAwareTaskAssignor(
-            Cluster.empty(), Map.of(), Map.of(), Map.of(), racks, null, configs, Time.SYSTEM);
-        final boolean probing = assignor(line.get("assignor").asText()).assign(clients, tasks, stateful, racksOfClients, configs);
+        final JsonNode racksOfTopics = line.path("partition_racks");
+        final RackAwareTaskAssignor rackAware = new RackAwareTaskAssignor(
+            Racks.cluster(racksOfTopics), partitions(line.path("task_partitions")), partitions(line.path("changelog_partitions")),
+            subtopologies, racks, Racks.described(racksOfTopics), configs, Time.SYSTEM);
+        final boolean probing = assignor(line.get("assignor").asText()).assign(clients, tasks, stateful, rackAware, configs);
         final ObjectNode output = Oracle.JSON.createObjectNode().put("probing_rebalance_needed", probing);
         final ObjectNode placed = output.putObject("clients");
         for (final Map.Entry<ProcessId, ClientState> client : new TreeMap<>(clients).entrySet()) {
@@ -205,6 +211,11 @@ final class Placement {
         final Set<TaskId> tasks = new HashSet<>();
         tasks.addAll(Oracle.listOf(names, name -> TaskId.parse(name.asText())));
         return tasks;
+    }
+
+    private static Map<TaskId, Set<TopicPartition>> partitions(final JsonNode byTask) {
+        return Oracle.mapOf(byTask, TaskId::parse, partitions -> new HashSet<>(
+            Oracle.listOf(partitions, each -> new TopicPartition(each.get(0).asText(), each.get(1).asInt()))));
     }
 
     private static ClientState client(final ProcessId process, final JsonNode fields) {
@@ -233,9 +244,14 @@ final class Placement {
             configs.path(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG).asInt(0),
             configs.path(StreamsConfig.PROBING_REBALANCE_INTERVAL_MS_CONFIG).asLong(600_000L),
             Oracle.texts(configs.path(StreamsConfig.RACK_AWARE_ASSIGNMENT_TAGS_CONFIG)),
-            OptionalInt.empty(),
-            OptionalInt.empty(),
-            StreamsConfig.RACK_AWARE_ASSIGNMENT_STRATEGY_NONE);
+            optionalInt(configs.path(StreamsConfig.RACK_AWARE_ASSIGNMENT_TRAFFIC_COST_CONFIG)),
+            optionalInt(configs.path(StreamsConfig.RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST_CONFIG)),
+            configs.path(StreamsConfig.RACK_AWARE_ASSIGNMENT_STRATEGY_CONFIG)
+                .asText(StreamsConfig.RACK_AWARE_ASSIGNMENT_STRATEGY_NONE));
+    }
+
+    private static OptionalInt optionalInt(final JsonNode value) {
+        return Oracle.isNull(value) ? OptionalInt.empty() : OptionalInt.of(value.asInt());
     }
 
     private static LegacyTaskAssignor assignor(final String name) {
@@ -245,6 +261,50 @@ final class Placement {
             case "FallbackPriorTaskAssignor" -> new FallbackPriorTaskAssignor();
             default -> throw new IllegalArgumentException("no such task assignor: " + name);
         };
+    }
+}
+
+/** Brokers as partition_racks of a placement has them: one for each rack. */
+final class Racks {
+    private Racks() { }
+
+    static Cluster cluster(final JsonNode racksOfTopics) {
+        final List<PartitionInfo> partitions = new ArrayList<>();
+        racksOfTopics.properties().forEach(topic -> {
+            int number = 0;
+            for (final JsonNode racks : topic.getValue()) {
+                final Node[] holders = nodes(racks).toArray(new Node[0]);
+                partitions.add(new PartitionInfo(topic.getKey(), number++, null, holders, holders));
+            }
+        });
+        return new Cluster("cluster", List.of(), partitions, Set.of(), Set.of());
+    }
+
+    static InternalTopicManager described(final JsonNode racksOfTopics) {
+        final Map<String, Object> configs = Map.of(
+            StreamsConfig.APPLICATION_ID_CONFIG, "app", StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "localhost:1");
+        return new InternalTopicManager(Time.SYSTEM, null, new ClientUtils.QuietStreamsConfig(configs)) {
+            @Override
+            public Map<String, List<TopicPartitionInfo>> getTopicPartitionInfo(final Set<String> topics) {
+                final Map<String, List<TopicPartitionInfo>> answers = new HashMap<>();
+                topics.forEach(topic -> {
+                    if (racksOfTopics.has(topic)) {
+                        answers.put(topic, infos(Oracle.listOf(racksOfTopics.get(topic), Racks::nodes)));
+                    }
+                });
+                return answers;
+            }
+        };
+    }
+
+    static List<TopicPartitionInfo> infos(final List<List<Node>> replicas) {
+        final List<TopicPartitionInfo> partitions = new ArrayList<>();
+        replicas.forEach(holders -> partitions.add(new TopicPartitionInfo(partitions.size(), null, holders, holders)));
+        return partitions;
+    }
+
+    private static List<Node> nodes(final JsonNode racks) {
+        return Oracle.listOf(racks, rack -> new Node(1, "broker", 9092, Oracle.textOrNull(rack)));
     }
 }
 
@@ -308,6 +368,8 @@ final class RecordedBrokers {
     private final JsonNode input;
     private final Set<String> failures = new HashSet<>();
     private final Map<String, Integer> internalTopics;
+    private final Map<Integer, Node> nodes = new LinkedHashMap<>();
+    final ObjectNode createdOn = Oracle.JSON.createObjectNode();
     final ObjectNode created = Oracle.JSON.createObjectNode();
 
     RecordedBrokers(final JsonNode input) {
@@ -315,6 +377,10 @@ final class RecordedBrokers {
         failures.addAll(Oracle.texts(input.path("failures")));
         internalTopics = Oracle.mapOf(
             input.get("existing_internal_topics"), name -> name, topic -> topic.get("partitions").asInt());
+        for (final JsonNode broker : input.get("cluster").get("brokers")) {
+            final int id = broker.get("id").asInt();
+            nodes.put(id, new Node(id, "broker-" + id, 9092, Oracle.textOrNull(broker.get("rack"))));
+        }
     }
 
     Admin admin() {
@@ -337,11 +403,6 @@ final class RecordedBrokers {
     }
 
     Cluster cluster() {
-        final Map<Integer, Node> nodes = new LinkedHashMap<>();
-        for (final JsonNode broker : input.get("cluster").get("brokers")) {
-            final int id = broker.get("id").asInt();
-            nodes.put(id, new Node(id, "broker-" + id, 9092, Oracle.textOrNull(broker.get("rack"))));
-        }
         final List<PartitionInfo> partitions = new ArrayList<>();
         input.get("cluster").get("topics").properties().forEach(topic -> {
             final JsonNode replicas = topic.getValue().path("replicas");
@@ -351,6 +412,26 @@ final class RecordedBrokers {
             }
         });
         return new Cluster("cluster", nodes.values(), partitions, Set.of(), Set.of());
+    }
+
+    /** What describing topics answers when the leader asks for their brokers; it does so for source topics, too. */
+    Map<String, List<TopicPartitionInfo>> replicas(final Set<String> topics) {
+        final Map<String, List<TopicPartitionInfo>> answers = new HashMap<>();
+        for (final String topic : topics) {
+            final JsonNode known = Stream.of(
+                    input.get("existing_internal_topics").path(topic), createdOn.path(topic),
+                    input.get("cluster").get("topics").path(topic))
+                .filter(each -> !each.isMissingNode()).findFirst().orElse(null);
+            if (failures.contains("describe_topics") || known == null) {
+                throw new TimeoutException("no answer for " + topic);
+            }
+            final List<List<Node>> replicas = new ArrayList<>();
+            for (int number = 0; number < known.get("partitions").asInt(); number++) {
+                replicas.add(Oracle.listOf(known.path("replicas").path(number), id -> nodes.get(id.asInt())));
+            }
+            answers.put(topic, Racks.infos(replicas));
+        }
+        return answers;
     }
 
     private KafkaFuture<TopicDescription> describe(final Object name) {
@@ -381,11 +462,31 @@ final class RecordedBrokers {
 
     private CreateTopicsResult.TopicMetadataAndConfig create(final NewTopic topic) {
         internalTopics.put(topic.name(), topic.numPartitions());
+        createdOn.set(topic.name(), placed(topic));
         final ObjectNode noted = created.putObject(topic.name());
         noted.put("partitions", topic.numPartitions()).put("replication_factor", topic.replicationFactor());
         final ObjectNode configs = noted.putObject("configs");
         new TreeMap<>(topic.configs()).forEach(configs::put);
         return new CreateTopicsResult.TopicMetadataAndConfig(Uuid.ONE_UUID, topic.numPartitions(), 1, new Config(List.of()));
+    }
+
+    /** Round robin over the brokers, from one that the name decides; as the line says when it says where. */
+    private JsonNode placed(final NewTopic topic) {
+        final JsonNode known = input.path("created_internal_topics").path(topic.name());
+        if (!known.isMissingNode()) {
+            return known;
+        }
+        final List<Integer> ids = new ArrayList<>(nodes.keySet());
+        final ObjectNode placed = Oracle.JSON.createObjectNode().put("partitions", topic.numPartitions());
+        final ArrayNode replicas = placed.putArray("replicas");
+        for (int number = 0; number < topic.numPartitions(); number++) {
+            final ArrayNode holders = replicas.addArray();
+            final int first = Math.floorMod(topic.name().hashCode() + number, Math.max(1, ids.size()));
+            for (int copy = 0; copy < Math.min(Math.max(1, topic.replicationFactor()), ids.size()); copy++) {
+                holders.add(ids.get((first + copy) % ids.size()));
+            }
+        }
+        return placed;
     }
 
     private Map<TopicPartition, KafkaFuture<ListOffsetsResult.ListOffsetsResultInfo>> ends(final Collection<?> partitions) {
@@ -483,6 +584,10 @@ final class Rebalance {
             ready.forEach(internalTopics::put);
         }
         output.set("created_topics", brokers.created);
+        final JsonNode strategy = input.get("configs").path(StreamsConfig.RACK_AWARE_ASSIGNMENT_STRATEGY_CONFIG);
+        if (!strategy.asText(StreamsConfig.RACK_AWARE_ASSIGNMENT_STRATEGY_NONE).equals("none")) {
+            ((ObjectNode) input).set("created_internal_topics", brokers.createdOn);
+        }
         output.put("error", error == null ? null : Oracle.described(error));
         if (error != null && error.getCause() != null) {
             output.put("error_cause", Oracle.described(error.getCause()));
@@ -591,6 +696,11 @@ final class Rebalance {
         final StreamsPartitionAssignor assignor = new StreamsPartitionAssignor();
         assignor.configure(configs);
         assignor.setInternalTopicManager(new InternalTopicManager(references.time, references.adminClient, streamsConfig) {
+            @Override
+            public Map<String, List<TopicPartitionInfo>> getTopicPartitionInfo(final Set<String> topics) {
+                return brokers.replicas(topics);
+            }
+
             @Override
             public Set<String> makeReady(final Map<String, InternalTopicConfig> topics) {
                 final Set<String> created = super.makeReady(topics);

@@ -40,6 +40,17 @@ def placement_configs(random: Random) -> dict[str, Any]:
     return configs
 
 
+def rack_aware_configs(random: Random) -> dict[str, Any]:
+    """A strategy, and costs for half of the groups. Some make an int overflow, though none to the one int
+    without a negative: with that, Kafka's leader never ends.
+    """
+    configs: dict[str, Any] = {"rack.aware.assignment.strategy": random.choice(("min_traffic", "balance_subtopology"))}
+    for key in ("traffic_cost", "non_overlap_cost"):
+        if random.random() < 0.5:
+            configs[f"rack.aware.assignment.{key}"] = random.choice((0, 0, 1, 1, 2, 5, 10, 100, 10**9))
+    return configs
+
+
 def rebalance_configs(random: Random, hostile: bool) -> dict[str, Any]:
     """`hostile`: sometimes an interval with which the probing deadline goes beyond a long."""
     configs = placement_configs(random)

@@ -7,13 +7,13 @@ and tasks tie, so that the layout of Kafka's heaps decides; and wild ones, whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from assignor.types import JAVA_LONG_MAX, ProcessId
-from tests.oracle.generated_configs import ASSIGNORS, placement_configs
+from tests.oracle.generated_configs import ASSIGNORS, placement_configs, rack_aware_configs
 from tests.oracle.generated_members import generated_process_id
 
 Line = dict[str, Any]
@@ -67,6 +67,10 @@ class _Group:
         self._racks = random.choice((None, None, ("a", "b", "c"), ("a", "b")))
         self._crowded = random.random() < 0.3
         self._tasks, self._stateful = self._draw_tasks()
+        self._read: Line = {}
+        if self._racks is not None and random.random() < 0.6:
+            self._configs |= rack_aware_configs(random)
+            self._read = self._draw_partitions(self._racks)
         self._ends = {task: random.choice((0, 1, 100, 20_000, 10**6)) for task in self._stateful}
         self._clients: dict[ProcessId, _Client] = {}
         for _ in range(random.choice(DENSE_CLIENTS if self._kind == "dense" else CLIENTS)):
@@ -92,6 +96,28 @@ class _Group:
                 stateful += of_subtopology
         random.shuffle(tasks)
         return tasks, stateful
+
+    def _draw_partitions(self, racks: Sequence[str]) -> Line:
+        """What every task reads, and on which racks that is. Rarely a broker has no rack, or nothing is known of it."""
+        random = self._random
+        sources: Line = {task: [] for task in self._tasks}
+        changelogs: Line = {task: [] for task in self._stateful}
+        on_racks: Line = {}
+        for by_task, kind in ((sources, "in"), (changelogs, "log")):
+            partitions: dict[str, int] = {}
+            for task in by_task:
+                subtopology, partition = task.split("_")
+                partitions[subtopology] = max(partitions.get(subtopology, 0), int(partition) + 1)
+            for subtopology, count in partitions.items():
+                for number in range(random.choice((1, 1, 1, 2, 3))):
+                    topic = f"{kind}-{subtopology}-{number}"
+                    on_racks[topic] = [random.sample(racks, random.randint(1, len(racks))) for _ in range(count)]
+                    for place in range(count):
+                        by_task[f"{subtopology}_{place}"].append([topic, place])
+        if random.random() < 0.05:
+            topic = random.choice(list(on_racks))
+            on_racks[topic][0] = random.choice(([], [None], ["a", None]))
+        return {"task_partitions": sources, "changelog_partitions": changelogs, "partition_racks": on_racks}
 
     def _add_client(self) -> None:
         random = self._random
@@ -129,6 +155,7 @@ class _Group:
                 }
                 for process_id, client in self._clients.items()
             },
+            **self._read,
         }
 
     def _receive(self, placed: dict[str, Line]) -> None:

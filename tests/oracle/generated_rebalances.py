@@ -17,7 +17,7 @@ from assignor.protocol.assignment_info import decode_assigned_tasks, decode_assi
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
-from tests.oracle.generated_configs import ASSIGNORS, rebalance_configs
+from tests.oracle.generated_configs import ASSIGNORS, rack_aware_configs, rebalance_configs
 from tests.oracle.generated_members import (
     Process,
     Thread,
@@ -28,7 +28,7 @@ from tests.oracle.generated_members import (
     member,
     offset_sum,
 )
-from tests.oracle.generated_topologies import generated_topology
+from tests.oracle.generated_topologies import generated_topology, replicas_of
 
 Line = dict[str, Any]
 Ask = Callable[[Line], Line]
@@ -54,10 +54,15 @@ class _Group:
         self._random = random
         self._hostile = random.random() < 0.35
         self._application_id = random.choice(("app", "stream-app", "orders", "AaAa", "a.b_c-D"))
-        self._topology, self._cluster = generated_topology(random, self._application_id, self._hostile)
+        self._rack_aware = random.random() < 0.35
+        self._topology, self._cluster = generated_topology(
+            random, self._application_id, self._hostile, self._rack_aware
+        )
         self._configs = rebalance_configs(random, self._hostile)
+        if self._rack_aware:
+            self._configs |= rack_aware_configs(random)
         self._assignor = random.choice(ASSIGNORS)
-        self._in_racks = random.random() < 0.35
+        self._in_racks = self._rack_aware or random.random() < 0.2
         self._future_process_id = str(generated_process_id(random, self._hostile))
         self._internal_topics: dict[str, Line] = {}
         self._end_offsets: dict[str, list[int]] = {}
@@ -82,7 +87,8 @@ class _Group:
             if output["error"] is not None and random.random() < 0.8:
                 return
             for topic, partitions in output["internal_topics"].items():
-                self._internal_topics.setdefault(topic, {"partitions": partitions, "replicas": None})
+                made = line["input"].get("created_internal_topics", {}).get(topic)
+                self._internal_topics.setdefault(topic, made or {"partitions": partitions, "replicas": None})
             self._now_ms += random.choice((1, 1000, 600_000))
             self._receive(output["assignments"], number + 1)
             self._live_on()
@@ -136,14 +142,15 @@ class _Group:
         self._born += 1
         if any(process.process_id == other.process_id for other in self._processes):
             return
-        if self._in_racks and self._random.random() < 0.97:
+        if self._in_racks and self._random.random() < (0.99 if self._rack_aware else 0.97):
             process.rack = self._random.choice(("r1", "r2", "r3"))
         self._processes.append(process)
 
     def _learn_internal_topics(self, output: Line) -> None:
         for topic, partitions in output["internal_topics"].items():
             if self._random.random() < 0.85:
-                self._internal_topics[topic] = {"partitions": partitions, "replicas": None}
+                replicas = replicas_of(self._random, self._cluster, partitions) if self._rack_aware else None
+                self._internal_topics[topic] = {"partitions": partitions, "replicas": replicas}
 
     def _extend_changelogs(self) -> None:
         """Changelogs that exist have ends, and these only grow."""
@@ -276,7 +283,11 @@ class _Group:
         elif kind > 0.93:
             draw_versions(random, self._threads())
         if self._internal_topics and random.random() < 0.02:
-            self._internal_topics[random.choice(list(self._internal_topics))]["partitions"] += 1
+            grown = random.choice(list(self._internal_topics))
+            self._internal_topics[grown] = {
+                "partitions": self._internal_topics[grown]["partitions"] + 1,
+                "replicas": None,
+            }
         if random.random() < 0.03:
             random.choice(self._threads()).owned = []
         if self._hostile and random.random() < 0.08:

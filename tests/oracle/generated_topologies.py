@@ -31,8 +31,10 @@ _CHANGELOG_CONFIGS = (
 )
 
 
-def generated_topology(random: Random, application_id: str, hostile: bool) -> tuple[Line, Line]:
-    """`input.topology` and `input.cluster`. `hostile`: also what no builder of Kafka Streams makes."""
+def generated_topology(random: Random, application_id: str, hostile: bool, in_racks: bool = False) -> tuple[Line, Line]:
+    """`input.topology` and `input.cluster`. `hostile`: also what no builder of Kafka Streams makes. `in_racks`: the
+    brokers have racks, as a rack-aware strategy needs them.
+    """
     making = _Making(random, application_id)
     making.add_subtopologies()
     making.add_repartition_topics()
@@ -40,7 +42,15 @@ def generated_topology(random: Random, application_id: str, hostile: bool) -> tu
     if hostile:
         making.spoil()
     making.add_copartition_groups()
-    return making.topology(), making.cluster(hostile)
+    return making.topology(), making.cluster(in_racks or (hostile and random.random() < 0.3))
+
+
+def replicas_of(random: Random, cluster: Line, partitions: int) -> list[list[int]] | None:
+    """Brokers of an internal topic that exists; None, as of topics that were found by a leader without racks."""
+    ids = [broker["id"] for broker in cluster["brokers"]]
+    if not ids or random.random() < 0.05:
+        return None
+    return [random.sample(ids, random.randint(1, min(3, len(ids)))) for _ in range(partitions)]
 
 
 class _Making:
@@ -62,7 +72,7 @@ class _Making:
         if random.random() < 0.2:
             self._topics["unrelated"] = {"partitions": 3, "replicas": None, "leaders": None}
         brokers: list[Line] = [{"id": number, "rack": None} for number in range(random.choice((1, 3)))]
-        if with_racks and random.random() < 0.3:
+        if with_racks:
             self._put_into_racks(brokers)
         return {"brokers": brokers, "topics": self._topics}
 
@@ -198,7 +208,7 @@ class _Making:
     def _put_into_racks(self, brokers: list[Line]) -> None:
         random = self._random
         for broker in brokers:
-            broker["rack"] = random.choice(("r1", "r2", "r3"))
+            broker["rack"] = random.choice(("r1", "r2", "r3")) if random.random() < 0.98 else None
         ids = [broker["id"] for broker in brokers]
         for topic in self._topics.values():
             replicas = [random.sample(ids, random.randint(1, len(ids))) for _ in range(topic["partitions"])]

@@ -24,6 +24,7 @@ def test_should_place_the_tasks_of_fresh_problems_as_kafka_does(oracle_jars: str
             for line in placement_history(f"{fresh.seed}-{number}", fresh.ask):
                 fresh.compare(line)
                 fresh.features[line["assignor"]] += 1
+                fresh.features["with a rack-aware strategy"] += "partition_racks" in line
                 fresh.features["with a probing rebalance"] += line["output"]["probing_rebalance_needed"]
     tell(f"{fresh.as_text()}")
     fresh.check()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assignor.configs import AssignmentConfigs
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
@@ -29,6 +30,9 @@ def test_should_decide_fresh_rebalances_as_kafka_does(oracle_jars: str, tell: Te
             for line in rebalance_history(f"{fresh.seed}-{number}", fresh.ask):
                 fresh.compare(line)
                 fresh.features.update(_features(line["output"]))
+                fresh.features["with a rack-aware strategy"] += AssignmentConfigs.from_dotted(
+                    line["input"]["configs"]
+                ).rack_aware
     tell(f"{fresh.as_text()}")
     fresh.check()
 

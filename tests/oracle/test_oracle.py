@@ -6,14 +6,14 @@ import pytest
 
 from assignor.rerun import run
 from tests.oracle.oracle import Oracle, OracleFault
-from tests.recorded import PLACEMENTS, REBALANCES, documents
+from tests.recorded import PLACEMENTS, RACK_REBALANCES, REBALANCES, documents
 
 pytestmark = pytest.mark.java
 
 LINES_OF_EACH = 60
 
 
-@pytest.mark.parametrize("name", [REBALANCES, *PLACEMENTS])
+@pytest.mark.parametrize("name", [REBALANCES, RACK_REBALANCES, *PLACEMENTS])
 def test_should_give_what_the_vectors_have_from_kafka(oracle_jars: str, name: str) -> None:
     with Oracle() as oracle:
         for line in documents(name)[:LINES_OF_EACH]:

@@ -24,8 +24,6 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from assignor.java.order import int32
-
 _LONGEST_PERIOD = 32
 _SOURCE = -1
 
@@ -106,7 +104,7 @@ class TaskGraph:
             first = group * self.clients
             moves = [(first + other, cost) for other, cost in enumerate(row) if other != client]
             cheapest = sorted(moves, key=itemgetter(1))
-            alike = self.alike[node, id(row)] = _Alike(group, node, moves, cheapest, int32(-row[client]))
+            alike = self.alike[node, id(row)] = _Alike(group, node, moves, cheapest, -row[client])
         heappush(alike.tasks, task)
         self.owner[task] = client
         self.held[node] += 1

@@ -9,7 +9,7 @@ import pytest
 
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind, DecisionLog
-from assignor.errors import IllegalStateError
+from assignor.errors import IllegalStateError, InputError
 from assignor.explain import explain_placement
 from assignor.task_assignors.base import PlacementProblem, TaskAssignor
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
@@ -179,7 +179,15 @@ def test_should_name_a_task_that_reads_nothing() -> None:
 
 def test_should_wrap_costs_as_javas_int_does() -> None:
     assert Costs(JAVA_INT_MAX, 1).of(2, has_copy=True) == -2
-    assert Costs(2**30, 0).of(2, has_copy=False) == -(2**31)
+    assert Costs(10**9, 5).of(3, has_copy=False) == 3 * 10**9 + 5 - 2**32
+
+
+@pytest.mark.parametrize(("traffic", "non_overlap", "partitions"), [(2**30, 0, 2), (JAVA_INT_MAX, 1, 1)])
+def test_should_refuse_costs_with_which_kafkas_leader_never_ends(
+    traffic: int, non_overlap: int, partitions: int
+) -> None:
+    with pytest.raises(InputError, match=r"rack.aware.assignment.traffic_cost: .* set a lower cost"):
+        Costs(traffic, non_overlap).of(partitions, has_copy=False)
 
 
 @pytest.mark.parametrize(
