@@ -33,6 +33,7 @@ OF_OTHERS = {
 """Pages that name things of other programs, or of earlier days."""
 OF_KAFKA = {
     *("cleanup.policy", "max.message.bytes", "retention.ms"),  # of topics
+    *("broker.rack", "client.rack"),  # of brokers and consumers
     *("group.instance.id", "group.protocol", "isolation.level", "max.poll.interval.ms"),  # of consumers
 }
 OF_A_RECORDING = {"meta.chain", "input.topology"}
