@@ -27,7 +27,9 @@ class RebalanceMeasures:
     `active_skew`: the same for active tasks only. `standby_coverage`: placed standbys divided by wanted ones
     (num.standby.replicas for each stateful task); None when none are wanted. `rack_spread`: on how many racks a
     stateful task's copies lie, divided by how many they could lie on, averaged over tasks with more than one copy;
-    None when a client has no rack or there is no such task.
+    None when a client has no rack or there is no such task. `cross_rack_reads`: how many partitions have no replica on
+    the rack of the client that reads them: source partitions of active tasks and, when standbys are wanted, changelog
+    partitions of standbys without warm-ups; None when a rack is not known.
     """
 
     tasks: int
@@ -44,6 +46,7 @@ class RebalanceMeasures:
     active_skew: int
     standby_coverage: float | None
     rack_spread: float | None
+    cross_rack_reads: int | None = None
 
 
 def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasures:
@@ -78,6 +81,7 @@ def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasure
         active_skew=active[-1] - active[0] if active else 0,
         standby_coverage=standbys / wanted if wanted else None,
         rack_spread=_rack_spread(problem, placement),
+        cross_rack_reads=cross_rack_reads(problem, placement),
     )
 
 
@@ -212,6 +216,28 @@ def _rack_spread(problem: PlacementProblem, placement: Placement) -> float | Non
             by_task.setdefault(task, []).append(rack)
     spreads = [len(set(on)) / min(len(on), len(known)) for on in by_task.values() if len(on) > 1]
     return _mean(spreads)
+
+
+def cross_rack_reads(problem: PlacementProblem, placement: Placement) -> int | None:
+    """See `RebalanceMeasures`."""
+    information = problem.racks
+    if information is None:
+        return None
+    counts_standbys = problem.configs.num_standby_replicas > 0
+    reads = 0
+    for process, placed in placement.clients.items():
+        rack = problem.clients[process].rack
+        standbys = placed.standby - placed.warm_ups if counts_standbys else ()
+        for tasks, partitions_of in (
+            (placed.active, information.task_partitions),
+            (standbys, information.changelog_partitions),
+        ):
+            for partition in chain.from_iterable(partitions_of.get(task, ()) for task in tasks):
+                racks = information.racks_of(partition)
+                if rack is None or racks is None:
+                    return None
+                reads += rack not in racks
+    return reads
 
 
 def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | None:

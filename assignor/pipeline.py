@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from assignor.clients.client_metadata import GroupMetadata
 from assignor.clients.client_state import ClientState, client_state
 from assignor.clients.end_offsets import EndOffsetSums
+from assignor.cluster import Racks
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
 from assignor.group_tasks import CreatedTopics, GroupTasks, gather_members, make_tasks, sum_end_offsets
@@ -26,7 +28,7 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.steering import steered_assignor
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
-from assignor.task_assignors.rack_information import RackInformation
+from assignor.task_assignors.rack_information import RackInformation, RacksOnDemand
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named, validate_placement
 from assignor.threads.consumer_assignments import ConsumerAssignments, consumer_assignments, error_assignments
 from assignor.threads.hosts import NO_HOSTS, HostMaps, host_maps
@@ -166,17 +168,25 @@ def _placement_problem(
             )
             for process_id, state in states.items()
         },
-        racks=_rack_information(snapshot, tasks) if snapshot.configs.rack_aware else None,
+        racks=_rack_information(snapshot, tasks, states),
     )
 
 
-def _rack_information(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RackInformation:
+def _rack_information(
+    snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState]
+) -> RackInformation | None:
+    if any(state.metadata.rack is None for state in states.values()):
+        return None
+    racks = RacksOnDemand(partial(_partition_racks, snapshot, tasks))
+    return RackInformation(tasks.partitions, tasks.changelogs.changelog_partitions, racks)
+
+
+def _partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
     described = {**(snapshot.created_internal_topics or {}), **snapshot.existing_internal_topics}
     lookup = TopicRacks(snapshot.cluster, described, DESCRIBE_TOPICS_FAILURE in snapshot.failures)
-    changelogs = tasks.changelogs.changelog_partitions
-    topics_of_standbys = _topics(changelogs) if snapshot.configs.num_standby_replicas > 0 else ()
-    racks = lookup.of(_topics(tasks.partitions), tasks.internal_topics, topics_of_standbys)
-    return RackInformation(tasks.partitions, changelogs, racks)
+    with_standbys = snapshot.configs.num_standby_replicas > 0
+    changelogs = _topics(tasks.changelogs.changelog_partitions) if with_standbys else ()
+    return lookup.of(_topics(tasks.partitions), tasks.internal_topics, changelogs)
 
 
 def _topics(partitions: Mapping[TaskId, Iterable[TopicPartition]]) -> set[str]:

@@ -128,6 +128,7 @@ _MEASURES: tuple[tuple[str, Callable[[RebalanceMeasures], float | None], _Write]
     ("warm-ups", lambda each: each.warm_ups, count_text),
     ("standbys placed of those wanted", lambda each: each.standby_coverage, _percent),
     ("copies spread over racks", lambda each: each.rack_spread, _percent),
+    ("partitions read across racks", lambda each: each.cross_rack_reads, count_text),
     ("copies per thread, most minus fewest", lambda each: each.skew, count_text),
     ("active tasks per thread, most minus fewest", lambda each: each.active_skew, count_text),
     ("records to restore", lambda each: each.records_to_restore, count_text),

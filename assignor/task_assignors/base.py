@@ -38,8 +38,8 @@ class PlacementProblem:
     """Everything that decides a placement.
 
     `tasks`, `stateful_tasks` and `clients` are in the iteration order of the leader's Java collections: the sticky and
-    the fallback assignor break ties by it. HighAvailabilityTaskAssignor sorts them. `racks`: None when no rack-aware
-    strategy is configured.
+    the fallback assignor break ties by it. HighAvailabilityTaskAssignor sorts them. `racks`: None when nothing is
+    known of them; only a rack-aware strategy places by them.
     """
 
     configs: AssignmentConfigs

@@ -5,11 +5,33 @@ Source: `RackAwareTaskAssignor.racksForPartition`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from assignor.cluster import Racks
 from assignor.types import TaskId, TopicPartition
+
+
+class RacksOnDemand(Mapping[str, tuple[Racks, ...]]):
+    """`partition_racks` that are looked up when somebody asks first; without a strategy, only a report does."""
+
+    def __init__(self, look_up: Callable[[], Mapping[str, tuple[Racks, ...]]]) -> None:
+        self._look_up = look_up
+        self._found: Mapping[str, tuple[Racks, ...]] | None = None
+
+    def _racks(self) -> Mapping[str, tuple[Racks, ...]]:
+        if self._found is None:
+            self._found = self._look_up()
+        return self._found
+
+    def __getitem__(self, topic: str) -> tuple[Racks, ...]:
+        return self._racks()[topic]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._racks())
+
+    def __len__(self) -> int:
+        return len(self._racks())
 
 
 @dataclass(frozen=True, slots=True)

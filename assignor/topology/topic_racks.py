@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from assignor.cluster import Cluster, Racks, TopicMetadata
+
+_UNKNOWN: Racks = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +28,19 @@ class TopicRacks:
     fails: bool = False
 
     def of(
-        self, sources: Iterable[str], internal: Iterable[str], changelogs: Iterable[str]
+        self, sources: Iterable[str], internal: Mapping[str, int], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
-        """Racks of each partition. `internal`: those of `sources` that are repartition topics. A topic that would have
-        to be described, and cannot be, is absent.
+        """Racks of each partition. `internal`: partition counts of internal topics; those of `sources` among them have
+        replaced what the metadata says of as many partitions. A topic that cannot be described, and has to be, is
+        absent.
         """
-        repartition = frozenset(internal)
         racks: dict[str, tuple[Racks, ...]] = {}
         to_describe = dict.fromkeys(changelogs)
         for topic in dict.fromkeys(sources):
-            metadata = None if topic in repartition else self.cluster.topics.get(topic)
-            racks[topic] = () if metadata is None else self.cluster.racks(metadata)
+            metadata = self.cluster.topics.get(topic)
+            known = () if metadata is None else self.cluster.racks(metadata)
+            replaced = internal.get(topic, 0)
+            racks[topic] = (_UNKNOWN,) * replaced + known[replaced:]
             if not racks[topic] or not all(racks[topic]):
                 to_describe[topic] = None
         for topic in to_describe:
@@ -43,10 +48,8 @@ class TopicRacks:
             if described is None:
                 racks.pop(topic, None)
             else:
-                known = racks.get(topic, ())
-                racks[topic] = tuple(
-                    [each.union(*known[partition : partition + 1]) for partition, each in enumerate(described)]
-                )
+                both = zip_longest(described, racks.get(topic, ()), fillvalue=_UNKNOWN)
+                racks[topic] = tuple([each | known for each, known in both])
         return racks
 
     def _describe(self, topic: str) -> tuple[Racks, ...] | None:

@@ -73,7 +73,7 @@ class Mean:
 class MeasureSums:
     """What the rebalances did. `measured`: those that ended with a placement; the fields after it are over them.
 
-    `records_to_restore`: over rebalances in which all lags are known.
+    `records_to_restore`: over rebalances in which all lags are known; `cross_rack_reads`: all racks.
     """
 
     rounds: int = 0
@@ -86,6 +86,7 @@ class MeasureSums:
     standby_moved: int = 0
     warm_ups: int = 0
     records_to_restore: int = 0
+    cross_rack_reads: int = 0
     skew: Mean = field(default_factory=Mean)
     active_skew: Mean = field(default_factory=Mean)
     standby_coverage: Mean = field(default_factory=Mean)
@@ -104,6 +105,7 @@ class MeasureSums:
         self.standby_moved += _number(row["standby_moved"])
         self.warm_ups += _number(row["warm_ups"])
         self.records_to_restore += _number(row["records_to_restore"])
+        self.cross_rack_reads += _number(row["cross_rack_reads"])
         self.skew.add(row["skew"])
         self.active_skew.add(row["active_skew"])
         self.standby_coverage.add(row["standby_coverage"])

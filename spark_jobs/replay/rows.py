@@ -62,6 +62,7 @@ SCHEMA = pa.schema(
         pa.field("active_skew", pa.int32()),
         pa.field("standby_coverage", pa.float64()),
         pa.field("rack_spread", pa.float64()),
+        pa.field("cross_rack_reads", pa.int64()),
         pa.field("recorded_active_moved", pa.int32()),
         pa.field("recorded_standby_moved", pa.int32()),
         pa.field("recorded_skew", pa.int32()),
@@ -186,6 +187,7 @@ def _measured(measures: RebalanceMeasures | None) -> dict[str, object]:
         "active_skew": measures.active_skew,
         "standby_coverage": measures.standby_coverage,
         "rack_spread": measures.rack_spread,
+        "cross_rack_reads": measures.cross_rack_reads,
     }
 
 

@@ -46,6 +46,7 @@ _COLUMNS = [
     "active_skew",
     "standby_coverage",
     "rack_spread",
+    "cross_rack_reads",
     "recorded_active_moved",
     "recorded_standby_moved",
     "recorded_skew",

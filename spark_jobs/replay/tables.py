@@ -28,6 +28,7 @@ _SUMS = {
     "standby_moved": "standby tasks moved",
     "warm_ups": "warm-ups",
     "records_to_restore": "records to restore, where lags are known",
+    "cross_rack_reads": "partitions read across racks, where these are known",
     "mean_skew": "skew of a rebalance's threads, mean",
     "mean_active_skew": "skew of active tasks alone, mean",
     "mean_standby_coverage": "share of the wanted standbys that exist, mean",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,8 @@ from assignor.measures import (
 )
 from assignor.rerun import RerunRebalance, run
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
-from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
+from assignor.task_assignors.rack_information import RackInformation
+from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId, TopicPartition
 from tests.recorded import documents
 
 A, B, C = (ProcessId(0, number) for number in range(3))
@@ -191,3 +193,22 @@ def test_should_tell_a_move_of_what_runs_from_a_place_for_what_nobody_runs(
 def test_should_not_take_state_that_lies_on_disk_for_a_standby() -> None:
     asked = problem(client(A, active=(T0,)), client(B, lags={T0: 5}), client(C, lags={T0: 900}), standbys=1)
     assert not moves_owned(asked, placed(A=({T0}, set(), set()), B=(set(), {T0}, set()), C=(set(), set(), set())))
+
+
+def test_should_count_the_partitions_that_are_read_across_racks() -> None:
+    before = problem(client(A, rack="x"), client(B, rack="y"), standbys=1)
+    sources = {task: (TopicPartition("in", number),) for number, task in enumerate(TASKS)}
+    changelogs = {T0: (TopicPartition("log", 0), TopicPartition("log", 1))}
+    racks = {
+        "in": (frozenset("xy"), frozenset("x"), frozenset("y"), frozenset("z")),
+        "log": (frozenset("x"), frozenset("xy")),
+    }
+    known = replace(before, racks=RackInformation(sources, changelogs, racks))
+    after = placed(A=({T0, T1}, set(), set()), B=({T2, STATELESS}, {T0, T1}, {T1}))
+
+    assert measure(before, after).cross_rack_reads is None
+    assert measure(known, after).cross_rack_reads == 2  # the stateless task's partition, and one of the standby of T0
+    without_standbys = replace(known, configs=replace(known.configs, num_standby_replicas=0))
+    assert measure(without_standbys, after).cross_rack_reads == 1
+    broken = RackInformation(sources, changelogs, {"in": (*racks["in"][:3], frozenset([None])), "log": racks["log"]})
+    assert measure(replace(known, racks=broken), after).cross_rack_reads is None

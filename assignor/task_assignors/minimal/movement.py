@@ -5,6 +5,8 @@ one that is not; warm-ups, max.warmup.replicas, standbys, tags, probing rebalanc
 differs in the targets: Kafka's HighAvailabilityTaskAssignor deals all tasks out again over the sorted process ids each
 time, so a new client shifts nearly all of them; here only as many tasks move as the new client is to have.
 
+Racks decide nothing here: with it, `rack.aware.assignment.strategy` has no effect, as with Kafka's FallbackPrior.
+
 In this order: targets of active tasks (`targets.py`), targets of standbys (`standbys.py`), what lag allows for now
 (`transition.py`), and stateless tasks, which can move at once.
 """
@@ -14,9 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assignor.configs import RACK_AWARE_ASSIGNMENT_STRATEGY
 from assignor.decisions import Decision, DecisionKind, DecisionLog
-from assignor.errors import NotBuiltYet
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.minimal.apart import ApartPlacement
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NOBODY, Copies, copies_before, stateful_weights
@@ -34,13 +34,8 @@ class MinimalMovementTaskAssignor:
     name = "MinimalMovementTaskAssignor"
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Raises InputError (no clients or threads), IllegalStateError (a lag is missing), NotBuiltYet (rack aware)."""
+        """Raises InputError (no clients or threads), IllegalStateError (a lag is missing)."""
         configs = problem.configs
-        if configs.rack_aware:
-            raise NotBuiltYet(
-                f"{self.name} does not know the strategy {configs.rack_aware_assignment_strategy!r} yet, only 'none'",
-                RACK_AWARE_ASSIGNMENT_STRATEGY,
-            )
         state = WorkingState.of(problem, log)
         copies = copies_before(state, configs.acceptable_recovery_lag, configs.minimal_movement_task_weights)
         pins = PinnedTasks(configs.minimal_movement_pins, state.clients)

@@ -11,7 +11,7 @@ import pytest
 
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
-from assignor.errors import IllegalStateError, InputError, NotBuiltYet
+from assignor.errors import IllegalStateError, InputError
 from assignor.explain import explain_placement
 from assignor.pins import Pin, TaskPattern, TaskWeights
 from assignor.task_assignors.base import Placement, PlacementProblem
@@ -282,8 +282,6 @@ def test_should_tell_the_whole_story_in_words() -> None:
 def test_should_refuse_what_the_other_assignors_refuse() -> None:
     with pytest.raises(InputError, match="at least one client"):
         assign(PlacementProblem(NO_STANDBYS, (), (), {}))
-    with pytest.raises(NotBuiltYet, match="min_traffic"):
-        assign(problem(AssignmentConfigs(rack_aware_assignment_strategy="min_traffic"), [client(1)], "0_0"))
     with pytest.raises(IllegalStateError, match="unknown task 0_0"):
         assign(PlacementProblem(NO_STANDBYS, tasks("0_0"), tasks("0_0"), {process(1): client(1)}))
 

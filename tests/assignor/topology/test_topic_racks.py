@@ -21,17 +21,17 @@ A, B, AB = frozenset("a"), frozenset("b"), frozenset("ab")
 
 
 def test_should_take_source_topics_from_the_metadata() -> None:
-    assert TopicRacks(CLUSTER, {}).of(["in"], [], []) == {"in": (AB, B)}
-    assert TopicRacks(CLUSTER, {}, fails=True).of(["in"], [], []) == {"in": (AB, B)}
+    assert TopicRacks(CLUSTER, {}).of(["in"], {}, []) == {"in": (AB, B)}
+    assert TopicRacks(CLUSTER, {}, fails=True).of(["in"], {}, []) == {"in": (AB, B)}
 
 
 def test_should_keep_that_a_broker_of_a_source_topic_has_no_rack() -> None:
-    assert TopicRacks(CLUSTER, {}).of(["bare"], [], []) == {"bare": (frozenset([None]),)}
+    assert TopicRacks(CLUSTER, {}).of(["bare"], {}, []) == {"bare": (frozenset([None]),)}
 
 
 def test_should_describe_repartition_topics_and_changelogs() -> None:
     described = {"again": TopicMetadata(1, ((2,),)), "log": TopicMetadata(1, ((1,),))}
-    assert TopicRacks(CLUSTER, described).of(["in", "again"], ["again"], ["log"]) == {
+    assert TopicRacks(CLUSTER, described).of(["in", "again"], {"again": 1}, ["log"]) == {
         "in": (AB, B),
         "again": (B,),
         "log": (A,),
@@ -40,7 +40,7 @@ def test_should_describe_repartition_topics_and_changelogs() -> None:
 
 def test_should_describe_a_source_topic_whose_replicas_are_not_known() -> None:
     described = {"unknown": TopicMetadata(1, ((2,),)), "half": TopicMetadata(2, ((2,), (2,)))}
-    assert TopicRacks(CLUSTER, described).of(["unknown", "half"], [], []) == {"unknown": (B,), "half": (AB, B)}
+    assert TopicRacks(CLUSTER, described).of(["unknown", "half"], {}, []) == {"unknown": (B,), "half": (AB, B)}
 
 
 @pytest.mark.parametrize(
@@ -55,15 +55,22 @@ def test_should_describe_a_source_topic_whose_replicas_are_not_known() -> None:
     ids=["no such topic", "no replicas", "a partition without", "a broker without a rack", "a broker not known"],
 )
 def test_should_know_nothing_of_a_topic_whose_description_is_of_no_use(described: dict[str, TopicMetadata]) -> None:
-    assert TopicRacks(CLUSTER, described).of(["in"], [], ["log"]) == {"in": (AB, B)}
+    assert TopicRacks(CLUSTER, described).of(["in"], {}, ["log"]) == {"in": (AB, B)}
 
 
 def test_should_know_nothing_of_topics_when_describing_them_fails() -> None:
     described = {"log": TopicMetadata(1, ((1,),)), "again": TopicMetadata(1, ((1,),))}
-    found = TopicRacks(CLUSTER, described, fails=True).of(["in", "again"], ["again"], ["log"])
+    found = TopicRacks(CLUSTER, described, fails=True).of(["in", "again"], {"again": 1}, ["log"])
     assert found == {"in": (AB, B)}
 
 
 def test_should_describe_a_source_topic_that_serves_as_a_changelog() -> None:
-    assert TopicRacks(CLUSTER, {}).of(["in"], [], ["in"]) == {"in": (AB, B)}
-    assert TopicRacks(CLUSTER, {}, fails=True).of(["in"], [], ["in"]) == {}
+    assert TopicRacks(CLUSTER, {}).of(["in"], {}, ["in"]) == {"in": (AB, B)}
+    assert TopicRacks(CLUSTER, {}, fails=True).of(["in"], {}, ["in"]) == {}
+
+
+def test_should_keep_what_the_metadata_says_of_more_partitions_than_a_repartition_topic_has() -> None:
+    """Kafka puts the partitions that a repartition topic needs into the metadata, and removes none."""
+    cluster = Cluster(BROKERS, {"again": TopicMetadata(3, ((1,), (1,), (1,)))})
+    described = {"again": TopicMetadata(2, ((2,), (2,)))}
+    assert TopicRacks(cluster, described).of(["again"], {"again": 2}, []) == {"again": (B, B, A)}

@@ -95,6 +95,7 @@ def test_should_sum_up_the_measures_of_rebalances_that_have_them() -> None:
         "standby_moved": 2,
         "warm_ups": 1,
         "records_to_restore": 7,
+        "cross_rack_reads": 0,
         "mean_skew": 1.0,
         "mean_active_skew": 1.0,
         "mean_standby_coverage": 0.5,

@@ -28,7 +28,7 @@ from tests.spark_jobs.recordings.recordings_as_files import as_bytes
 
 MEASURES = ("clients", "threads", "tasks", "stateful_tasks", "active_moved", "active_started", "standby_moved")
 OTHER_MEASURES = ("warm_ups", "records_to_restore", "thread_loads", "skew", "active_skew", "standby_coverage")
-ALL_MEASURES = (*MEASURES, *OTHER_MEASURES, "rack_spread")
+ALL_MEASURES = (*MEASURES, *OTHER_MEASURES, "rack_spread", "cross_rack_reads")
 
 
 def ran(line: dict[str, Any], changes: Changes = NO_CHANGES, where: str = "in.jsonl:7") -> dict[str, Any] | Reject:
