@@ -31,6 +31,7 @@ _AFTER_AXES = (
     ("standbys", pa.int64()),
     ("standby_coverage", pa.float64()),
     ("skew", pa.int64()),
+    ("cross_rack_reads", pa.int64()),
     ("error", pa.string()),
     ("compute_ms", pa.float64()),
 )
@@ -48,7 +49,8 @@ class EpisodeTotals:
 
     Times are milliseconds; `time_to_stable_max_ms` and `skew` are of the worst episode, `standby_coverage` is the mean,
     all else are sums. `stateful_tasks` and `standbys` are counted at each episode's end: tasks, and copies that stand
-    by for them. An episode whose forecast failed counts as an episode and nowhere else; `error` is the first reason.
+    by for them; so is `cross_rack_reads`, in the `racks_known` episodes. An episode whose forecast failed counts as an
+    episode and nowhere else; `error` is the first reason.
     """
 
     episodes: int = 0
@@ -67,6 +69,8 @@ class EpisodeTotals:
     coverages: int = 0
     coverage_sum: float = 0.0
     skew: int = 0
+    cross_rack_reads: int = 0
+    racks_known: int = 0
     error: str | None = None
     compute_ms: float = 0.0
 
@@ -90,6 +94,9 @@ class EpisodeTotals:
             return
         self.stateful_tasks += final.stateful_tasks
         self.skew = max(self.skew, final.skew)
+        if final.cross_rack_reads is not None:
+            self.racks_known += 1
+            self.cross_rack_reads += final.cross_rack_reads
         if final.standby_coverage is not None:
             self.coverages += 1
             self.coverage_sum += final.standby_coverage
@@ -121,6 +128,7 @@ class EpisodeTotals:
             "standbys": self.standbys,
             "standby_coverage": self.coverage_sum / self.coverages if self.coverages else None,
             "skew": self.skew,
+            "cross_rack_reads": self.cross_rack_reads if 0 < self.episodes == self.racks_known else None,
             "error": self.error,
             "compute_ms": self.compute_ms,
         }

@@ -9,6 +9,8 @@ from spark_jobs.sweep.alike import AlikeCombinations, alike_on_front, values_tex
 from spark_jobs.sweep.totals import CombinationTotal, SweepResult
 
 _MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
+_TRAFFIC = "read across\nracks"
+"""Only where the racks of some group are known."""
 _STAR = "*"
 
 
@@ -22,7 +24,7 @@ def front_table(result: SweepResult) -> Group:
     table.add_column("", justify="right")
     for key in result.grid.keys:
         table.add_column(_heading(key), justify="right", overflow="fold")
-    for measure in _MEASURES:
+    for measure in (*_MEASURES, _TRAFFIC) if _knows_racks(result) else _MEASURES:
         table.add_column(measure, justify="right", overflow="fold")
     for line, block in enumerate(blocks, start=1):
         number = f"{_STAR} {line}" if result.defaults in block.numbers else str(line)
@@ -83,7 +85,12 @@ def _count(number: int, noun: str) -> str:
 def _measures(total: CombinationTotal) -> tuple[str, ...]:
     time_ms = total.time_to_stable_ms
     settles = f"{total.settled} of {total.episodes} settle" if time_ms is None else duration_text(time_ms)
-    return settles, f"{total.moves:,}", f"{total.standbys_per_task:.2f}", str(total.skew)
+    traffic = () if total.cross_rack_reads is None else (f"{total.cross_rack_reads:,}",)
+    return settles, f"{total.moves:,}", f"{total.standbys_per_task:.2f}", str(total.skew), *traffic
+
+
+def _knows_racks(result: SweepResult) -> bool:
+    return result.totals[0].cross_rack_reads is not None
 
 
 def _beaten(result: SweepResult, blocks: list[AlikeCombinations]) -> str:
@@ -101,6 +108,7 @@ def _document(result: SweepResult, total: CombinationTotal) -> dict[str, object]
         "moves": total.moves,
         "standbys": total.standbys,
         "skew": total.skew,
+        "cross_rack_reads": total.cross_rack_reads,
         "episodes": total.episodes,
         "settled": total.settled,
         "looping": total.looping,

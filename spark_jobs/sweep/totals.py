@@ -1,6 +1,7 @@
 """What each combination comes to over all groups, and which combinations are on the Pareto front.
 
-The front is over time to stable and moves (less is better), standbys (more) and skew (less). A point is on the front
+The front is over time to stable and moves (less is better), standbys (more), skew and traffic across racks (less); the
+last of groups whose racks are known under every combination. A point is on the front
 when no other point is as good in every measure and better in one. A combination under which some episode never settles
 is not on it.
 """
@@ -25,8 +26,8 @@ class Better(Enum):
     MORE = -1
 
 
-DIRECTIONS = (Better.LESS, Better.LESS, Better.MORE, Better.LESS)
-"""For time to stable, moves, standbys, skew."""
+DIRECTIONS = (Better.LESS, Better.LESS, Better.MORE, Better.LESS, Better.LESS)
+"""For time to stable, moves, standbys, skew, traffic across racks."""
 
 _SUMS = (
     "episodes",
@@ -39,13 +40,15 @@ _SUMS = (
     "stateful_tasks",
     "standbys",
 )
+_OTHERS = ("group_id", "combination", "time_to_stable_ms", "skew", "cross_rack_reads")
 
 
 @dataclass(frozen=True, slots=True)
 class CombinationTotal:
     """Over all groups. `time_to_stable_ms`: the mean over all episodes, None unless all settled. `skew`: the worst.
 
-    All other fields are sums. `standbys` and `stateful_tasks` are counted at the end of each episode.
+    All other fields are sums. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each
+    episode; the latter in groups whose racks are known under every combination, None when there is none.
     """
 
     combination: Combination
@@ -60,6 +63,7 @@ class CombinationTotal:
     stateful_tasks: int
     standbys: int
     skew: int
+    cross_rack_reads: int | None = None
 
     @property
     def moves(self) -> int:
@@ -73,7 +77,7 @@ class CombinationTotal:
     def point(self) -> Vector | None:
         if self.time_to_stable_ms is None:
             return None
-        return (self.time_to_stable_ms, self.moves, self.standbys, self.skew)
+        return (self.time_to_stable_ms, self.moves, self.standbys, self.skew, self.cross_rack_reads or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +118,33 @@ class _Sums:
             self.time_ms += time_ms * _whole(row["episodes"])
         self.skew = max(self.skew, _whole(row["skew"]))
 
-    def total(self, combination: Combination) -> CombinationTotal:
+    def total(self, combination: Combination, cross_rack_reads: int | None) -> CombinationTotal:
         settled = 0 < self.counts["episodes"] == self.counts["settled"]
         time_ms = self.time_ms / self.counts["episodes"] if settled else None
-        return CombinationTotal(combination, time_to_stable_ms=time_ms, skew=self.skew, **self.counts)
+        return CombinationTotal(
+            combination, time_to_stable_ms=time_ms, skew=self.skew, cross_rack_reads=cross_rack_reads, **self.counts
+        )
 
 
 def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch]) -> SweepResult:
     """`batches`: of rows as `spark_jobs.sweep.rows` has them, with one row for every group and combination."""
     sums = [_Sums() for _ in range(len(grid))]
     groups: set[str] = set()
+    reads: dict[str, dict[int, int]] = {}  # by group, then by combination
     for batch in batches:
-        for row in batch.select(["group_id", "combination", "time_to_stable_ms", "skew", *_SUMS]).to_pylist():
+        for row in batch.select([*_OTHERS, *_SUMS]).to_pylist():
             groups.add(row["group_id"])
             sums[row["combination"]].add(row)
-    totals = tuple(each.total(grid.combination(number)) for number, each in enumerate(sums))
+            if row["cross_rack_reads"] is not None:
+                reads.setdefault(row["group_id"], {})[row["combination"]] = row["cross_rack_reads"]
+    everywhere = [by_combination for by_combination in reads.values() if len(by_combination) == len(grid)]
+    totals = tuple(
+        each.total(
+            grid.combination(number),
+            sum(by_combination[number] for by_combination in everywhere) if everywhere else None,
+        )
+        for number, each in enumerate(sums)
+    )
     front = _front(totals)
     defaults = grid.kafkas_defaults()
     return SweepResult(grid, len(groups), totals, front, defaults, _beats(totals, front, defaults))

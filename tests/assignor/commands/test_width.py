@@ -22,7 +22,7 @@ WCFLOW = str(VECTORS / "recordings/wcflow.jsonl.gz")
         ("explain", WCFLOW, "--task", "1_1"),
         ("diff", f"{WCFLOW}#wcflow.2", f"{WCFLOW}#wcflow.8"),
         ("assign", WCFLOW, "-o", "text"),
-        ("assign", "--check", str(VECTORS / "recordings/racks.jsonl.gz")),
+        ("assign", "--check", str(VECTORS / "rebalances_custom.jsonl.gz")),
         ("what-if", WCFLOW, "--set", "num.standby.replicas=2", "--all"),
         ("what-if", WCFLOW, "--add-instances", "2"),
         ("simulate", WCFLOW, "--add-instances", "1"),

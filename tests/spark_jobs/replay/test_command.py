@@ -92,7 +92,7 @@ def test_should_give_the_same_rows_whatever_the_lines_come_from(tmp_path: Path) 
 @pytest.mark.usefixtures("chunks_on_this_spark")
 def test_should_count_as_assign_does_and_leave_the_same_bytes_on_spark(tmp_path: Path) -> None:
     """With all vectors: `tests/acceptance/test_replay.py`."""
-    inputs = [str(VECTORS / name) for name in (*RECORDINGS, "recordings/racks.jsonl.gz")]
+    inputs = [str(VECTORS / name) for name in (*RECORDINGS, "rebalances_custom.jsonl.gz")]
     check = json.loads(assignor("assign", *inputs, "--check", "--format", "json").stdout)
     local, spark = tmp_path / "local", tmp_path / "spark"
     for output, engine in ((local, LOCAL), (spark, ("--master", "local[2]"))):
@@ -104,7 +104,7 @@ def test_should_count_as_assign_does_and_leave_the_same_bytes_on_spark(tmp_path:
 
 
 def test_should_leave_rebalances_times_rejects_and_a_summary(tmp_path: Path) -> None:
-    lines = [*LINES[:2], b"{", as_bytes({**smoke(3), "output": None}), *lines_of("recordings/racks.jsonl.gz")[:1]]
+    lines = [*LINES[:2], b"{", as_bytes({**smoke(3), "output": None}), *lines_of("rebalances_custom.jsonl.gz")[:1]]
     path = write_plain(lines, tmp_path / "x.jsonl")
     output = tmp_path / "out"
     ran = assignor("replay", str(path), "--output", str(output), *LOCAL, "--format", "json")

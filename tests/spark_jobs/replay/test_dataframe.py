@@ -96,7 +96,7 @@ def test_should_give_the_same_rows_for_objects_as_json_text(spark: SparkSession,
 
 
 def test_should_give_rejects_as_rows_and_nothing_for_blank_lines(spark: SparkSession, tmp_path: Path) -> None:
-    refused = lines_of("recordings/racks.jsonl.gz")[0]
+    refused = lines_of("rebalances_custom.jsonl.gz")[0]
     lines = [b"{", b"", lines_of("recordings/smoke.jsonl.gz")[0], b"  ", refused]
     path = write_plain(lines, tmp_path / "x.jsonl")
     unusable, good, later = (row.asDict() for row in replayed(spark.read.text(str(path)).coalesce(1)).collect())

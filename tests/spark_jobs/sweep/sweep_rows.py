@@ -20,6 +20,7 @@ class Came:
     moves: int = 0
     standbys: int = 0
     skew: int = 0
+    cross_rack_reads: int | None = None
     group: str = "g"
 
 
@@ -41,6 +42,8 @@ def result_of(grid_text: str, *combinations: Came | Sequence[Came]) -> SweepResu
                 stateful_tasks=10 * len(one.time_ms),
                 standbys=one.standbys,
                 skew=one.skew,
+                cross_rack_reads=one.cross_rack_reads or 0,
+                racks_known=0 if one.cross_rack_reads is None else len(one.time_ms),
             )
             rows.append(totals.row(one.group, number, grid.axes, grid.combination(number).values))
     return sweep_result(grid, [pa.RecordBatch.from_pylist(rows, schema_of(grid.axes))])

@@ -10,6 +10,7 @@ import pytest
 
 from tests.checkout import VECTORS
 from tests.program import SMOKE, assignor, write_lines
+from tests.recorded import documents
 
 RECORDINGS = str(VECTORS / "recordings")
 SMALL = ("--grid", "max.warmup.replicas=1|2|4,num.standby.replicas=0|1", "--engine", "local", "--cores", "1")
@@ -24,7 +25,9 @@ def files(directory: Path) -> set[str]:
 def test_should_print_the_front_and_leave_rows_picture_and_rejects(tmp_path: Path) -> None:
     output = tmp_path / "out"
 
-    ran = assignor("sweep", SMOKE, f"{RECORDINGS}/racks.jsonl.gz", *SMALL, "--output", str(output))
+    later = write_lines(tmp_path / "later.jsonl", [*documents("rebalances_custom.jsonl.gz")[:6]])
+
+    ran = assignor("sweep", SMOKE, later, *SMALL, "--output", str(output))
 
     assert ran.returncode == 0, ran.stderr
     assert "Pareto front of 6 combinations over 2 episodes of 1 group" in ran.stdout
@@ -39,6 +42,18 @@ def test_should_print_the_front_and_leave_rows_picture_and_rejects(tmp_path: Pat
     assert rows.column("num.standby.replicas").to_pylist() == [0, 1, 0, 1, 0, 1]
     assert "compute_ms" not in rows.column_names
     assert pq.read_table(output / "timings.parquet").column_names == ["group_id", "combination", "compute_ms"]
+
+
+def test_should_show_the_traffic_across_racks_where_it_is_known(tmp_path: Path) -> None:
+    grid = ("--grid", "rack.aware.assignment.strategy=none|min_traffic", *SMALL[2:])
+    output = tmp_path / "out"
+
+    ran = assignor("sweep", f"{RECORDINGS}/racks.jsonl.gz", *grid, "--output", str(output), "--format", "json")
+
+    assert ran.returncode == 0, ran.stderr
+    reads = pq.read_table(output / "forecasts.parquet").column("cross_rack_reads").to_pylist()
+    assert reads[1] < reads[0]
+    assert {each["cross_rack_reads"] for each in json.loads(ran.stdout)["front"]} <= set(reads)
 
 
 def test_should_give_the_same_document_to_a_reader_of_json(tmp_path: Path) -> None:
@@ -58,7 +73,8 @@ def test_should_give_the_same_document_to_a_reader_of_json(tmp_path: Path) -> No
 @pytest.mark.usefixtures("chunks_on_this_spark")
 def test_should_leave_the_same_bytes_on_spark(tmp_path: Path) -> None:
     local, spark = tmp_path / "local", tmp_path / "spark"
-    inputs = (SMOKE, f"{RECORDINGS}/racks.jsonl.gz")
+    later = write_lines(tmp_path / "later.jsonl", [*documents("rebalances_custom.jsonl.gz")[:6]])
+    inputs = (SMOKE, f"{RECORDINGS}/racks.jsonl.gz", later)
 
     of_local = assignor("sweep", *inputs, *SMALL, "--output", str(local))
     of_spark = assignor("sweep", *inputs, *SMALL[:2], "--master", "local[2]", "--output", str(spark))

@@ -93,7 +93,7 @@ def test_should_take_every_placement_problem_for_an_episode_of_its_chain(tmp_pat
 
 
 def test_should_reject_what_cannot_be_used_with_its_reason_and_go_on(tmp_path: Path) -> None:
-    good, later = recording("smoke")[0], recording("racks")[0]
+    good, later = recording("smoke")[0], documents("rebalances_custom.jsonl.gz")[0]
     unreadable = json.loads(json.dumps(recording("smoke")[1]))
     member = next(iter(unreadable["input"]["members"]))
     unreadable["input"]["members"][member]["subscription"] = "AAAA"

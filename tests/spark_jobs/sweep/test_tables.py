@@ -83,6 +83,7 @@ def test_should_write_every_combination_of_the_front_into_the_document() -> None
         "moves": 70,
         "standbys": 0,
         "skew": 2,
+        "cross_rack_reads": None,
         "episodes": 2,
         "settled": 2,
         "looping": 0,

@@ -40,6 +40,21 @@ def test_should_weigh_groups_by_their_episodes_and_keep_the_worst_skew() -> None
     assert result.totals[0].standbys_per_task == 0.15
 
 
+def test_should_compare_traffic_across_racks_where_it_is_known_under_every_combination() -> None:
+    known = result_of(
+        f"{WARM_UPS}=1..3",
+        [Came((5,), cross_rack_reads=7, group="a"), Came((5,), cross_rack_reads=1, group="b"), Came((5,), group="c")],
+        [Came((5,), cross_rack_reads=4, group="a"), Came((5,), group="b"), Came((5,), group="c")],
+        [Came((9,), cross_rack_reads=2, group="a"), Came((9,), group="b"), Came((9,), group="c")],
+    )
+    unknown = result_of(f"{WARM_UPS}=1|2", Came((5,)), Came((5,)))
+
+    assert [total.cross_rack_reads for total in known.totals] == [7, 4, 2]
+    assert known.front == (1, 2)
+    assert [total.cross_rack_reads for total in unknown.totals] == [None, None]
+    assert unknown.front == (0, 1)
+
+
 def test_should_never_put_on_the_front_what_does_not_settle_everywhere() -> None:
     result = result_of(
         f"{WARM_UPS}=1|2|3",
