@@ -1,8 +1,8 @@
 """10,000 tasks on 200 instances: the page is there within a second, scrolls smoothly, and builds only what is in view.
 
 All times are the browser's own, and the best of ATTEMPTS counts. On a machine that has so much other work to do that
-no page is there within a second, the measure is the page of a small group, opened in turn: the median of its times. How
-much is built has no such excuse: it counts each time.
+none of FOR_A_SECOND pages is there within a second, the measure is the page of a small group, opened in turn: the
+median of its times. How much is built has no such excuse: it counts each time.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ TASKS = 10_000
 INSTANCES = 200
 GROUP_ID, SMALL_GROUP_ID = "large", "small"
 ATTEMPTS = 20
+FOR_A_SECOND = 6
 ROWS_WITHIN_MS = 1_000
 TIMES_A_SMALL_PAGE = 5
 LONGEST_FRAME_MS = 100
@@ -73,12 +74,19 @@ def test_should_show_rows_within_a_second_and_build_only_those_in_view(
 ) -> None:
     took_ms: list[float] = []
     small_ms: list[float] = []
-    while len(took_ms) < ATTEMPTS and min(took_ms, default=ROWS_WITHIN_MS + 1) > ROWS_WITHIN_MS:
+    while len(took_ms) < ATTEMPTS and not is_in_time(took_ms, small_ms):
         small_ms.append(rows_after_ms(context, client, origin, SMALL_GROUP_ID, len(small_ms)))
         took_ms.append(rows_after_ms(context, client, origin, GROUP_ID, len(took_ms)))
     each, small = (", ".join(f"{one:.0f}" for one in times) for times in (took_ms, small_ms))
     tell(f"{TASKS:,} tasks on {INSTANCES} instances: rows after {each} ms; of a small group after {small} ms")
-    assert min(took_ms) <= max(ROWS_WITHIN_MS, TIMES_A_SMALL_PAGE * median(small_ms))
+    assert is_in_time(took_ms, small_ms)
+
+
+def is_in_time(took_ms: list[float], small_ms: list[float]) -> bool:
+    """Whether one of the pages of the large group was there soon enough; `small_ms`: those of the small one."""
+    if len(took_ms) < FOR_A_SECOND:
+        return min(took_ms, default=ROWS_WITHIN_MS + 1) <= ROWS_WITHIN_MS
+    return min(took_ms) <= max(ROWS_WITHIN_MS, TIMES_A_SMALL_PAGE * median(small_ms))
 
 
 def rows_after_ms(context: BrowserContext, client: httpx.Client, origin: str, group_id: str, number: int) -> float:
