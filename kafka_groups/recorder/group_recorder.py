@@ -9,23 +9,22 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from assignor.cluster import Cluster
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
-from assignor.snapshot import ClusterView, RebalanceSnapshot
+from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import TaskAssignor
 from assignor.topology.described.described_topology import DescribedTopology
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.offsets_topic import GroupRecord
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen, NotStreams, ObservedRebalance
-from kafka_groups.recorder.leader_view import LeaderView, Looks, has_state, leader_view
+from kafka_groups.recorder.leader_view import LeaderView, Looks, created_topics_of, has_state, leader_view
 from kafka_groups.recorder.looks import ClusterLooks
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,
-    created_topics_of,
     decoded_rebalance,
     recorded_document,
     recorded_output,
@@ -157,11 +156,12 @@ class GroupRecorder:
             # when no view explains a result, the given configs are probably not the application's
             self._longest_search_s = _LONGEST_SEARCH_AFTER_NONE_S if chosen.differences else _LONGEST_SEARCH_S
         created = created_topics_of(chosen.view, looks.after) if looks.before is not None else None
-        if self._choices.configs.rack_aware and created is not None:
-            snapshot = _with_created(snapshot, created, looks.after)
+        view = chosen.view
+        if self._choices.configs.rack_aware and created is not None and view.created_internal_topics is None:
+            view = view.with_created(created, looks.after)
         document = recorded_document(
             decoded,
-            snapshot.seen(chosen.view),
+            snapshot.seen(view),
             recorded_output(decoded, internal, created),
             now_ms,
             self._note(looked_at, chosen),
@@ -239,15 +239,6 @@ def _joined_at(read: ReadRebalance) -> float:
 
 def _utc(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
-
-
-def _with_created(snapshot: RebalanceSnapshot, created: frozenset[str], after: ClusterView) -> RebalanceSnapshot:
-    return replace(
-        snapshot,
-        created_internal_topics={
-            name: topic for name, topic in after.existing_internal_topics.items() if name in created
-        },
-    )
 
 
 def _seconds(seconds: float) -> Callable[[], bool]:

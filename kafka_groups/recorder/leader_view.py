@@ -64,6 +64,8 @@ def leader_view(
     """Try the looks themselves, then views between them while `time_is_left`. `snapshot`: without a view."""
 
     def tried(view: ClusterView, words: str) -> LeaderView:
+        if snapshot.configs.rack_aware and view.created_internal_topics is None:
+            view = view.with_created(created_topics_of(view, looks.after), looks.after)
         try:
             result = assign(snapshot.seen(view), now_ms, task_assignor)
             return LeaderView(view, words, compare_rebalance(result, output).differences)
@@ -96,6 +98,11 @@ def leader_view(
         if not found.differences:
             return found
     return first
+
+
+def created_topics_of(view: ClusterView, after: ClusterView) -> frozenset[str]:
+    """Internal topics that the rebalance created when `view` is what its leader saw."""
+    return frozenset(after.existing_internal_topics.keys() - view.existing_internal_topics.keys())
 
 
 def has_state(snapshot: RebalanceSnapshot) -> bool:

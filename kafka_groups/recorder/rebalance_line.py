@@ -21,7 +21,7 @@ from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscri
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.recording.rebalance import RecordedOutput, RecordedTopic
 from assignor.recording.written import rebalance_document
-from assignor.snapshot import ClusterView, Member, RebalanceSnapshot
+from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId
 from kafka_groups.leader.own_member import is_leader_of_ours
 from kafka_groups.recorder.generations import ObservedRebalance
@@ -134,11 +134,6 @@ def recorded_document(
         document["led_by"] = decoded.led_by
     document["note"] = note
     return document
-
-
-def created_topics_of(view: ClusterView, after: ClusterView) -> frozenset[str]:
-    """Internal topics that the rebalance created when `view` is what its leader saw."""
-    return frozenset(after.existing_internal_topics.keys() - view.existing_internal_topics.keys())
 
 
 def _output_document(output: RecordedOutput) -> dict[str, object]:

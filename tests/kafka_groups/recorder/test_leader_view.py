@@ -29,6 +29,7 @@ class RecordedView:
             recorded.snapshot.existing_internal_topics,
             recorded.snapshot.changelog_end_offsets,
             recorded.snapshot.committed_offsets,
+            created_internal_topics=recorded.snapshot.created_internal_topics,
         )
 
     def found(self, looks: Looks) -> LeaderView:
@@ -67,9 +68,12 @@ def after_creation(recorded: RecordedView) -> ClusterView:
     some = next(iter(recorded.snapshot.cluster.topics.values()))
     for topic, partitions in recorded.output.internal_topics.items():
         if topic not in existing:
-            existing[topic] = replace(some, partitions=partitions, replicas=None, leaders=None)
+            made = (recorded.snapshot.created_internal_topics or {}).get(topic)
+            existing[topic] = made or replace(some, partitions=partitions, replicas=None, leaders=None)
             ends[topic] = (5,) * partitions
-    return replace(recorded.seen, existing_internal_topics=existing, changelog_end_offsets=ends)
+    return replace(
+        recorded.seen, existing_internal_topics=existing, changelog_end_offsets=ends, created_internal_topics=None
+    )
 
 
 @pytest.mark.parametrize("document", REBALANCES)

@@ -45,13 +45,14 @@ def test_should_start_where_something_happened_to_a_group(tmp_path: Path) -> Non
     assert {group.group_id: (group.rebalances, group.episodes) for group in episodes.groups} == {
         "bridge1": (6, 5),
         "optimized": (5, 3),
+        "racks": (6, 3),
         "smoke": (4, 2),
         "static": (9, 3),
         "threads2": (14, 6),
         "upgrade": (16, 8),
         "wcflow": (12, 3),
     }
-    assert episodes.total == 30
+    assert episodes.total == 33
     assert ids(episodes)["smoke"] == ["smoke.1", "smoke.3"]
     assert rejects(episodes) == []
 
