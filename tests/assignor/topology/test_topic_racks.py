@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
+from assignor.snapshot import ClusterView
 from assignor.topology.topic_racks import TopicRacks
 
 BROKERS = (Broker(1, "a"), Broker(2, "b"), Broker(3))
@@ -74,3 +75,12 @@ def test_should_keep_what_the_metadata_says_of_more_partitions_than_a_repartitio
     cluster = Cluster(BROKERS, {"again": TopicMetadata(3, ((1,), (1,), (1,)))})
     described = {"again": TopicMetadata(2, ((2,), (2,)))}
     assert TopicRacks(cluster, described).of(["again"], {"again": 2}, []) == {"again": (B, B, A)}
+
+
+def test_should_count_topics_as_created_whose_brokers_a_leader_asks_for_after_it_created_them() -> None:
+    made = TopicMetadata(1, ((2,),))
+    before = ClusterView(CLUSTER, {"old": TopicMetadata(1, ((1,),))})
+    after = ClusterView(CLUSTER, {**before.existing_internal_topics, "log": made, "another": made})
+    described = before.with_created(["log", "lost"], after)
+    assert described.existing_internal_topics == before.existing_internal_topics
+    assert described.created_internal_topics == {"log": made}
