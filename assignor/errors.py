@@ -46,7 +46,7 @@ class InputError(AssignorFault, ValueError):
 
 
 class NotBuiltYet(InputError):
-    """A feature that the formats know and this release refuses (rack-aware placement, the KIP-924 assignor)."""
+    """A feature that the formats know and this release refuses (the public assignor of KIP-924)."""
 
 
 class UnreadableLogLine(InputError):

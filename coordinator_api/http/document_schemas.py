@@ -21,6 +21,7 @@ from assignor.configs import (
     NULLABLE,
     RACK_AWARE_ASSIGNMENT_STRATEGY,
     RACK_AWARE_ASSIGNMENT_TAGS,
+    RACK_AWARE_STRATEGIES,
     REPLICATION_FACTOR,
 )
 from assignor.legal_names import NAME_PATTERN
@@ -99,7 +100,7 @@ _CONFIGS: dict[str, Any] = {
     "properties": {
         **{key: _number(key) for key in INTEGER_BOUNDS},
         RACK_AWARE_ASSIGNMENT_TAGS: _or_text(_TEXTS),
-        RACK_AWARE_ASSIGNMENT_STRATEGY: {"enum": ["none", None]},
+        RACK_AWARE_ASSIGNMENT_STRATEGY: {"enum": [*RACK_AWARE_STRATEGIES, None]},
         MINIMAL_MOVEMENT_TASK_WEIGHTS: _or_text(_WEIGHTS),
         MINIMAL_MOVEMENT_PINS: _or_text({"type": "array", "items": _PIN}),
     },
@@ -311,8 +312,14 @@ class PlacementOutputPart(_DocumentPart):
     clients: dict[ProcessText, PlacedClientPart]
 
 
+ReadPartitions = dict[TaskText, list[tuple[str, Count]]]
+"""By task: topics and partitions."""
+
+
 class PlacementDocument(_DocumentPart):
-    """A problem for the task assignor alone. All tasks are of one topology, `stateful` are some of them."""
+    """A problem for the task assignor alone. All tasks are of one topology, `stateful` are some of them. A rack-aware
+    strategy needs the partitions of all of them, and their racks.
+    """
 
     format: Literal["placement/1"]
     id: str
@@ -321,8 +328,8 @@ class PlacementDocument(_DocumentPart):
     tasks: Tasks
     stateful: Tasks
     clients: Annotated[dict[ProcessText, PlacementClientPart], Field(min_length=1)]
-    task_partitions: None = None
-    changelog_partitions: None = None
-    partition_racks: None = None
+    task_partitions: ReadPartitions | None = None
+    changelog_partitions: ReadPartitions | None = None
+    partition_racks: dict[str, list[list[str | None]]] | None = None
     meta: dict[str, JsonValue] | None = None
     output: PlacementOutputPart | None = None

@@ -57,7 +57,7 @@ def one_change(data: st.DataObject, document: dict[str, Any]) -> dict[str, Any]:
 
 def recordings() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for name in ("placements", "placements_tags", "rebalances"):
+    for name in ("placements", "placements_tags", "placements_rack", "rebalances"):
         with gzip.open(VECTORS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
             documents = [json.loads(line) for _, line in zip(range(40), lines, strict=False)]
         found += sorted(documents, key=lambda document: len(json.dumps(document)))[:8]

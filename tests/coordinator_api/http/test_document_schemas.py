@@ -63,6 +63,7 @@ NO_SCHEMA_SAYS_IT = re.compile(
     "entries for .* partitions"  # one for each
     "|consumers for a capacity of"
     "|have the same id|is given twice"
+    "|is missing; it is needed|(?:task|changelog)_partitions: .* is missing"
     "|is not in tasks|is not a member of input.members"
     "|not both"
     "|is not the name of a store"  # in a definition alone

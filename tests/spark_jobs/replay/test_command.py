@@ -129,7 +129,7 @@ def test_should_leave_rebalances_times_rejects_and_a_summary(tmp_path: Path) -> 
         "line": "{",
     }
     assert (refused["where"], refused["kind"], refused["line"]) == (f"{path}:5", "refused", lines[4].decode())
-    assert "rack.aware.assignment.strategy" in refused["reason"]
+    assert "StickyTaskAssignor" in refused["reason"]
     assert sorted(file.name for file in output.iterdir() if not file.name.startswith(".")) == [
         "plan.json",
         "rejects.jsonl",
