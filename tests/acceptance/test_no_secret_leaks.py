@@ -243,6 +243,7 @@ def on_sqlite_with_a_token_from_the_environment(run: Run) -> None:
     token = run.secrets.make("auth.token in the environment")
     wrong = run.secrets.make("a token that is nobody's")
     sasl = run.secrets.make("sasl.jaas.config of the coordinator")
+    for_stores = run.secrets.make("page.store.token.file")
     with RefusingBroker() as broker, contextlib.closing(KeyServer()) as issuer:
         properties = run.secrets.write(run.held / "coordinator.properties", sasl_properties(sasl))
         variables = {
@@ -254,6 +255,8 @@ def on_sqlite_with_a_token_from_the_environment(run: Run) -> None:
             "ASSIGNOR_SASL_OAUTHBEARER_EXPECTED_ISSUER": ISSUER,
             "ASSIGNOR_SASL_OAUTHBEARER_EXPECTED_AUDIENCE": AUDIENCE,
             "ASSIGNOR_AUDIT_LOG_FILE": "audit.log",  # the service on PostgreSQL writes it to its log
+            "ASSIGNOR_PAGE_STORE_QUERIES": "on",
+            "ASSIGNOR_PAGE_STORE_TOKEN_FILE": str(run.secrets.write(run.held / "of-the-page", for_stores)),
         }
         with Coordinator(run, "sqlite", "--log-format", "json", **variables) as coordinator:
             with coordinator.client(token) as client:
@@ -410,11 +413,67 @@ def members_that_serve_their_stores(run: Run, url: str, token: str, wrong: str) 
         for path in ("/status", "/metrics", "/v1/metadata", "/openapi.json", f"/v1/stores/{STORE}/key?key=cat"):
             run.call(asking, "GET", path, 200, headers={"Authorization": f"Bearer {token}"})
             run.call(asking, "GET", path, 401, headers={"Authorization": f"Bearer {wrong}"})
+        the_page(run, url, token, wrong, application.id)
         for each in (application, application.configs, options, client, stores, instance, server):
             run.keep("object", f"{each!r}\n{each}")
         write_lines(log, ["poison"])
         wait_for(lambda: bool(instance.errors), instance.status)
         run.keep("errors", "".join(line for error in instance.errors for line in traceback.format_exception(error)))
+
+
+def the_page(run: Run, url: str, token: str, wrong: str, group_id: str) -> None:
+    """A browser logs in, steers, and asks for a key of a store, where the page's own token is refused.
+
+    Only the browser gets the cookie and the token of the forms: neither is kept of its answers.
+    """
+    shown: list[str] = []
+    with (
+        quiet("httpcore"),  # the log of the browser itself
+        httpx.Client(base_url=url, timeout=60, trust_env=False, headers={"Accept": "text/html"}) as browser,
+    ):
+
+        def form(path: str, status: int, **fields: str) -> None:
+            page = browser.get(path)
+            of_form = re.search(r'name="form_token" value="(\w+)"', page.text)
+            assert of_form is not None, page.text
+            shown.append(of_form[1])
+            answer = browser.post(
+                path, data={"form_token": of_form[1], **fields}, headers={"Sec-Fetch-Site": "same-origin"}
+            )
+            keep(answer, status)
+
+        def keep(answer: httpx.Response, status: int) -> None:
+            text = re.sub(r'(name="form_token" value=)"\w+"', r"\1", answer.text)
+            run.keep("page", f"{answer.status_code}\n{answer.headers.get('location')}\n{text}")
+            assert answer.status_code == status, answer.text
+
+        form("/ui/login", 401, token=wrong)
+        form("/ui/login", 303, token=token)
+        as_cookie = SecretSearch({"the token": token})
+        as_cookie.in_bytes("the cookie", browser.cookies["assignor_session"].encode())
+        assert as_cookie.found, "who searches for the token finds the cookie"
+        for rest in ("", "/levers", "/time", "/topology", "/what-if", "/nonsense"):
+            answer = browser.get(f"/ui/groups/{group_id}{rest}")
+            keep(answer, 404 if rest == "/nonsense" else 200)
+        form(f"/ui/groups/{group_id}/levers", 303, lever="promote", reason="to see it")
+        form(f"/ui/groups/{group_id}/levers", 422, lever="hold", **{"hold-minutes": ""})
+        asked = browser.get(f"/ui/groups/{group_id}/stores", params={"store": STORE, "key": "cat"})
+        assert "bearer token" in asked.text, "the instance refuses the page's token"
+        keep(asked, 502)
+        keep(browser.get("/ui/groups"), 200)
+        # it cannot be told from that of the same caller, which is left out above
+        run.secrets.know("the token of the page's forms", shown[-1])
+
+
+@contextlib.contextmanager
+def quiet(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def ask_everything(run: Run, client: httpx.Client) -> None:
