@@ -98,7 +98,7 @@ class FileDamage:
             self._ask("PRAGMA schema_version", "immutable=1")
             said = self._ask("PRAGMA quick_check(1)", "mode=ro")
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 return str(error)
             raise
         return None if said == "ok" else " ".join(str(said).split())
