@@ -8,7 +8,7 @@ AssignorFault
 ├── DecodeError                bytes that are not what they should be, with the offset
 ├── KafkaError                 what Kafka's own leader would have thrown, one class for each of Kafka's
 │   ├── StreamsError  TopologyError  TaskAssignmentError  MissingSourceTopicError  ConfigError
-│   ├── IllegalStateError
+│   ├── IllegalStateError  UnsupportedOperationError
 │   └── IllegalArgumentError
 │       └── NumberFormatError
 ├── Unavailable                nobody could be asked: no broker, no coordinator, a port or a database that is taken
@@ -107,6 +107,12 @@ class IllegalStateError(KafkaError):
     """Members, tasks or lags that contradict each other."""
 
     kafka_name = "IllegalStateException"
+
+
+class UnsupportedOperationError(KafkaError):
+    """A question that was not prepared for, such as for lags that nobody asked to have computed."""
+
+    kafka_name = "UnsupportedOperationException"
 
 
 class IllegalArgumentError(KafkaError):

@@ -27,10 +27,23 @@ from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignmen
 from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
 from assignor.steering import steered_assignor
-from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
+from assignor.task_assignors.base import (
+    AssignmentError,
+    Placement,
+    PlacementClient,
+    PlacementProblem,
+    PublicInterfaceAssignor,
+    TaskAssignor,
+)
+from assignor.task_assignors.placement_validation import refusal, validate_placement
 from assignor.task_assignors.rack_information import RackInformation, RacksOnDemand
-from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named, validate_placement
-from assignor.threads.consumer_assignments import ConsumerAssignments, consumer_assignments, error_assignments
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named
+from assignor.threads.consumer_assignments import (
+    AT_ONCE_MS,
+    ConsumerAssignments,
+    consumer_assignments,
+    error_assignments,
+)
 from assignor.threads.hosts import NO_HOSTS, HostMaps, host_maps
 from assignor.threads.partition_order import PartitionsInJavaOrder
 from assignor.topology.internal_topics import DESCRIBE_TOPICS_FAILURE
@@ -90,19 +103,20 @@ def _steps(
     tasks = make_tasks(snapshot, group.versions, effects.created)
     end_offsets = sum_end_offsets(snapshot, tasks)
     states = _client_states(group, tasks, end_offsets)
-    problem = _placement_problem(snapshot, tasks, states)
-    chosen = steered_assignor(_chosen(snapshot, task_assignor, end_offsets.known), snapshot.steering)
-    placement = chosen.assign(problem, effects.log)
-    validate_placement(problem, placement)
+    chosen = _chosen(snapshot, task_assignor, end_offsets.known)
+    problem = _placement_problem(snapshot, tasks, states, chosen)
+    placement = steered_assignor(chosen, snapshot.steering).assign(problem, effects.log)
+    if placement.assignment_error is None:
+        validate_placement(problem, placement)
+    elif placement.assignment_error.is_fatal:
+        _tell(chosen, {}, snapshot, placement.assignment_error)
 
     # step 3
     in_java_order = PartitionsInJavaOrder(snapshot.topology, tasks.partitions)
     hosts = _hosts(group, placement, in_java_order)
 
     # step 4
-    deadline_ms = _probing_deadline(snapshot, placement, now_ms)
-    leader = snapshot.leader_process_id
-    announced = None if leader is None or deadline_ms is None else (leader, deadline_ms)
+    deadlines_ms = _deadlines(snapshot, placement, now_ms)
     members = consumer_assignments(
         group,
         states,
@@ -110,16 +124,18 @@ def _steps(
         tasks.partitions,
         in_java_order,
         hosts,
-        announced,
+        {} if snapshot.leader_process_id is None else deadlines_ms,
         effects.log,
         snapshot.steering.drained_members,
     )
+    assignments = SharedAssignments({member_id: members.by_member[member_id] for member_id in snapshot.members})
+    _tell(chosen, assignments, snapshot, placement.assignment_error or AssignmentError.NONE)
     return RebalanceResult(
-        assignments=SharedAssignments({member_id: members.by_member[member_id] for member_id in snapshot.members}),
+        assignments=assignments,
         internal_topics=tasks.internal_topics,
         created_topics=effects.created,
-        probing_rebalance_at_ms=_kept_deadline(snapshot, members, deadline_ms),
-        followup_rebalance=members.followup_rebalance,
+        probing_rebalance_at_ms=_kept_deadline(snapshot, members, deadlines_ms),
+        followup_rebalance=members.followup_rebalance or _keeps_one_at_once(snapshot, deadlines_ms),
         decisions=tuple(effects.log),
         placement=placement,
         problem=problem,
@@ -148,9 +164,21 @@ def _client_states(group: GroupMetadata, tasks: GroupTasks, end_offsets: EndOffs
     }
 
 
+def _tell(
+    chosen: TaskAssignor, assignments: Mapping[str, bytes], snapshot: RebalanceSnapshot, error: AssignmentError
+) -> None:
+    """Tells an assignor of the public interface what became of its answer. Raises StreamsError when it has an error."""
+    if isinstance(chosen, PublicInterfaceAssignor):
+        subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
+        chosen.on_assignment_computed(assignments, subscriptions, error)
+    if error is not AssignmentError.NONE:
+        raise refusal(error, chosen.name)
+
+
 def _placement_problem(
-    snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState]
+    snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState], chosen: TaskAssignor
 ) -> PlacementProblem:
+    is_public = isinstance(chosen, PublicInterfaceAssignor)
     return PlacementProblem(
         configs=snapshot.configs,
         tasks=tuple(tasks.partitions),
@@ -164,29 +192,44 @@ def _placement_problem(
                 previous_active=state.previous_active,
                 previous_standby=state.previous_standby,
                 tags=state.metadata.tags,
-                rack=state.metadata.rack,
+                rack=state.metadata.first_rack if is_public else state.metadata.rack,
+                host=state.metadata.host,
+                reported_tasks=state.metadata.reported_tasks,
             )
             for process_id, state in states.items()
         },
-        racks=_rack_information(snapshot, tasks, states),
+        racks=_rack_information(snapshot, tasks, states, is_public),
+        store_names={
+            subtopology.id: frozenset([store.name for store in subtopology.stores])
+            for subtopology in snapshot.topology.subtopologies
+        },
     )
 
 
 def _rack_information(
-    snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState]
+    snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState], is_public: bool
 ) -> RackInformation | None:
-    if any(state.metadata.rack is None for state in states.values()):
+    """An assignor of the public interface may look at racks by itself, whatever the racks of clients are."""
+    if not is_public and any(state.metadata.rack is None for state in states.values()):
         return None
-    racks = RacksOnDemand(partial(_partition_racks, snapshot, tasks))
+    racks = RacksOnDemand(partial(_public_partition_racks if is_public else _partition_racks, snapshot, tasks))
     return RackInformation(tasks.partitions, tasks.changelogs.changelog_partitions, racks)
 
 
-def _partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
+def _topic_racks(snapshot: RebalanceSnapshot) -> TopicRacks:
     described = {**(snapshot.created_internal_topics or {}), **snapshot.existing_internal_topics}
-    lookup = TopicRacks(snapshot.cluster, described, DESCRIBE_TOPICS_FAILURE in snapshot.failures)
+    return TopicRacks(snapshot.cluster, described, DESCRIBE_TOPICS_FAILURE in snapshot.failures)
+
+
+def _partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
     with_standbys = snapshot.configs.num_standby_replicas > 0
     changelogs = _topics(tasks.changelogs.changelog_partitions) if with_standbys else ()
-    return lookup.of(_topics(tasks.partitions), tasks.internal_topics, changelogs)
+    return _topic_racks(snapshot).of(_topics(tasks.partitions), tasks.internal_topics, changelogs)
+
+
+def _public_partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
+    changelogs = _topics(tasks.changelogs.changelog_partitions)
+    return _topic_racks(snapshot).for_public_interface(_topics(tasks.partitions), tasks.internal_topics, changelogs)
 
 
 def _topics(partitions: Mapping[TaskId, Iterable[TopicPartition]]) -> set[str]:
@@ -194,7 +237,8 @@ def _topics(partitions: Mapping[TaskId, Iterable[TopicPartition]]) -> set[str]:
 
 
 def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:
-    """Without lags every assignor gives way to FallbackPrior, except LegacySticky, which does not need them.
+    """Without lags every assignor gives way to FallbackPrior, except LegacySticky, which does not need them, and those
+    of the public interface.
 
     A class that a snapshot names is never loaded here: snapshots come over the network, classes run code.
     """
@@ -203,7 +247,8 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
             f"{snapshot.assignor!r} is not built in; the caller must pass an instance of it", "input.assignor"
         )
     chosen = task_assignor or task_assignor_named(snapshot.assignor)
-    return chosen if lags_known or chosen.name == LEGACY_STICKY else task_assignor_named(FALLBACK_PRIOR)
+    needs_no_lags = chosen.name == LEGACY_STICKY or isinstance(chosen, PublicInterfaceAssignor)
+    return chosen if lags_known or needs_no_lags else task_assignor_named(FALLBACK_PRIOR)
 
 
 def _hosts(group: GroupMetadata, placement: Placement, in_java_order: PartitionsInJavaOrder) -> HostMaps:
@@ -211,20 +256,25 @@ def _hosts(group: GroupMetadata, placement: Placement, in_java_order: Partitions
     return host_maps(group.clients, placement, in_java_order) if has_hosts else NO_HOSTS
 
 
-def _probing_deadline(snapshot: RebalanceSnapshot, placement: Placement, now_ms: int) -> int | None:
-    """A leader in the group sends Java's sum, which can wrap to a time in the past.
+def _deadlines(snapshot: RebalanceSnapshot, placement: Placement, now_ms: int) -> dict[ProcessId | None, int]:
+    """By process. That of a probing rebalance is the leader's, and Java's sum, which can wrap to a time in the past.
 
     Differs from Kafka: a leader outside the group keeps the deadline itself, so the sum is capped and stays ahead.
     """
-    if not placement.probing_rebalance_needed:
-        return None
-    deadline_ms = now_ms + snapshot.configs.probing_rebalance_interval_ms
-    return min(deadline_ms, JAVA_LONG_MAX - 1) if snapshot.leader_process_id is None else int64(deadline_ms)
+    deadlines_ms: dict[ProcessId | None, int] = dict(placement.followup_deadlines_ms.items())
+    if placement.probing_rebalance_needed:
+        deadline_ms, leader = now_ms + snapshot.configs.probing_rebalance_interval_ms, snapshot.leader_process_id
+        deadlines_ms[leader] = min(deadline_ms, JAVA_LONG_MAX - 1) if leader is None else int64(deadline_ms)
+    return deadlines_ms
 
 
-def _kept_deadline(snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadline_ms: int | None) -> int | None:
-    """The deadline when somebody will keep it: the leader outside the group, or the member that was sent it."""
-    if deadline_ms is None or not 0 < deadline_ms < JAVA_LONG_MAX:
-        return None
-    is_kept = snapshot.leader_process_id is None or members.probing_rebalance_encoded
-    return deadline_ms if is_kept else None
+def _kept_deadline(
+    snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadlines_ms: Mapping[ProcessId | None, int]
+) -> int | None:
+    """The first deadline that somebody will keep: the leader outside the group, or the members that were sent them."""
+    kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
+    return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)
+
+
+def _keeps_one_at_once(snapshot: RebalanceSnapshot, deadlines_ms: Mapping[ProcessId | None, int]) -> bool:
+    return snapshot.leader_process_id is None and AT_ONCE_MS in deadlines_ms.values()

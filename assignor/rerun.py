@@ -25,8 +25,15 @@ from assignor.recording import (
     rebalance_output,
 )
 from assignor.snapshot import RebalanceResult
-from assignor.task_assignors.base import Placement, PlacementProblem, TaskAssignor
-from assignor.task_assignors.registry import task_assignor_named, validate_placement
+from assignor.task_assignors.base import (
+    AssignmentError,
+    Placement,
+    PlacementProblem,
+    PublicInterfaceAssignor,
+    TaskAssignor,
+)
+from assignor.task_assignors.placement_validation import validate_placement
+from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
 
 
@@ -140,7 +147,8 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
         return None
     if load_own is None:
         raise InputError(f"{name!r} is a class of your own, and such classes are not loaded here", "assignor")
-    return _OwnAssignor(name, load_own(name))
+    own = load_own(name)
+    return _OwnPublicAssignor(name, own) if isinstance(own, PublicInterfaceAssignor) else _OwnAssignor(name, own)
 
 
 class _OwnAssignor:
@@ -154,10 +162,29 @@ class _OwnAssignor:
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         try:
             placement = self._assignor.assign(problem, log)
-        except KafkaError:
+        except (KafkaError, InputError):
             raise
         except Exception as error:
             raise InputError(f"{self._path} raised {type(error).__name__}: {error}", "assignor") from error
         if not isinstance(placement, Placement):
             raise InputError(f"{self._path} returned {type(placement).__name__} instead of a Placement", "assignor")
         return placement
+
+
+class _OwnPublicAssignor(_OwnAssignor):
+    """One of the public interface. Source: `TaskAssignor` (KIP-924)."""
+
+    def __init__(self, path: str, assignor: PublicInterfaceAssignor) -> None:
+        super().__init__(path, assignor)
+        self._listener = assignor
+
+    def on_assignment_computed(
+        self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
+    ) -> None:
+        try:
+            self._listener.on_assignment_computed(assignment, subscription, error)
+        except KafkaError:
+            raise
+        except Exception as fault:
+            where = f"{self._path}.on_assignment_computed"
+            raise InputError(f"{where} raised {type(fault).__name__}: {fault}", "assignor") from fault

@@ -17,15 +17,14 @@ PLACEMENTS = (
     "placements_tags.jsonl.gz",
     "placements_heap.jsonl.gz",
     "placements_rack.jsonl.gz",
+    "placements_custom.jsonl.gz",
 )
 RECORDINGS = tuple(
     f"recordings/{name}.jsonl.gz"
     for name in ("smoke", "static", "threads2", "optimized", "upgrade", "wcflow", "bridge1", "racks")
 )
-OF_A_LATER_RELEASE = {
-    "rebalances_custom.jsonl.gz": "StickyTaskAssignor",
-    "placements_custom.jsonl.gz": "StickyTaskAssignor",
-}
+CUSTOM_REBALANCES = "rebalances_custom.jsonl.gz"
+"""Of the public StickyTaskAssignor (KIP-924)."""
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -37,3 +36,10 @@ def documents(name: str) -> list[dict[str, Any]]:
 def document(name: str, id_: str) -> dict[str, Any]:
     """One line, by its id."""
     return next(line for line in documents(name) if line["id"] == id_)
+
+
+def of_a_later_release(name: str) -> dict[str, Any]:
+    """The first line of a file with racks, for the assignor that does not know them yet."""
+    line = documents(name)[0]
+    line.get("input", line)["assignor"] = "MinimalMovementTaskAssignor"
+    return line

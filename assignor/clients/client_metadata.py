@@ -44,6 +44,7 @@ class ClientMetadata:
 
     `owned_partitions`: each partition that a member claims, with that member. `offset_sums`: by reported task.
     `reported_tasks`: the tasks that each member reported. `rack`: None unless all members have the same.
+    `first_rack`: of the first member, which is what assignors of the public interface see.
     """
 
     process_id: ProcessId
@@ -54,6 +55,7 @@ class ClientMetadata:
     owned_partitions: Mapping[TopicPartition, str] = field(default_factory=dict)
     offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
     reported_tasks: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
+    first_rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class _ClientBuilder:
         self.process_id = process_id
         self.host = None if info is None else host_of(info.user_end_point)
         self.tags: Mapping[str, str] = {} if info is None else info.client_tags
+        self.first_rack = rack
         self.racks: set[str | None] = {rack}
         self.consumers: list[str] = []
         self.owned_partitions: dict[TopicPartition, str] = {}
@@ -147,6 +150,7 @@ class _ClientBuilder:
             owned_partitions=self.owned_partitions,
             offset_sums=self.offset_sums,
             reported_tasks=self.reported_tasks,
+            first_rack=self.first_rack,
         )
 
 

@@ -1,4 +1,4 @@
-"""Which task assignor and configs a document names, and which of them are known but not built yet.
+"""Which task assignor and configs a document names.
 
 Source: `internal.task.assignor.class` (legacy assignors) and `task.assignor.class` (KIP-924) of `StreamsConfig`.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from assignor.configs import AssignmentConfigs
-from assignor.errors import InputError, NotBuiltYet
+from assignor.errors import InputError
 from assignor.recording.fields import as_text
-from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, PUBLIC_STICKY_ASSIGNOR
+from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 
 KNOWN_ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
 
@@ -24,12 +24,6 @@ def is_class_path(name: str) -> bool:
 
 def as_assignor(value: object, where: str) -> str:
     name = as_text(value, where)
-    if name == PUBLIC_STICKY_ASSIGNOR:
-        raise NotBuiltYet(
-            "the public StickyTaskAssignor (KIP-924) is not built yet; "
-            "LegacyStickyTaskAssignor is Kafka's sticky assignor before 3.8",
-            where,
-        )
     if name not in KNOWN_ASSIGNORS and not is_class_path(name):
         raise InputError(
             f"must be one of {', '.join(KNOWN_ASSIGNORS)}, or your own class as module:Class, not {name[:80]!r}", where

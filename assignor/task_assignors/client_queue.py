@@ -31,21 +31,24 @@ EMPTY: Room = (-1.0, 0)
 
 @dataclass(slots=True)
 class Client:
-    """A client while it is given tasks. `number`: its place in the leader's order."""
+    """A client while it is given tasks. `number`: its place in the leader's order. `prefers_more_threads`: whether of
+    two clients with the same load the one with more threads has more room.
+    """
 
     number: int
     process_id: ProcessId
     capacity: int
-    active: set[TaskId] = field(default_factory=set)
-    standby: set[TaskId] = field(default_factory=set)
+    prefers_more_threads: bool = True
+    active: dict[TaskId, None] = field(default_factory=dict)  # in the order in which they came
+    standby: dict[TaskId, None] = field(default_factory=dict)
     room: Room = EMPTY
 
     def assign_active(self, task: TaskId) -> None:
-        self.active.add(task)
+        self.active[task] = None
         self._update_room()
 
     def assign_standby(self, task: TaskId) -> None:
-        self.standby.add(task)
+        self.standby[task] = None
         self._update_room()
 
     @property
@@ -56,7 +59,7 @@ class Client:
         return self.task_count >= self.capacity
 
     def _update_room(self) -> None:
-        self.room = (self.task_count / self.capacity, -self.capacity)
+        self.room = (self.task_count / self.capacity, -self.capacity if self.prefers_more_threads else 0)
 
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:

@@ -2,7 +2,8 @@
 
 Source: `TaskAssignmentUtils.validateTaskAssignment` and `StreamsPartitionAssignor`, which throws a StreamsException
 with the name of the `AssignmentError`. Differs from Kafka: there a task that nobody runs is accepted, and two copies
-on one client cannot be expressed; here both are errors.
+on one client cannot be expressed; here both are errors. An assignor of the public interface is checked by Kafka's own
+rules (`assignor.assignment`), and these are not asked.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from assignor.errors import StreamsError
-from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.base import AssignmentError, Placement, PlacementProblem
 
 
 class AssignmentFault(StrEnum):
@@ -25,16 +26,25 @@ class AssignmentFault(StrEnum):
     TWO_COPIES_ON_ONE_CLIENT = "TWO_COPIES_ON_ONE_CLIENT"
 
 
-_FATAL = frozenset({AssignmentFault.UNKNOWN_PROCESS_ID, AssignmentFault.UNKNOWN_TASK_ID})
+_FATAL = frozenset(error.value for error in AssignmentError if error.is_fatal)
 
 
 def validate_placement(problem: PlacementProblem, placement: Placement, assignor: str = "the task assignor") -> None:
     """Raises StreamsError for the first fault; `assignor` is its name in the message."""
+    if placement.assignment_error is not None:
+        if placement.is_refused:
+            raise refusal(placement.assignment_error, assignor)
+        return
     fault = _first_fault(problem, placement)
     if fault is not None:
         name, detail = fault
-        severity = "a fatal error" if name in _FATAL else "an error"
-        raise StreamsError(f"Task assignment with {assignor} returned {severity}: {name} ({detail})")
+        raise refusal(name, assignor, f" ({detail})")
+
+
+def refusal(name: str, assignor: str, detail: str = "") -> StreamsError:
+    """What Kafka's leader throws. `name`: of the error; `detail`: what more is known of it."""
+    severity = "a fatal error" if name in _FATAL else "an error"
+    return StreamsError(f"Task assignment with {assignor} returned {severity}: {name}{detail}")
 
 
 def _first_fault(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:

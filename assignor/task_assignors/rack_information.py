@@ -51,6 +51,15 @@ class RackInformation:
         known = racks[partition.partition] if partition.partition < len(racks) else None
         return known if known and None not in known else None
 
+    def known_racks_of(self, partition: TopicPartition) -> frozenset[str] | None:
+        """Of the brokers that have a rack; None when no replica is known.
+
+        Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
+        """
+        racks = self.partition_racks.get(partition.topic, ())
+        known = racks[partition.partition] if partition.partition < len(racks) else None
+        return frozenset([rack for rack in known if rack is not None]) if known else None
+
     def knows_sources(self) -> bool:
         """Whether the racks of every source partition are known."""
         return all(

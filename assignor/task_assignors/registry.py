@@ -1,8 +1,8 @@
 """Task assignors by the names that configs and recordings use.
 
-Kafka's own names and this project's MinimalMovementTaskAssignor are built in; `module:Class` is a user's own class. An
-assignor is imported when it is asked for. Source: `internal.task.assignor.class` and `task.assignor.class` of
-`StreamsConfig`.
+Kafka's own names and this project's MinimalMovementTaskAssignor are built in; `module:Class` is a user's own class. It
+extends `assignor.assignment.CustomTaskAssignor`, or has the simpler `assign(problem, log)` and a `name`. An assignor is
+imported when it is asked for. Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
 from __future__ import annotations
@@ -10,44 +10,49 @@ from __future__ import annotations
 import difflib
 from importlib import import_module
 
-from assignor.errors import InputError, NotBuiltYet
+from assignor.errors import InputError
 from assignor.task_assignors.base import TaskAssignor
 from assignor.task_assignors.placement_validation import validate_placement
 
-__all__ = ["BUILT_IN_ASSIGNORS", "PUBLIC_STICKY_ASSIGNOR", "task_assignor_named", "validate_placement"]
+__all__ = ["BUILT_IN_ASSIGNORS", "task_assignor_from", "task_assignor_named", "validate_placement"]
 
 BUILT_IN_ASSIGNORS = {
     "HighAvailabilityTaskAssignor": "assignor.task_assignors.high_availability:HighAvailabilityTaskAssignor",
     "LegacyStickyTaskAssignor": "assignor.task_assignors.sticky:LegacyStickyTaskAssignor",
     "FallbackPriorTaskAssignor": "assignor.task_assignors.sticky:FallbackPriorTaskAssignor",
+    "StickyTaskAssignor": "assignor.assignment.sticky:StickyTaskAssignor",
     "MinimalMovementTaskAssignor": "assignor.task_assignors.minimal.movement:MinimalMovementTaskAssignor",
 }
 """Name to `module:Class`."""
-
-PUBLIC_STICKY_ASSIGNOR = "StickyTaskAssignor"
 
 
 def task_assignor_named(name: str) -> TaskAssignor:
     """A new assignor. `name`: one of BUILT_IN_ASSIGNORS, or `module:Class` of a class that takes no arguments.
 
     Importing a user's module runs its code: never pass a name from somebody who may not run code here. Raises
-    InputError with what is wrong with the name or the class, NotBuiltYet for the public StickyTaskAssignor.
+    InputError with what is wrong with the name or the class.
     """
-    if name == PUBLIC_STICKY_ASSIGNOR:
-        raise NotBuiltYet(
-            "the public StickyTaskAssignor (KIP-924) is not built yet; "
-            "LegacyStickyTaskAssignor is Kafka's sticky assignor before 3.8",
-            "assignor",
-        )
     path = BUILT_IN_ASSIGNORS.get(name, name)
     module_name, colon, class_name = path.partition(":")
     if not colon:
-        nearest = difflib.get_close_matches(name, (*BUILT_IN_ASSIGNORS, PUBLIC_STICKY_ASSIGNOR), n=1, cutoff=0.0)[0]
+        nearest = difflib.get_close_matches(name, BUILT_IN_ASSIGNORS, n=1, cutoff=0.0)[0]
         raise InputError(
             f"unknown task assignor {name!r}; did you mean {nearest!r}? Your own class is named as module:Class",
             "assignor",
         )
-    return _instance_of(_load(module_name, class_name, path), path)
+    return task_assignor_from(_load(module_name, class_name, path), path, name)
+
+
+def task_assignor_from(assignor_class: object, path: str, name: str) -> TaskAssignor:
+    """An instance of the class, as the pipeline runs it. `path`: where it is from; `name`: as configs name it. Raises
+    InputError.
+    """
+    instance = _instance_of(assignor_class, path)
+    in_pipeline = getattr(instance, "in_pipeline", None)  # of the public interface, which stands above this file
+    found: TaskAssignor = instance if in_pipeline is None else in_pipeline(name)  # type: ignore[assignment]
+    if not isinstance(getattr(found, "name", None), str):
+        raise InputError(f"{path!r} has no text attribute name", "assignor")
+    return found
 
 
 def _load(module_name: str, class_name: str, path: str) -> object:
@@ -66,16 +71,14 @@ def _load(module_name: str, class_name: str, path: str) -> object:
     return found
 
 
-def _instance_of(assignor_class: object, path: str) -> TaskAssignor:
+def _instance_of(assignor_class: object, path: str) -> object:
     if not isinstance(assignor_class, type):
         raise InputError(f"{path!r} is not a class", "assignor")
     if not callable(getattr(assignor_class, "assign", None)):
         raise InputError(f"{path!r} has no method assign(problem, log)", "assignor")
     try:
-        instance: TaskAssignor = assignor_class()
+        instance: object = assignor_class()
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"{path!r} cannot be made without arguments: {reason}", "assignor") from error
-    if not isinstance(getattr(instance, "name", None), str):
-        raise InputError(f"{path!r} has no text attribute name", "assignor")
     return instance

@@ -10,7 +10,7 @@ Source: `LegacyStickyTaskAssignor` (`StickyTaskAssignor` before 3.8), `FallbackP
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError
@@ -18,7 +18,13 @@ from assignor.java.order import JavaHashMap, JavaHashSet, hash_set_copy_order, h
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.task_assignors.client_queue import EMPTY, Client, ClientQueue, StandbyCandidates, roomiest
 from assignor.task_assignors.racks.costs import STATELESS_COSTS, Costs, RackTraffic
-from assignor.task_assignors.racks.optimization import Move, Standbys, optimize_active_tasks, optimize_standby_tasks
+from assignor.task_assignors.racks.optimization import (
+    Move,
+    Standbys,
+    TaskMove,
+    optimize_active_tasks,
+    optimize_standby_tasks,
+)
 from assignor.task_assignors.task_pairs import TaskPairs
 from assignor.types import ProcessId, Role, TaskId
 
@@ -34,11 +40,15 @@ class StickyPlacement:
     than 46,341 tasks, for which Kafka's count of pairs overflows, are no error.
     """
 
+    prefers_more_threads = True
+    """Of two clients with the same load."""
+
     def __init__(self, problem: PlacementProblem, log: DecisionLog) -> None:
         self._problem = problem
         self._log = log
         self._clients = [
-            Client(number, client.process_id, client.capacity) for number, client in enumerate(problem.clients.values())
+            Client(number, client.process_id, client.capacity, self.prefers_more_threads)
+            for number, client in enumerate(problem.clients.values())
         ]
         capacity = sum(client.capacity for client in self._clients)
         if capacity == 0:
@@ -48,7 +58,7 @@ class StickyPlacement:
         self.tasks_per_thread = len(problem.tasks) // capacity
         """Rounded down; a client's fair share is this number for each of its threads."""
         self._pairs = TaskPairs(len(self._clients))
-        self._by_room = ClientQueue(self._clients, range(len(self._clients)))
+        self._by_room = ClientQueue(self._clients, self._ranks())
         self._standby_candidates = StandbyCandidates(self._clients)
         self._by_process = {client.process_id: client for client in self._clients}
         self._unassigned = dict.fromkeys(problem.tasks)
@@ -56,6 +66,10 @@ class StickyPlacement:
         self._copied: list[Client] = []
         self._traffic: RackTraffic | None = None
         self._map_previous()
+
+    def _ranks(self) -> Sequence[int]:
+        """In which order clients that are equal come, by number."""
+        return range(len(self._clients))
 
     def _map_previous(self) -> None:
         """Previous owners by task. When two clients claim a task as active, the later one counts; the map is in Java's
@@ -125,16 +139,11 @@ class StickyPlacement:
         stateless = sorted(set(problem.tasks).difference(stateful))
         owners = {task: number for number, client in enumerate(by_process) for task in client.active}
         strategy = problem.configs.rack_aware_assignment_strategy
-        moved: dict[TaskId, int] = {}
+        moves: list[TaskMove] = []
         for tasks, costs in ((stateful, DEFAULT_COSTS.with_configs(problem.configs)), (stateless, STATELESS_COSTS)):
             owner = [owners[task] for task in tasks]
-            for move in optimize_active_tasks(self._traffic, tasks, owner, costs, strategy):
-                source, destination = by_process[move.source], by_process[move.destination]
-                source.active.remove(tasks[move.task])
-                destination.active.add(tasks[move.task])
-                moved[tasks[move.task]] = destination.number
-                self._say_moved(tasks[move.task], Role.ACTIVE, source, destination, move)
-        self._pairs.swap_active(moved)
+            moves += _with_names(optimize_active_tasks(self._traffic, tasks, owner, costs, strategy), tasks, by_process)
+        self.swap_active(moves)
 
     def save_traffic_of_standbys(self) -> None:
         """After `save_traffic_of_active` and `assign_standbys`."""
@@ -149,15 +158,26 @@ class StickyPlacement:
             [{numbers[task] for task in client.active if task in numbers} for client in by_process],
             [{numbers[task] for task in client.standby} for client in by_process],
         )
-        for move in optimize_standby_tasks(self._traffic, standbys, DEFAULT_COSTS.with_configs(configs)):
-            task, source, destination = tasks[move.task], by_process[move.source], by_process[move.destination]
-            source.standby.remove(task)
-            destination.standby.add(task)
-            self._say_moved(task, Role.STANDBY, source, destination, move)
+        moves = optimize_standby_tasks(self._traffic, standbys, DEFAULT_COSTS.with_configs(configs))
+        self.swap_standbys(_with_names(moves, tasks, by_process))
 
-    def _say_moved(self, task: TaskId, role: Role, source: Client, destination: Client, move: Move) -> None:
-        kind, processes = DecisionKind.RACK_MOVED, (destination.process_id, source.process_id)
-        self._log.append(Decision(kind, task, role, *processes, detail=move.saved))
+    def swap_active(self, moves: Iterable[TaskMove]) -> None:
+        """Before any standby is placed; pairs that come of it are not noted."""
+        moved: dict[TaskId, int] = {}
+        for move in moves:
+            destination = self._by_process[move.destination]
+            del self._by_process[move.source].active[move.task]
+            destination.active[move.task] = None
+            moved[move.task] = destination.number
+            self._log.append(move.as_decision(Role.ACTIVE))
+        self._pairs.swap_active(moved)
+
+    def swap_standbys(self, moves: Iterable[TaskMove]) -> None:
+        """When all standbys are placed."""
+        for move in moves:
+            del self._by_process[move.source].standby[move.task]
+            self._by_process[move.destination].standby[move.task] = None
+            self._log.append(move.as_decision(Role.STANDBY))
 
     def result(self, probing_rebalance_needed: bool) -> Placement:
         clients = {
@@ -237,6 +257,13 @@ class StickyPlacement:
     def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
         """An empty client counts: Kafka takes it without looking at pairs."""
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
+
+
+def _with_names(moves: Iterable[Move], tasks: Sequence[TaskId], clients: Sequence[Client]) -> list[TaskMove]:
+    return [
+        TaskMove(tasks[move.task], clients[move.source].process_id, clients[move.destination].process_id, move.saved)
+        for move in moves
+    ]
 
 
 def _has_quota(client: Client, tasks_per_thread: int) -> bool:

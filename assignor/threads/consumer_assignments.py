@@ -2,8 +2,8 @@
 
 A task whose partition another member still owns is held back until that member has given it up. The leader tells its
 receiver to rejoin at once (next rebalance 0), and the receiver keeps the state open as a temporary standby if it had
-one. When a probing rebalance is due, the first member of the leader's process gets its time, unless that member
-rejoins at once anyway; then no member of that process gets it. Source:
+one. When a process is to ask for the next rebalance (for a probing one, that is the leader's), its first member gets
+the time, unless that member rejoins at once anyway; then no member of that process gets it. Source:
 `StreamsPartitionAssignor.computeNewAssignment`, `addClientAssignments`, `populateActiveTaskAndPartitionsLists`,
 `buildStandbyTaskMap`; KIP-429, KIP-441.
 """
@@ -29,18 +29,18 @@ from assignor.threads.partition_order import PartitionsInJavaOrder
 from assignor.threads.tasks_to_threads import ThreadTasks, assign_tasks_to_threads
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
 
-_AT_ONCE_MS = 0
+AT_ONCE_MS = 0
 _BY_PARTITION = itemgetter(0)
 
 
 @dataclass(slots=True)
 class ConsumerAssignments:
-    """`by_member`: ConsumerProtocolAssignment, in parts. `probing_rebalance_encoded`: whether a member gets the time of
-    the probing rebalance. `followup_rebalance`: whether a member is to rejoin at once.
+    """`by_member`: ConsumerProtocolAssignment, in parts. `deadlines_encoded_ms`: times at which members are to ask for
+    the next rebalance. `followup_rebalance`: whether a member is to rejoin at once.
     """
 
     by_member: dict[str, AssignmentParts] = field(default_factory=dict)
-    probing_rebalance_encoded: bool = False
+    deadlines_encoded_ms: list[int] = field(default_factory=list)
     followup_rebalance: bool = False
 
 
@@ -71,12 +71,12 @@ def consumer_assignments(
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]],
     in_java_order: PartitionsInJavaOrder,
     hosts: HostMaps,
-    probing_deadline: tuple[ProcessId, int] | None,
+    deadlines_ms: Mapping[ProcessId | None, int],
     log: DecisionLog,
     drained_members: frozenset[str] = frozenset(),
 ) -> ConsumerAssignments:
-    """`partitions_for_task`: sorted partitions of every task. `probing_deadline`: the process that gets the time, and
-    the time in milliseconds. `drained_members` get nothing while their process has others. Raises IllegalStateError
+    """`partitions_for_task`: sorted partitions of every task. `deadlines_ms`: of processes that are to ask for the next
+    rebalance. `drained_members` get nothing while their process has others. Raises IllegalStateError
     when a member would get what another still owns.
     """
     versions = group.versions
@@ -87,10 +87,7 @@ def consumer_assignments(
         group, partitions_for_task, in_java_order, encoder, tells_next_rebalance, log, result, drained_members
     )
     for process_id, state in states.items():
-        told_process, deadline_ms = probing_deadline or (None, None)
-        _add_client(
-            group_assignment, state, placement.clients[process_id], deadline_ms if told_process == process_id else None
-        )
+        _add_client(group_assignment, state, placement.clients[process_id], deadlines_ms.get(process_id))
     return result
 
 
@@ -120,11 +117,13 @@ def _add_client(
         }
         next_rebalance_ms = JAVA_LONG_MAX
         if held_back:
-            next_rebalance_ms, deadline_ms = _AT_ONCE_MS, None
+            next_rebalance_ms, deadline_ms = AT_ONCE_MS, None
             group_assignment.result.followup_rebalance |= group_assignment.tells_next_rebalance
         elif deadline_ms is not None:
             next_rebalance_ms, deadline_ms = deadline_ms, None
-            group_assignment.result.probing_rebalance_encoded |= group_assignment.tells_next_rebalance
+            if group_assignment.tells_next_rebalance:
+                group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
+                group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
         user_data = group_assignment.encoder.parts([task for _, task in assigned], standby, next_rebalance_ms)
         partitions = tuple(partition for partition, _ in assigned)
         _check_cooperative(group_assignment.group, consumer, partitions)
@@ -149,10 +148,10 @@ def _tasks_of_threads(
 
     stateful: list[TaskId] = []
     stateless: list[TaskId] = []
-    for task in sorted(placed.active):
+    for task in placed.active_in_order():
         (stateful if task in state.lags else stateless).append(task)
     stateful_active = assign(hash_set_order(stateful, task_hash), previous, Role.ACTIVE)
-    standby = assign(sorted(placed.standby), previous, Role.STANDBY)
+    standby = assign(placed.standby_in_order(), previous, Role.STANDBY)
     stateless_active = assign(hash_set_order(stateless, task_hash), {}, Role.ACTIVE)
     return {
         consumer: _ConsumerTasks(stateful_active[consumer] + stateless_active[consumer], standby[consumer])

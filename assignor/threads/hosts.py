@@ -36,11 +36,11 @@ def host_maps(
     standby: dict[HostInfo, tuple[TopicPartition, ...]] = {}
     for host in hash_set_order(process_of_host, host_hash):
         placed = placement.clients[process_of_host[host]]
-        active[host] = _partitions(placed.active, partitions)
-        standby[host] = _partitions(placed.standby, partitions)
+        active[host] = _partitions(placed.active_in_order(), partitions)
+        standby[host] = _partitions(placed.standby_in_order(), partitions)
     return HostMaps(active, standby)
 
 
 def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
-    as_added = [partition for task in sorted(tasks) for partition in partitions.of(task)]
+    as_added = [partition for task in tasks for partition in partitions.of(task)]
     return tuple(hash_set_order(as_added, topic_partition_hash))

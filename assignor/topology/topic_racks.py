@@ -52,9 +52,33 @@ class TopicRacks:
                 racks[topic] = tuple([each | known for each, known in both])
         return racks
 
+    def for_public_interface(
+        self, sources: Iterable[str], internal: Iterable[str], changelogs: Iterable[str]
+    ) -> dict[str, tuple[Racks, ...]]:
+        """The same for assignors of the public interface, which may also know the racks of some replicas only.
+
+        A source topic that serves as changelog is not described.
+        Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
+        """
+        repartition = frozenset(internal)
+        racks: dict[str, tuple[Racks, ...]] = {}
+        known = dict.fromkeys(sources)
+        for topic in {**known, **dict.fromkeys(changelogs)}:
+            metadata = self.cluster.topics.get(topic) if topic in known and topic not in repartition else None
+            found = None if metadata is None else self.cluster.racks(metadata)
+            if found is None or not all(found):
+                metadata = self._described(topic)
+                found = found if metadata is None else self.cluster.racks(metadata)
+            if found is not None:
+                racks[topic] = found
+        return racks
+
     def _describe(self, topic: str) -> tuple[Racks, ...] | None:
-        metadata = self.described.get(topic) or self.cluster.topics.get(topic)
-        if self.fails or metadata is None:
+        metadata = self._described(topic)
+        if metadata is None:
             return None
         racks = self.cluster.racks(metadata)
         return racks if all(each and None not in each for each in racks) else None
+
+    def _described(self, topic: str) -> TopicMetadata | None:
+        return None if self.fails else self.described.get(topic) or self.cluster.topics.get(topic)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from assignor.task_assignors.racks.costs import Costs, Foreign, RackTraffic
+from assignor.decisions import Decision, DecisionKind
+from assignor.task_assignors.racks.costs import Costs, Foreign
 from assignor.task_assignors.racks.first_flow import first_owners, shares
 from assignor.task_assignors.racks.task_graph import Row, TaskGraph
-from assignor.types import Role, TaskId
+from assignor.types import ProcessId, Role, TaskId
 
+MIN_TRAFFIC = "min_traffic"
 BALANCE_SUBTOPOLOGY = "balance_subtopology"
 STANDBY_ROUNDS = 4
 """Source: `RackAwareTaskAssignor.STANDBY_OPTIMIZER_MAX_ITERATION`."""
@@ -32,15 +34,44 @@ class Move(NamedTuple):
     saved: int
 
 
+class TaskMove(NamedTuple):
+    """A `Move` by names."""
+
+    task: TaskId
+    source: ProcessId
+    destination: ProcessId
+    saved: int
+
+    def as_decision(self, role: Role) -> Decision:
+        return Decision(DecisionKind.RACK_MOVED, self.task, role, self.destination, self.source, detail=self.saved)
+
+
+class Traffic(Protocol):
+    """What is read across racks; `RackTraffic`, and for the public interface `PublicRackTraffic`."""
+
+    @property
+    def racks(self) -> Sequence[str]:
+        """Of the clients, by number."""
+        ...
+
+    def foreign_partitions(self, task: TaskId, role: Role) -> Foreign: ...
+
+
 def optimize_active_tasks(
-    traffic: RackTraffic, tasks: Sequence[TaskId], owner: Sequence[int], costs: Costs, strategy: str
+    traffic: Traffic, tasks: Sequence[TaskId], owner: Sequence[int], costs: Costs, strategy: str
 ) -> list[Move]:
     """`tasks`: sorted; `owner[n]`: the client of tasks[n]. Raises IllegalStateError."""
     if not tasks:
         return []
     foreign = [traffic.foreign_partitions(task, Role.ACTIVE) for task in tasks]
-    clients = len(traffic.racks)
     rows = _rows(foreign, owner, costs)
+    return _moves(owner, _cheapest(tasks, owner, rows, len(traffic.racks), strategy), foreign)
+
+
+def _cheapest(
+    tasks: Sequence[TaskId], owner: Sequence[int], rows: Sequence[Row], clients: int, strategy: str
+) -> list[int]:
+    """The client of each task."""
     if strategy == BALANCE_SUBTOPOLOGY:
         groups = _by_subtopology(tasks)
         counts = [0] * clients
@@ -51,7 +82,7 @@ def optimize_active_tasks(
     else:
         graph = TaskGraph(list(owner), (range(len(tasks)),), rows, clients)
     graph.solve()
-    return _moves(owner, graph.owner, foreign)
+    return graph.owner
 
 
 def _by_subtopology(tasks: Sequence[TaskId]) -> list[range]:
@@ -103,9 +134,16 @@ CanMove = Callable[[int, int, int], bool]
 
 
 def optimize_standby_tasks(
-    traffic: RackTraffic, standbys: Standbys, costs: Costs, can_move: CanMove | None = None
+    traffic: Traffic,
+    standbys: Standbys,
+    costs: Costs,
+    can_move: CanMove | None = None,
+    ranks: Sequence[int] | None = None,
+    strategy: str = MIN_TRAFFIC,
 ) -> list[Move]:
-    """`can_move`: None when every standby may go anywhere. Raises IllegalStateError."""
+    """`can_move`: None when every standby may go anywhere. `ranks`: the clients in the order of their process ids,
+    when they are not numbered so. `strategy`: of each swap. Raises IllegalStateError.
+    """
     held = sorted(set().union(*standbys.standby))
     foreign = {task: traffic.foreign_partitions(standbys.tasks[task], Role.STANDBY) for task in held}
     racks = traffic.racks
@@ -125,7 +163,8 @@ def optimize_standby_tasks(
                     changed_at[first], changed_at[second]
                 ):
                     continue
-                swapped = _swap(standbys, foreign, first, second, costs, can_move)
+                pair = (first, second) if ranks is None or ranks[first] < ranks[second] else (second, first)
+                swapped = _swap(standbys, foreign, pair, costs, can_move, strategy)
                 if swapped:
                     changes += 1
                     changed_at[first] = changed_at[second] = changes
@@ -137,8 +176,14 @@ def optimize_standby_tasks(
 
 
 def _swap(
-    standbys: Standbys, foreign: dict[int, Foreign], first: int, second: int, costs: Costs, can_move: CanMove | None
+    standbys: Standbys,
+    foreign: dict[int, Foreign],
+    pair: tuple[int, int],
+    costs: Costs,
+    can_move: CanMove | None,
+    strategy: str,
 ) -> list[Move]:
+    first, second = pair
     tasks: list[int] = []
     for source, destination in ((first, second), (second, first)):
         movable = standbys.movable(source, destination)
@@ -149,18 +194,15 @@ def _swap(
         tasks += movable
     tasks.sort()
     owner = [int(task in standbys.standby[second]) for task in tasks]
-    pairs: dict[tuple[int, int], Foreign] = {}
-    of_pair = [
-        pairs.setdefault(pair, pair) for pair in [(foreign[task][first], foreign[task][second]) for task in tasks]
-    ]
+    known: dict[tuple[int, int], Foreign] = {}
+    of_pair = [known.setdefault(two, two) for two in [(foreign[task][first], foreign[task][second]) for task in tasks]]
     rows = _rows(of_pair, owner, costs)
-    if not _pays(rows, owner):
+    if strategy != BALANCE_SUBTOPOLOGY and not _pays(rows, owner):
         return []
-    graph = TaskGraph(owner.copy(), (range(len(tasks)),), rows, 2)
-    graph.solve()
+    cheapest = _cheapest([standbys.tasks[task] for task in tasks], owner, rows, 2, strategy)
     moves = [
         Move(tasks[move.task], (first, second)[move.source], (first, second)[move.destination], move.saved)
-        for move in _moves(owner, graph.owner, of_pair)
+        for move in _moves(owner, cheapest, of_pair)
     ]
     for move in moves:
         standbys.standby[move.source].remove(move.task)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
+from assignor.errors import AssignorFault, DecodeError, InputError
 from assignor.pipeline import assign
 from assignor.recording import (
     RecordedTopic,
@@ -223,18 +223,6 @@ def test_should_name_the_path_of_what_is_wrong_in_a_placement(change: Change, me
     with pytest.raises(InputError) as wrong:
         parse_recorded_placement(changed(PLACEMENT, change))
     assert message in str(wrong.value)
-
-
-@pytest.mark.parametrize(
-    ("original", "change"),
-    [
-        (SMOKE, lambda line: line["input"].update(assignor="StickyTaskAssignor")),
-        (PLACEMENT, lambda line: line.update(assignor="StickyTaskAssignor")),
-    ],
-)
-def test_should_refuse_what_a_later_release_brings(original: Document, change: Change) -> None:
-    with pytest.raises(NotBuiltYet, match="not built yet"):
-        run(changed(original, change))
 
 
 JSON = st.recursive(

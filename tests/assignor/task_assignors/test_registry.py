@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assignor.errors import InputError, NotBuiltYet
+from assignor.errors import InputError
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 from assignor.task_assignors.placement_validation import validate_placement as original_validate_placement
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS, task_assignor_named, validate_placement
@@ -16,8 +16,7 @@ OWN = "tests.assignor.task_assignors.own_assignors"
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN_ASSIGNORS))
 def test_should_know_kafkas_assignors_by_name(name: str) -> None:
-    assignor = task_assignor_named(name)
-    assert (type(assignor).__name__, assignor.name) == (name, name)
+    assert task_assignor_named(name).name == name
 
 
 def test_should_make_a_users_own_class() -> None:
@@ -31,11 +30,6 @@ def test_should_make_a_built_in_class_by_its_path_too() -> None:
 
 def test_should_offer_the_check_of_placements_beside_the_names() -> None:
     assert validate_placement is original_validate_placement
-
-
-def test_should_say_that_the_public_sticky_assignor_is_not_built_yet() -> None:
-    with pytest.raises(NotBuiltYet, match=r"KIP-924.*LegacyStickyTaskAssignor"):
-        task_assignor_named("StickyTaskAssignor")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assignor.commands.change_options import changes_from_options
-from assignor.errors import InputError, NotBuiltYet
+from assignor.errors import InputError
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.what_if import AddedInstances, Changes, changes_document, changes_from_document
 from tests.recorded import document
@@ -129,11 +129,6 @@ def test_should_take_the_topology_out_of_what_is_put_and_of_a_recording(tmp_path
 def test_should_name_the_option_that_is_wrong(of: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"^{message}"):
         options(**of)
-
-
-def test_should_refuse_what_is_not_built_yet() -> None:
-    with pytest.raises(NotBuiltYet, match=r"StickyTaskAssignor \(KIP-924\) is not built yet"):
-        options(assignor="StickyTaskAssignor")
 
 
 @pytest.mark.parametrize(

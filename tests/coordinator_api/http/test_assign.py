@@ -13,6 +13,7 @@ import pytest
 
 from tests.checkout import VECTORS
 from tests.coordinator_api.group_members import problem
+from tests.recorded import of_a_later_release
 
 
 def lines(name: str, count: int) -> Iterator[dict[str, Any]]:
@@ -40,9 +41,9 @@ def test_should_decide_a_whole_rebalance_as_kafka_did(client: httpx.Client) -> N
         assert output["error"] == document["output"]["error"]
 
 
-@pytest.mark.parametrize("name", ["placements_custom", "rebalances_custom"])
+@pytest.mark.parametrize("name", ["placements_rack", "rebalances_rack"])
 def test_should_refuse_what_a_later_release_brings(client: httpx.Client, name: str) -> None:
-    response = client.post("/v1/assign", json=line(name))
+    response = client.post("/v1/assign", json=of_a_later_release(f"{name}.jsonl.gz"))
 
     assert problem(response) == (422, "UNSUPPORTED_VERSION")
     assert response.json()["where"]

@@ -251,7 +251,6 @@ def test_should_refuse_what_is_not_a_group_id(client: httpx.Client, group_id: st
     "changes, code, where",
     [
         ({"assignor": "Nonesuch"}, "INVALID_REQUEST", "assignor"),
-        ({"assignor": "StickyTaskAssignor"}, "UNSUPPORTED_VERSION", "assignor"),
         ({"assignor": "os:system"}, "UNSUPPORTED_ASSIGNOR", "assignor"),
         ({"configs": {"num.standby.replica": 1}}, "INVALID_REQUEST", "configs"),
         ({"configs": {"rack.aware.assignment.strategy": "nearest"}}, "INVALID_REQUEST", "configs"),

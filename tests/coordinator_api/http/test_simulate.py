@@ -13,7 +13,7 @@ from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.service_process import ServiceProcess
-from tests.recorded import document, documents
+from tests.recorded import document, documents, of_a_later_release
 
 WCFLOW = "recordings/wcflow.jsonl.gz"
 
@@ -134,7 +134,7 @@ def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx
 
 
 def test_should_refuse_what_a_later_release_brings(client: httpx.Client) -> None:
-    response = client.post("/v1/simulate", json=next(iter(documents("rebalances_custom.jsonl.gz"))))
+    response = client.post("/v1/simulate", json=of_a_later_release("rebalances_rack.jsonl.gz"))
 
     assert problem(response) == (422, "UNSUPPORTED_VERSION")
 

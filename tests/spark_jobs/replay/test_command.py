@@ -20,7 +20,7 @@ from spark_jobs.replay.rows import COMPUTE_COLUMN, SCHEMA
 from tests.checkout import VECTORS
 from tests.coordinator_api.store.databases import open_repository
 from tests.program import SMOKE, assignor, smoke
-from tests.recorded import OF_A_LATER_RELEASE, RECORDINGS
+from tests.recorded import RECORDINGS, of_a_later_release
 from tests.spark_jobs.recordings.recordings_as_files import (
     as_bytes,
     lines_of,
@@ -162,8 +162,8 @@ def test_should_exit_with_one_when_a_rebalance_differs_or_is_refused(tmp_path: P
     (row,) = rows_of(tmp_path / "1")
     assert (row["equal"], row["bytes_equal"]) == (False, False)
     assert row["difference"].startswith("followup_rebalance is ")
-    later = str(VECTORS / sorted(OF_A_LATER_RELEASE)[0])
-    ran = assignor("replay", later, "--output", str(tmp_path / "2"), *LOCAL)
+    later = write_plain([as_bytes(of_a_later_release("placements_rack.jsonl.gz"))], tmp_path / "later.jsonl")
+    ran = assignor("replay", str(later), "--output", str(tmp_path / "2"), *LOCAL)
     assert (ran.returncode, rows_of(tmp_path / "2")) == (1, [])
     assert f"lines that gave no row: {tmp_path / '2' / 'rejects.jsonl'}" in ran.stderr
 

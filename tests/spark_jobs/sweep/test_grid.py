@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignor.errors import InputError, NotBuiltYet
+from assignor.errors import InputError
 from spark_jobs.sweep.grid import Axis, Combination, Grid, parse_grid
 
 NUMBER_KEYS = ("max.warmup.replicas", "num.standby.replicas", "acceptable.recovery.lag", "topic.retention.ms")
@@ -102,11 +102,6 @@ def test_should_name_the_assignors_when_one_is_unknown() -> None:
         InputError, match=r"--grid assignor: must be one of HighAvailabilityTaskAssignor, .* not 'Best'"
     ):
         parse_grid(["assignor=Best"])
-
-
-def test_should_refuse_what_a_later_release_brings() -> None:
-    with pytest.raises(NotBuiltYet, match=r"StickyTaskAssignor \(KIP-924\) is not built yet"):
-        parse_grid(["assignor=StickyTaskAssignor"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""Kafka's public interface for task assignors (KIP-924), in Python's form: write your own, and name it `module:Class`.
+
+```python
+from assignor.assignment import ApplicationState, CustomTaskAssignor, TaskAssignment
+
+class MyTaskAssignor(CustomTaskAssignor):
+    def assign(self, application_state: ApplicationState) -> TaskAssignment: ...
+```
+
+An assignor is pure: it has no clock, and the same state gives the same assignment. What Java's interface has as
+getters are attributes here, `Optional` is None, an `Instant` is milliseconds since 1970, and the functions of
+`TaskAssignmentUtils` are functions of this package. An assignor can say why (`ApplicationState.log`); Kafka's cannot.
+There is no `configure`: the configs are in `ApplicationState.assignment_configs`. Java's TaskAssignor is called
+`CustomTaskAssignor`, because TaskAssignor is the simpler interface here, `assign(problem, log)`, which Kafka's own
+assignors have.
+Source: `org.apache.kafka.streams.processor.assignment`.
+"""
+
+from assignor.assignment.application_state import ApplicationState as ApplicationState
+from assignor.assignment.application_state import KafkaStreamsState as KafkaStreamsState
+from assignor.assignment.application_state import TaskInfo as TaskInfo
+from assignor.assignment.application_state import TaskTopicPartition as TaskTopicPartition
+from assignor.assignment.rack_optimization import RackAwareOptimizationParams as RackAwareOptimizationParams
+from assignor.assignment.rack_optimization import optimize_rack_aware_active_tasks as optimize_rack_aware_active_tasks
+from assignor.assignment.rack_optimization import optimize_rack_aware_standby_tasks as optimize_rack_aware_standby_tasks
+from assignor.assignment.standbys import default_standby_task_assignment as default_standby_task_assignment
+from assignor.assignment.sticky import StickyTaskAssignor as StickyTaskAssignor
+from assignor.assignment.task_assignment import AssignedTask as AssignedTask
+from assignor.assignment.task_assignment import AssignedTaskType as AssignedTaskType
+from assignor.assignment.task_assignment import KafkaStreamsAssignment as KafkaStreamsAssignment
+from assignor.assignment.task_assignment import TaskAssignment as TaskAssignment
+from assignor.assignment.task_assignment import identity_assignment as identity_assignment
+from assignor.assignment.task_assignor import CustomTaskAssignor as CustomTaskAssignor
+from assignor.assignment.validation import validate_task_assignment as validate_task_assignment
+from assignor.task_assignors.base import AssignmentError as AssignmentError
+
+__all__ = [
+    "ApplicationState",
+    "AssignedTask",
+    "AssignedTaskType",
+    "AssignmentError",
+    "CustomTaskAssignor",
+    "KafkaStreamsAssignment",
+    "KafkaStreamsState",
+    "RackAwareOptimizationParams",
+    "StickyTaskAssignor",
+    "TaskAssignment",
+    "TaskInfo",
+    "TaskTopicPartition",
+    "default_standby_task_assignment",
+    "identity_assignment",
+    "optimize_rack_aware_active_tasks",
+    "optimize_rack_aware_standby_tasks",
+    "validate_task_assignment",
+]

@@ -1,0 +1,146 @@
+"""Kafka's default standbys, for assignors of the public interface: by load, or by client tags (KIP-708).
+
+They differ from those of Kafka's own assignors in the order of tasks, that of a HashSet. No load changes while its
+client is queued, so a plain heap draws the same clients as Kafka's ConstrainedPrioritySet.
+Source: `TaskAssignmentUtils.defaultStandbyTaskAssignment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from assignor.assignment.application_state import ApplicationState
+from assignor.assignment.task_assignment import (
+    AssignedTask,
+    AssignedTaskType,
+    KafkaStreamsAssignment,
+    add_missing_clients,
+)
+from assignor.decisions import Decision, DecisionKind
+from assignor.java.order import JavaHashMap, hash_set_order, task_hash
+from assignor.types import ProcessId, Role, TaskId
+
+Tag = tuple[str, str]
+"""Key and value."""
+
+
+def default_standby_task_assignment(
+    application_state: ApplicationState, assignments: dict[ProcessId, KafkaStreamsAssignment]
+) -> None:
+    """Adds num.standby.replicas standbys of every task with a changelog, as far as there are clients for them. Changes
+    `assignments`, whose order counts when tags are configured.
+
+    As in Kafka, with tags and num.standby.replicas=0 a task still gets one standby, if a client with other tags is
+    there.
+    """
+    add_missing_clients(application_state, assignments)
+    standbys = _StandbysToPlace(application_state, assignments)
+    with_changelog = [task for task, info in application_state.all_tasks.items() if info.has_changelog]
+    tasks = hash_set_order(with_changelog, task_hash)
+    if application_state.assignment_configs.rack_aware_assignment_tags:
+        standbys.assign_by_tags(tasks)
+    else:
+        wanted = application_state.assignment_configs.num_standby_replicas
+        standbys.assign_by_load((task, wanted) for task in tasks)
+
+
+class _StandbysToPlace:
+    def __init__(
+        self, application_state: ApplicationState, assignments: dict[ProcessId, KafkaStreamsAssignment]
+    ) -> None:
+        self._state = application_state
+        self._assignments = assignments
+        self._clients = application_state.kafka_streams_states()
+        self._queue: list[tuple[float, ProcessId]] = []
+
+    def assign_by_load(self, wanted: Iterable[tuple[TaskId, int]]) -> None:
+        """`wanted`: tasks in the order to place them, each with the number of standbys that it still needs."""
+        self._queue_all()
+        for task, missing in wanted:
+            drawn: list[ProcessId] = []
+            while missing > 0:
+                client = self._draw(task, frozenset())
+                if client is None:
+                    break
+                self._assign(task, client)
+                drawn.append(client)
+                missing -= 1
+            for client in drawn:
+                heappush(self._queue, (self._load(client), client))
+            if missing > 0:
+                self._state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, detail=missing))
+
+    def assign_by_tags(self, tasks: list[TaskId]) -> None:
+        """Each standby on a client that shares no tag with the other copies. What finds none goes by load."""
+        keys = self._state.assignment_configs.rack_aware_assignment_tags
+        values: dict[str, set[str]] = {}
+        for client in self._clients.values():
+            for key, value in client.client_tags.items():
+                values.setdefault(key, set()).add(value)
+        wanted = self._state.assignment_configs.num_standby_replicas
+        remaining = JavaHashMap(((task, wanted) for task in tasks), hash_of=task_hash)
+        for task in tasks:
+            for process in list(self._assignments):
+                if self._assignments[process].has(task, AssignedTaskType.ACTIVE):
+                    missing = self._assign_on_other_tags(task, process, keys, values, remaining.get(task, wanted))
+                    if missing > 0:
+                        remaining[task] = missing
+                    else:
+                        remaining.pop(task, None)
+        self.assign_by_load(list(remaining.items()))
+
+    def _assign_on_other_tags(
+        self, task: TaskId, active: ProcessId, keys: tuple[str, ...], values: dict[str, set[str]], wanted: int
+    ) -> int:
+        """Returns how many standbys are missing."""
+        self._queue_all()
+        used: set[Tag] = set()
+        last, missing = active, wanted
+        for used_clients in range(1, len(self._clients) + 1):
+            for key, value in self._clients[last].client_tags.items():
+                if key not in keys:
+                    continue
+                if len(values[key]) <= used_clients:
+                    used.difference_update([(key, each) for each in values[key]])
+                else:
+                    used.add((key, value))
+            client = self._draw(task, frozenset(used))
+            if client is None:
+                break
+            self._assign(task, client)
+            last = client
+            missing -= 1
+            if missing <= 0:
+                break
+        return missing
+
+    def _queue_all(self) -> None:
+        self._queue = [(self._load(client), client) for client in self._clients]
+        heapify(self._queue)
+
+    def _load(self, client: ProcessId) -> float:
+        threads = self._clients[client].num_processing_threads
+        return len(self._assignments[client].tasks) / threads if threads else inf
+
+    def _draw(self, task: TaskId, used: frozenset[Tag]) -> ProcessId | None:
+        """The client with the least load that has no copy of the task and no used tag; it leaves the queue."""
+        rejected: list[tuple[float, ProcessId]] = []
+        found: ProcessId | None = None
+        while self._queue and found is None:
+            entry = heappop(self._queue)
+            client = entry[1]
+            if task in self._assignments[client].tasks or not used.isdisjoint(
+                self._clients[client].client_tags.items()
+            ):
+                rejected.append(entry)
+            else:
+                found = client
+        for entry in rejected:
+            heappush(self._queue, entry)
+        return found
+
+    def _assign(self, task: TaskId, client: ProcessId) -> None:
+        self._assignments[client].assign_task(AssignedTask.standby(task))
+        self._state.log.append(Decision(DecisionKind.TARGET, task, Role.STANDBY, client))

@@ -1,0 +1,99 @@
+"""The sticky assignor of Kafka's public interface: `task.assignor.class=...StickyTaskAssignor` (KIP-924).
+
+It takes the steps of LegacyStickyTaskAssignor. It differs where a tie falls: of clients with the same load, the one
+with more threads has no precedence. And the racks count as `rack_optimization` says. Standbys are given out in the
+order of a HashSet of objects in Kafka, which is another one in each run; here it is that of the stateful tasks.
+Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assignor.assignment.application_state import ApplicationState
+from assignor.assignment.rack_optimization import RackAwareOptimizationParams, active_moves, standby_moves
+from assignor.assignment.task_assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
+from assignor.assignment.task_assignor import CustomTaskAssignor
+from assignor.java.order import JavaHashSet, hash_set_order, process_hash, task_hash
+from assignor.task_assignors.racks.costs import STATELESS_COSTS
+from assignor.task_assignors.sticky import DEFAULT_COSTS, StickyPlacement
+from assignor.types import TaskId
+
+
+class StickyTaskAssignor(CustomTaskAssignor):
+    """Tasks stay where they were as long as the load allows it. Never asks for a probing rebalance.
+
+    `must_preserve_active_task_assignment`: every active task stays with its previous owner, whatever its load; racks
+    are not looked at, and one client asks for the next rebalance at once. Raises IllegalStateError when the clients
+    have no threads.
+    """
+
+    name = "StickyTaskAssignor"
+
+    def __init__(self, must_preserve_active_task_assignment: bool = False) -> None:
+        self._must_preserve = must_preserve_active_task_assignment
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        placing = _PublicStickyPlacement(application_state.problem, application_state.log)
+        placing.keep_previous_active(None if self._must_preserve else placing.tasks_per_thread)
+        placing.give_to_previous_standby(placing.tasks_per_thread)
+        placing.place_remaining_active()
+        if not self._must_preserve:
+            placing.save_traffic_of_active_in(application_state)
+        placing.assign_standbys()
+        if not self._must_preserve:
+            placing.save_traffic_of_standbys_in(application_state)
+        answer = placing.assignments()
+        if self._must_preserve and answer:
+            first = hash_set_order([each.process_id for each in answer], process_hash)[0]
+            answer = [each.with_followup_rebalance(0) if each.process_id == first else each for each in answer]
+        return TaskAssignment(answer)
+
+
+class _PublicStickyPlacement(StickyPlacement):
+    prefers_more_threads = False
+
+    def _ranks(self) -> Sequence[int]:
+        """Kafka gathers the clients in one more HashSet."""
+        order = hash_set_order([client.process_id for client in self._clients], process_hash)
+        ranks = {process: rank for rank, process in enumerate(order)}
+        return [ranks[client.process_id] for client in self._clients]
+
+    def _unassigned_in_set_order(self) -> list[TaskId]:
+        """Kafka copies a map of all tasks, and removes the assigned ones one by one."""
+        unassigned = JavaHashSet.copy_of(hash_set_order(self._problem.tasks, task_hash), task_hash)
+        for task in self._previous_active:
+            if task in unassigned and task not in self._unassigned:
+                unassigned.discard(task)
+        return list(unassigned)
+
+    def save_traffic_of_active_in(self, state: ApplicationState) -> None:
+        holders = {client.process_id: client.active for client in self._clients}
+        params = _params(state)
+        stateful, stateless = params.for_stateful_tasks(), params.for_stateless_tasks()
+        stateless = stateless.with_traffic_cost(STATELESS_COSTS.traffic)
+        stateless = stateless.with_non_overlap_cost(STATELESS_COSTS.non_overlap)
+        self.swap_active(
+            [move for each in (stateful, stateless) for move in active_moves(each, each.tasks or (), holders)]
+        )
+
+    def save_traffic_of_standbys_in(self, state: ApplicationState) -> None:
+        active = {client.process_id: client.active for client in self._clients}
+        standby = {client.process_id: client.standby for client in self._clients}
+        tasks = sorted({task for tasks in standby.values() for task in tasks})
+        self.swap_standbys(standby_moves(_params(state), tasks, active, standby))
+
+    def assignments(self) -> list[KafkaStreamsAssignment]:
+        """Tasks in the order in which they were given out."""
+        return [
+            KafkaStreamsAssignment(
+                client.process_id,
+                [*map(AssignedTask.active, client.active), *map(AssignedTask.standby, client.standby)],
+            )
+            for client in self._clients
+        ]
+
+
+def _params(state: ApplicationState) -> RackAwareOptimizationParams:
+    costs = DEFAULT_COSTS.with_configs(state.assignment_configs)
+    return RackAwareOptimizationParams(state, costs.traffic, costs.non_overlap)

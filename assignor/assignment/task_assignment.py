@@ -1,0 +1,124 @@
+"""What an assignor answers: for each process its tasks, and when it is to ask for the next rebalance.
+
+Source: `KafkaStreamsAssignment`, `TaskAssignor.TaskAssignment`, `TaskAssignmentUtils.identityAssignment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from assignor.assignment.application_state import ApplicationState
+from assignor.errors import IllegalArgumentError, IllegalStateError
+from assignor.types import JAVA_LONG_MAX, ProcessId, TaskId
+
+
+class AssignedTaskType(Enum):
+    """Source: `AssignedTask.Type`."""
+
+    ACTIVE = "ACTIVE"
+    STANDBY = "STANDBY"
+
+
+class AssignedTask(NamedTuple):
+    id: TaskId
+    type: AssignedTaskType
+
+    @classmethod
+    def active(cls, task: TaskId) -> AssignedTask:
+        return cls(task, AssignedTaskType.ACTIVE)
+
+    @classmethod
+    def standby(cls, task: TaskId) -> AssignedTask:
+        return cls(task, AssignedTaskType.STANDBY)
+
+
+class KafkaStreamsAssignment:
+    """The tasks of one process, which can be changed; it has one copy of a task at most."""
+
+    __slots__ = ("_followup_rebalance_deadline_ms", "_process_id", "_tasks")
+
+    def __init__(self, process_id: ProcessId, tasks: Iterable[AssignedTask] = ()) -> None:
+        """Raises IllegalStateError when a task is both active and standby."""
+        self._process_id = process_id
+        self._followup_rebalance_deadline_ms: int | None = None
+        self._tasks: dict[TaskId, AssignedTask] = {}
+        for task in tasks:
+            if self._tasks.setdefault(task.id, task) != task:
+                raise IllegalStateError(f"Duplicate key {task.id}: it cannot be both active and standby on one client")
+
+    @property
+    def process_id(self) -> ProcessId:
+        return self._process_id
+
+    @property
+    def tasks(self) -> Mapping[TaskId, AssignedTask]:
+        return MappingProxyType(self._tasks)
+
+    @property
+    def followup_rebalance_deadline_ms(self) -> int | None:
+        return self._followup_rebalance_deadline_ms
+
+    def assign_task(self, task: AssignedTask) -> None:
+        """Replaces the copy of that task that the process has, if any."""
+        self._tasks[task.id] = task
+
+    def remove_task(self, task: AssignedTask) -> None:
+        """Of either type; nothing when there is none."""
+        self._tasks.pop(task.id, None)
+
+    def with_followup_rebalance(self, deadline_ms: int) -> KafkaStreamsAssignment:
+        """Another one for the same process, with the same tasks: what is done to one is done to both. The process asks
+        for a rebalance at that time (milliseconds since 1970), or at once when it is 0. The next assignment has to ask
+        again. Raises IllegalArgumentError for a time that is no 64-bit number.
+        """
+        if not -JAVA_LONG_MAX - 1 <= deadline_ms <= JAVA_LONG_MAX:
+            raise IllegalArgumentError(f"a deadline has to be a 64-bit number of milliseconds, not {deadline_ms}")
+        other = KafkaStreamsAssignment(self._process_id)
+        other._tasks = self._tasks
+        other._followup_rebalance_deadline_ms = deadline_ms
+        return other
+
+    def has(self, task: TaskId, type: AssignedTaskType) -> bool:
+        found = self._tasks.get(task)
+        return found is not None and found.type is type
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{task.type.value} {task.id}" for task in self._tasks.values())
+        return f"KafkaStreamsAssignment({self._process_id}, [{tasks}], {self._followup_rebalance_deadline_ms})"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAssignment:
+    """One entry for each process, tasks or none. When a process has several, the last one counts."""
+
+    assignment: Collection[KafkaStreamsAssignment]
+
+
+def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
+    """Every process keeps what it had, in the order of the clients. What is no task any more is not left out.
+
+    Source: `TaskAssignmentUtils.identityAssignment`.
+    """
+    return {
+        process: KafkaStreamsAssignment(
+            process,
+            [
+                *map(AssignedTask.active, state.previous_active_tasks),
+                *map(AssignedTask.standby, state.previous_standby_tasks),
+            ],
+        )
+        for process, state in application_state.kafka_streams_states().items()
+    }
+
+
+def add_missing_clients(
+    application_state: ApplicationState, assignments: dict[ProcessId, KafkaStreamsAssignment]
+) -> None:
+    """Source: `TaskAssignmentUtils.initializeAssignmentsForAllClients`."""
+    for process in application_state.kafka_streams_states():
+        if process not in assignments:
+            assignments[process] = KafkaStreamsAssignment(process)
