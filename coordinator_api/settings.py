@@ -287,6 +287,12 @@ class Settings(BaseSettings):
     task_assignor_classes: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="`module:Class` assignors that groups may name, separated by commas; others are refused."
     )
+    task_assignor_timeout_ms: int = Field(
+        60_000,
+        ge=1,
+        le=JAVA_INT_MAX,
+        description="How long a rebalance with such an assignor may be computed; then it fails.",
+    )
     cluster_bootstrap_servers: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Clusters that groups may name in `cluster`: a Kafka's `broker-1:9092,broker-2:9092`, or "

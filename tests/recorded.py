@@ -39,7 +39,8 @@ def document(name: str, id_: str) -> dict[str, Any]:
 
 
 def of_a_later_release(name: str) -> dict[str, Any]:
-    """The first line of a file with racks, for the assignor that does not know them yet."""
-    line = documents(name)[0]
-    line.get("input", line)["assignor"] = "MinimalMovementTaskAssignor"
-    return line
+    """A line of a file with racks, for the assignor that does not know them yet."""
+    strategy = "rack.aware.assignment.strategy"
+    lines = [line for line in documents(name) if line.get("input", line)["configs"].get(strategy, "none") != "none"]
+    lines[0].get("input", lines[0])["assignor"] = "MinimalMovementTaskAssignor"
+    return lines[0]

@@ -11,6 +11,7 @@ Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.steering.changing_placement import ChangingPlacement, is_caught_up_on
@@ -28,7 +29,8 @@ class AwayAssignor:
         inner_log: DecisionLog = []
         placed = self._assignor.assign(problem, inner_log)
         present = problem.clients.keys() - self._away
-        if placed.clients.keys() != problem.clients.keys() or not present or present == problem.clients.keys():
+        is_wrong = placed.is_refused or placed.clients.keys() != problem.clients.keys()
+        if is_wrong or not present or present == problem.clients.keys():
             log.extend(inner_log)
             return placed  # if clients are missing, the check of placements says so
         copies = ChangingPlacement.of(placed)
@@ -42,7 +44,7 @@ class AwayAssignor:
         said.extend(_keep(problem, copies, present))
         log.extend(step for step in inner_log if _still_holds(step, copies))
         log.extend(said)
-        return Placement(placed.probing_rebalance_needed, copies.placed())
+        return replace(placed, clients=copies.placed())
 
 
 def _give(

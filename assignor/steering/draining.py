@@ -52,7 +52,7 @@ class DrainingAssignor:
         inner_log: DecisionLog = []
         among_left = replace(problem, clients=left)
         placed = self._assignor.assign(among_left, inner_log)
-        if placed.clients.keys() != left.keys():
+        if placed.is_refused or placed.clients.keys() != left.keys():
             log.extend(inner_log)
             return placed  # the check of placements says what is wrong with it
         present = left.keys() - self._steering.away_processes
@@ -91,7 +91,9 @@ class _Draining:
         copies = ChangingPlacement.of(self.placed)
         waits: list[tuple[TaskId, ProcessId, ProcessId]] = []
         for task, runner in sorted(self._run_by_drained().items()):
-            owner = copies.owner[task]
+            owner = copies.owner.get(task)
+            if owner is None:
+                continue  # an assignor of the public interface may leave a task to nobody
             if task not in self._stateful or self._is_caught_up(owner, task):
                 self._say(DecisionKind.DRAIN_MOVES, task, owner, runner)
                 continue
@@ -105,9 +107,10 @@ class _Draining:
         log.extend(self.said)
         clients = copies.placed()
         empty = ClientPlacement(frozenset(), frozenset())
-        return Placement(
-            self.placed.probing_rebalance_needed or bool(waits),
-            {process: clients.get(process, empty) for process in self.problem.clients},
+        return replace(
+            self.placed,
+            probing_rebalance_needed=self.placed.probing_rebalance_needed or bool(waits),
+            clients={process: clients.get(process, empty) for process in self.problem.clients},
         )
 
     @property

@@ -9,10 +9,11 @@ called warm-ups.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.steering.changing_placement import is_caught_up_on
-from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem, TaskAssignor
+from assignor.task_assignors.base import AssignmentError, ClientPlacement, Placement, PlacementProblem, TaskAssignor
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 
 _NO_COPY_COMES_OF_IT = frozenset({DecisionKind.WARM_UP, DecisionKind.WARM_UP_BUDGET_SPENT})
@@ -26,20 +27,23 @@ class KeepingAssignor:
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
         owner = _owners(problem)
         ownerless = frozenset(problem.tasks) - owner.keys()
+        error: AssignmentError | None = None
         if ownerless:
             inner_log: DecisionLog = []
             placed = self._assignor.assign(problem, inner_log)
+            error = placed.assignment_error
             log.extend(_of_placed(inner_log, ownerless))
             for process, client in placed.clients.items():
                 owner.update(dict.fromkeys(client.active & ownerless, process))
-            if not owner.keys() >= ownerless or not problem.clients.keys() >= set(owner.values()):
+            leaves_some = error is None and not owner.keys() >= ownerless
+            if placed.is_refused or leaves_some or not problem.clients.keys() >= set(owner.values()):
                 return placed  # the check of placements says what is wrong with it
         log.extend(
             Decision(DecisionKind.KEPT_OWNED, task, Role.ACTIVE, owner[task])
             for task in sorted(problem.tasks)
             if task not in ownerless
         )
-        return _kept(problem, owner)
+        return replace(_kept(problem, owner), assignment_error=error)
 
 
 def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:

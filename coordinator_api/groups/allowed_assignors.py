@@ -9,6 +9,7 @@ from functools import lru_cache
 from assignor.errors import InputError
 from assignor.recording import is_class_path
 from assignor.task_assignors.base import TaskAssignor
+from assignor.task_assignors.registry import task_assignor_from
 from coordinator_api.errors import AssignorNotListed
 from coordinator_api.settings import SettingsError
 
@@ -52,9 +53,10 @@ def _load(path: str) -> TaskAssignor:
         raise SettingsError(f"task.assignor.classes: {path!r} is not of the form module:Class")
     module_name, _, class_name = path.partition(":")
     try:
-        assignor = getattr(importlib.import_module(module_name), class_name)()
+        assignor_class = getattr(importlib.import_module(module_name), class_name)
     except Exception as error:  # whatever the user's module does on import
         raise SettingsError(f"task.assignor.classes: {path} cannot be loaded: {error}") from error
-    if not callable(getattr(assignor, "assign", None)):
-        raise SettingsError(f"task.assignor.classes: {path} has no method assign(problem, log)")
-    return assignor  # type: ignore[no-any-return]
+    try:
+        return task_assignor_from(assignor_class, path, path)
+    except InputError as error:
+        raise SettingsError(f"task.assignor.classes: {error}") from error

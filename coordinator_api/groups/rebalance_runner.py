@@ -32,10 +32,13 @@ from coordinator_api.groups.rebalance_work import (
     topic_counts,
 )
 from coordinator_api.workers.forked_workers import WorkersUnavailable
-from coordinator_api.workers.worker_pool import WorkerDied, WorkerPool
+from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool
 
 LONGEST_LOOK_MS = 5_000
 """How long a look at the cluster may take on which nothing depends."""
+
+OWN_ASSIGNOR_LIMIT_MS = 60_000
+"""Unless the setting task.assignor.timeout.ms says otherwise."""
 
 ATTEMPTS = 3
 """So many workers in a row may die of one rebalance."""
@@ -52,13 +55,16 @@ class RebalanceRunner:
         workers: WorkerPool,
         max_partitions: int,
         clusters: Clusters | None = None,
+        own_assignor_limit_ms: int = OWN_ASSIGNOR_LIMIT_MS,
     ) -> None:
+        """`own_assignor_limit_ms`: how long a rebalance with a user's own assignor may take."""
         self._group_id = group_id
         self._allowed = allowed
         self._new_process_id = new_process_id
         self._workers = workers
         self._max_partitions = max_partitions
         self._clusters = clusters or Clusters(ClusterProviders())
+        self._own_assignor_limit_ms = own_assignor_limit_ms
         self._parsed: tuple[int, Definition] | None = None
         self._sent: tuple[str, str] | None = None
 
@@ -74,6 +80,8 @@ class RebalanceRunner:
             computed = await self._computed(job, effect.input_json)
         except WorkerDied as death:
             return await self._failed(job, effect.input_json, death)
+        except JobTookTooLong as limit:
+            return await self._failed(job, effect.input_json, limit)
         if isinstance(computed, ComputedRebalance):
             return computed
         return await self._run_on(computed.provider, job, effect.input_json, clock)
@@ -137,11 +145,17 @@ class RebalanceRunner:
 
     async def _computed_once(self, job: RebalanceJob, input_json: str) -> ComputedRebalance | ClusterNamed:
         """The text of the definition, which may be large, is sent once, and again to a worker that does not know it."""
-        answer = await self._workers.run(compute, job)
+        limited = job.failure is None and self._names_own_assignor(input_json)
+        limit_ms = self._own_assignor_limit_ms if limited else None
+        answer = await self._workers.run(compute, job, limit_ms=limit_ms)
         if isinstance(answer, DefinitionUnknown):
-            answer = await self._workers.run(compute, replace(job, input_json=input_json))
+            answer = await self._workers.run(compute, replace(job, input_json=input_json), limit_ms=limit_ms)
             assert not isinstance(answer, DefinitionUnknown), "the text was sent"
         return answer
+
+    def _names_own_assignor(self, input_json: str) -> bool:
+        """By its text: a definition that names the class elsewhere only has the limit as well."""
+        return any(f'"{path}"' in input_json for path in self._allowed.class_paths)
 
     def _job(self, effect: RunRebalance, clock: SteadyClock) -> RebalanceJob:
         is_known = self._sent is not None and self._sent[0] == effect.input_json

@@ -28,6 +28,7 @@ from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from assignor.snapshot import RebalanceSnapshot
 from assignor.task_assignors.base import PlacementProblem, TaskAssignor
+from assignor.task_assignors.placement_validation import validate_placement
 from assignor.task_assignors.registry import task_assignor_named
 from assignor.types import TaskId
 from coordinator_api.groups.allowed_assignors import allowed_here
@@ -81,6 +82,7 @@ def _assign_placement(document: Mapping[str, object], bounds: DocumentBounds) ->
     log: list[Decision] = []
     try:
         placement = assignor.assign(recorded.problem, log)
+        validate_placement(recorded.problem, placement, recorded.assignor)
     except KafkaError as error:
         raise InputError(error.as_recorded(), "placement") from None
     return {"id": recorded.id, "output": placement_output(placement)}

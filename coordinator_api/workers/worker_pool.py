@@ -30,6 +30,10 @@ class WorkerDied(AssignorFault):
     """The worker ended in the middle of a job: out of memory, or somebody killed it. The job may be run again."""
 
 
+class JobTookTooLong(AssignorFault):
+    """The worker was ended because its job took longer than it may."""
+
+
 class PoolClosed(AssignorFault):
     """The pool runs no more jobs: the service is stopping."""
 
@@ -57,25 +61,30 @@ class WorkerPool:
         async with self._slots:
             self._give_back(await self._take())
 
-    async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+    async def run(self, function: Callable[..., Result], *arguments: object, limit_ms: int | None = None) -> Result:
         """What `function(*arguments)` returns or raises in a worker process.
 
-        `function`: of a module, not made inside another one. Arguments and results are pickled: keep them small. Raises
-        WorkerDied, WorkersUnavailable, PoolClosed; JobFailed in place of an error that cannot be pickled.
+        `function`: of a module, not made inside another one. Arguments and results are pickled: keep them small.
+        `limit_ms`: how long the job may run once it has begun. Raises JobTookTooLong, WorkerDied, WorkersUnavailable,
+        PoolClosed; JobFailed in place of an error that cannot be pickled.
         """
         job = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
         async with self._slots:
-            succeeded, value = await self._answer(job)
+            succeeded, value = await self._answer(job, limit_ms)
         if not succeeded:
             raise value
         result: Result = value
         return result
 
-    async def _answer(self, job: bytes) -> tuple[bool, Any]:
+    async def _answer(self, job: bytes, limit_ms: int | None) -> tuple[bool, Any]:
         """Whether it is a value, and the value or the error."""
         worker = await self._begin(job)
         try:
-            answer = await self._message(worker)
+            async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
+                answer = await self._message(worker)
+        except TimeoutError:
+            self._kill(worker)
+            raise JobTookTooLong(f"gave no answer within {limit_ms} ms") from None
         except (OSError, EOFError):
             raise await self._why_it_died(self._kill(worker)) from None
         except BaseException:

@@ -54,9 +54,11 @@ def asked(generation_id: int = 1, assignor: str = BUILT_IN, revision: int = 1) -
     return RunRebalance(generation_id, revision, input_json, MEMBERS, "member joined")
 
 
-def runner_on(workers: WorkerPool) -> RebalanceRunner:
+def runner_on(workers: WorkerPool, own_assignor_limit_ms: int = 60_000) -> RebalanceRunner:
     allowed = AllowedAssignors((held_assignor.CLASS_PATH, DYING, BROKEN))
-    return RebalanceRunner("g", allowed, lambda: ProcessId(1, 2), workers, 1_000)
+    return RebalanceRunner(
+        "g", allowed, lambda: ProcessId(1, 2), workers, 1_000, own_assignor_limit_ms=own_assignor_limit_ms
+    )
 
 
 async def test_what_comes_back_can_be_stored_as_it_is_and_runs_again_with_the_same_result() -> None:
@@ -192,3 +194,17 @@ async def test_stopping_gives_up_a_running_rebalance_at_once(tmp_path: Path, hol
 async def _hold_there(workers: WorkerPool, hold: Path) -> None:
     """Workers know the environment of the process that their fork server was started from: say it to one of them."""
     await workers.run(held_assignor.hold_while, hold)
+
+
+async def test_an_own_assignor_that_hangs_fails_its_rebalance_and_leaves_the_worker_to_others(tmp_path: Path) -> None:
+    hold = tmp_path / "hold"
+    hold.touch()
+    async with rebalance_workers() as workers:
+        await _hold_there(workers, hold)
+        computed = await runner_on(workers, own_assignor_limit_ms=50).run(
+            asked(assignor=held_assignor.CLASS_PATH), SteadyClock()
+        )
+        after = await runner_on(workers, own_assignor_limit_ms=1).run(asked(), SteadyClock())
+
+    assert computed.event == RebalanceFailed(1, "JobTookTooLong: gave no answer within 50 ms", {})
+    assert isinstance(after.event, AssignmentComputed)  # Kafka's own have no limit
