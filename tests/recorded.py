@@ -36,11 +36,3 @@ def documents(name: str) -> list[dict[str, Any]]:
 def document(name: str, id_: str) -> dict[str, Any]:
     """One line, by its id."""
     return next(line for line in documents(name) if line["id"] == id_)
-
-
-def of_a_later_release(name: str) -> dict[str, Any]:
-    """A line of a file with racks, for the assignor that does not know them yet."""
-    strategy = "rack.aware.assignment.strategy"
-    lines = [line for line in documents(name) if line.get("input", line)["configs"].get(strategy, "none") != "none"]
-    lines[0].get("input", lines[0])["assignor"] = "MinimalMovementTaskAssignor"
-    return lines[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.errors import NotBuiltYet
 from assignor.rerun import RerunRebalance, run
 from tests.recorded import (
     CUSTOM_REBALANCES,
@@ -14,7 +13,6 @@ from tests.recorded import (
     REBALANCES,
     RECORDINGS,
     documents,
-    of_a_later_release,
 )
 
 LINES = {
@@ -58,8 +56,3 @@ def test_should_decide_what_kafka_decided(name: str) -> None:
 
 def test_should_run_every_file_that_other_tests_read() -> None:
     assert {*PLACEMENTS, *RECORDINGS} <= LINES.keys()
-
-
-def test_should_refuse_with_the_reason_what_a_later_release_brings() -> None:
-    with pytest.raises(NotBuiltYet, match="MinimalMovementTaskAssignor does not know the strategy"):
-        run(of_a_later_release("placements_rack.jsonl.gz"))

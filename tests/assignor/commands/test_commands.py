@@ -17,7 +17,7 @@ import pytest
 from assignor.commands import build_app
 from tests.checkout import ROOT, VECTORS
 from tests.program import BRIDGE, PROGRAM, SMOKE, assignor, assignor_process, environment, smoke, write_lines
-from tests.recorded import document, documents, of_a_later_release
+from tests.recorded import document, documents
 
 
 def with_another_output(line: dict[str, Any]) -> dict[str, Any]:
@@ -186,14 +186,6 @@ class TestCheck:
         assert ran.returncode == 1
         assert "equal after decoding  1 of 2 (50.0 %)" in ran.stdout.splitlines()
         assert f"difference: {file}:2 smoke.4: internal topic unheard-of is None, recorded is 7" in ran.stdout
-
-    def test_should_refuse_what_a_later_release_brings(self, tmp_path: Path) -> None:
-        later = of_a_later_release("placements_rack.jsonl.gz")
-        ran = assignor("assign", "--check", write_lines(tmp_path / "lines.jsonl", [later]), "--format", "json")
-        counted = json.loads(ran.stdout)
-        assert ran.returncode == 1
-        assert (counted["refused"], counted["compared"], counted["total"]) == (1, 0, 1)
-        assert all("does not know the strategy" in refusal for refusal in counted["refusals"])
 
     def test_should_not_take_silence_for_a_yes(self, tmp_path: Path) -> None:
         without_output = {key: value for key, value in smoke(2).items() if key != "output"}

@@ -349,9 +349,7 @@ class TestChoosing:
 
     def test_should_set_bad_lines_aside_and_tell_the_rest(self, tmp_path: Path) -> None:
         good = lines_of("smoke")
-        configs = {**good[2]["input"]["configs"], "rack.aware.assignment.strategy": "min_traffic"}
-        asked = {**good[2]["input"], "assignor": "MinimalMovementTaskAssignor", "configs": configs}
-        later = {**good[2], "input": asked}
+        later = {**good[2], "input": {**good[2]["input"], "assignor": "Later"}}
         file = tmp_path / "mixed.jsonl"
         lines = [json.dumps(good[0]), "nonsense", '{"format": "rebalance/1"}', json.dumps(good[1]), json.dumps(later)]
         file.write_text("\n".join([*lines, json.dumps(good[3])]))
@@ -362,7 +360,7 @@ class TestChoosing:
         assert said[0].startswith(f"error: {file}:2: is not a line of JSON")
         assert said[1] == f"error: {file}:3: is no recorded rebalance: it has no group_id, generation_id and now_ms"
         assert said[2].startswith(f"error: {file}:5: ")
-        assert "does not know the strategy" in said[2]
+        assert "assignor: must be one of HighAvailabilityTaskAssignor" in said[2]
         assert len(said) == 3
 
     def test_should_say_when_every_line_is_bad(self) -> None:

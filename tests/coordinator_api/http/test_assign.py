@@ -13,7 +13,6 @@ import pytest
 
 from tests.checkout import VECTORS
 from tests.coordinator_api.group_members import problem
-from tests.recorded import of_a_later_release
 
 
 def lines(name: str, count: int) -> Iterator[dict[str, Any]]:
@@ -39,14 +38,6 @@ def test_should_decide_a_whole_rebalance_as_kafka_did(client: httpx.Client) -> N
         assert output["assignments"].keys() == document["output"]["assignments"].keys()
         assert output["internal_topics"] == document["output"]["internal_topics"]
         assert output["error"] == document["output"]["error"]
-
-
-@pytest.mark.parametrize("name", ["placements_rack", "rebalances_rack"])
-def test_should_refuse_what_a_later_release_brings(client: httpx.Client, name: str) -> None:
-    response = client.post("/v1/assign", json=of_a_later_release(f"{name}.jsonl.gz"))
-
-    assert problem(response) == (422, "UNSUPPORTED_VERSION")
-    assert response.json()["where"]
 
 
 def broken(document: dict[str, Any], **changes: object) -> dict[str, Any]:

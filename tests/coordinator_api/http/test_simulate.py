@@ -13,7 +13,7 @@ from assignor.rerun import parse_recorded
 from assignor.simulate import ForecastModel, forecast, forecast_document
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.service_process import ServiceProcess
-from tests.recorded import document, documents, of_a_later_release
+from tests.recorded import document, documents
 
 WCFLOW = "recordings/wcflow.jsonl.gz"
 
@@ -131,12 +131,6 @@ def test_should_not_import_a_class_that_the_service_does_not_allow(client: httpx
     (recorded if kind == "placement/1" else recorded["input"])["assignor"] = "os:system"
 
     assert problem(client.post("/v1/simulate", json=recorded)) == (422, "UNSUPPORTED_ASSIGNOR")
-
-
-def test_should_refuse_what_a_later_release_brings(client: httpx.Client) -> None:
-    response = client.post("/v1/simulate", json=of_a_later_release("rebalances_rack.jsonl.gz"))
-
-    assert problem(response) == (422, "UNSUPPORTED_VERSION")
 
 
 def test_should_end_with_an_error_when_the_leader_would(client: httpx.Client) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gzip
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +22,7 @@ from spark_jobs.recordings.chunk import ChunkKind, RecordingChunk
 from spark_jobs.replay.rows import SCHEMA
 from spark_jobs.replay.work import NO_CHANGES, ReplayWork, place
 from tests.program import smoke
-from tests.recorded import document, documents, of_a_later_release
+from tests.recorded import document, documents
 from tests.spark_jobs.recordings.recordings_as_files import as_bytes
 
 MEASURES = ("clients", "threads", "tasks", "stateful_tasks", "active_moved", "active_started", "standby_moved")
@@ -172,16 +171,6 @@ def test_should_keep_sums_that_are_more_than_a_long() -> None:
     for line in documents("fresh_rebalances.jsonl.gz"):
         found = row(line)
         assert (found.get("records_to_restore") or 0) < 2**63
-
-
-@pytest.mark.parametrize("name", ["placements_rack.jsonl.gz", "rebalances_rack.jsonl.gz"])
-def test_should_refuse_with_the_words_of_assign_when_a_line_is_of_a_later_release(name: str) -> None:
-    line = of_a_later_release(name)
-    found = reject(line)
-    assert (found.where, found.kind) == ("in.jsonl:7", "refused")
-    assert "MinimalMovementTaskAssignor does not know the strategy" in found.reason
-    assert found.line is not None
-    assert json.loads(found.line) == line
 
 
 @pytest.mark.parametrize(
