@@ -1,31 +1,38 @@
 """Whether a result equals a recorded one: after decoding, and to the byte.
 
 After decoding, the order of partitions and active tasks counts. Standby tasks and host maps are compared as sets: on
-the wire they come in the order of Java's hash maps, which means nothing to the receiver. Of an error only the class is
-compared.
+the wire they come in the order of Java's hash maps, which means nothing to the receiver. Errors are equal when their
+classes are; whether message and cause are equal as well is told apart, as equality to the byte is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from assignor.errors import DecodeError
+from assignor.errors import DecodeError, KafkaError
 from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording.rebalance import RecordedOutput
 from assignor.snapshot import RebalanceResult
 from assignor.task_assignors.base import Placement
 
+_STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")
+"""Names the thread that led. No recording has that name, so it is not compared."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`differences`: one line each, empty when the two are equal after decoding. `bytes_equal`: whether they are equal
-    to the byte as well.
+    to the byte as well. `is_error`: the recorded leader threw. `error_differences`: how message and cause of an error
+    of the same class differ, one line each.
     """
 
     differences: tuple[str, ...]
     bytes_equal: bool
+    is_error: bool = False
+    error_differences: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -35,7 +42,12 @@ class Comparison:
 def compare_rebalance(result: RebalanceResult, recorded: RecordedOutput) -> Comparison:
     """Compares what was decided here with what was recorded."""
     differences = tuple(_rebalance_differences(result, recorded))
-    return Comparison(differences, not differences and result.assignments == recorded.assignments)
+    return Comparison(
+        differences,
+        not differences and result.assignments == recorded.assignments,
+        recorded.error is not None,
+        tuple(_error_differences(result.error, recorded)),
+    )
 
 
 def compare_placement(placement: Placement, recorded: Placement) -> Comparison:
@@ -46,7 +58,7 @@ def compare_placement(placement: Placement, recorded: Placement) -> Comparison:
 
 def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) -> Iterator[str]:
     error = None if result.error is None else result.error.kafka_name
-    recorded_error = None if recorded.error is None else recorded.error.partition(":")[0]
+    recorded_error = None if recorded.error is None else _java_class(recorded.error)
     if error != recorded_error:
         yield _difference("error", result.error and result.error.as_recorded(), recorded.error)
     yield from _mapping_differences("internal topic", result.internal_topics, recorded.internal_topics)
@@ -63,6 +75,21 @@ def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) ->
             yield f"member {member_id}: {'not assigned' if ours_raw is None else 'assigned, but not in the recording'}"
         elif ours_raw != theirs_raw:
             yield from assignment_differences(f"member {member_id}", ours_raw, theirs_raw)
+
+
+def _error_differences(error: KafkaError | None, recorded: RecordedOutput) -> Iterator[str]:
+    if error is None or recorded.error is None or _java_class(recorded.error) != error.kafka_name:
+        return  # a difference already, or nothing to compare
+    ours, theirs = error.as_recorded(), _STREAM_THREAD.sub("stream-thread [] ", recorded.error)
+    if ours != theirs:
+        yield _difference("error", ours, theirs)
+    cause = error.__cause__.as_recorded() if isinstance(error.__cause__, KafkaError) else None
+    if cause != recorded.error_cause:
+        yield _difference("error_cause", cause, recorded.error_cause)
+
+
+def _java_class(error: str) -> str:
+    return error.partition(":")[0]
 
 
 def assignment_differences(what: str, ours: bytes, theirs: bytes) -> Iterator[str]:

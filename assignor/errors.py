@@ -8,7 +8,7 @@ AssignorFault
 ├── DecodeError                bytes that are not what they should be, with the offset
 ├── KafkaError                 what Kafka's own leader would have thrown, one class for each of Kafka's
 │   ├── StreamsError  TopologyError  TaskAssignmentError  MissingSourceTopicError  ConfigError
-│   ├── IllegalStateError  UnsupportedOperationError
+│   ├── IllegalStateError  UnsupportedOperationError  UncheckedError  BrokersRefusal
 │   └── IllegalArgumentError
 │       └── NumberFormatError
 ├── Unavailable                nobody could be asked: no broker, no coordinator, a port or a database that is taken
@@ -22,7 +22,6 @@ JVM group would have seen. Each package above the library has its own branch bel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
 
 
 class AssignorFault(Exception):
@@ -64,12 +63,31 @@ class DecodeError(AssignorFault, ValueError):
 
 
 class KafkaError(AssignorFault):
-    """What Kafka's leader would throw. `kafka_name`: Java's simple class name; `__cause__` stands for `getCause()`."""
+    """What Kafka's leader would throw. `kafka_name`: Java's simple class name; `__cause__` stands for `getCause()`.
 
-    kafka_name: ClassVar[str] = "KafkaException"
+    `message`: Kafka's own, to the letter where Kafka has one, because people search for it. `hint`: what this project
+    adds, such as which member it is about or what to do. `str()` has both.
+    """
+
+    kafka_name: str = "KafkaException"
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
 
     def as_recorded(self) -> str:
-        """`"SimpleName: message"`, the form of `output.error` in rebalance/1."""
+        """`"SimpleName: message"`, the form of `output.error` in rebalance/1: what Kafka says, without the hint."""
+        return f"{self.kafka_name}: {self.message}"
+
+    def as_told(self) -> str:
+        """`as_recorded` with the hint, for people."""
         return f"{self.kafka_name}: {self}"
 
 
@@ -125,6 +143,24 @@ class NumberFormatError(IllegalArgumentError):
     """A port of an endpoint that does not fit an int."""
 
     kafka_name = "NumberFormatException"
+
+
+class UncheckedError(KafkaError):
+    """What Kafka throws as a plain RuntimeException, because it should never happen."""
+
+    kafka_name = "RuntimeException"
+
+
+class BrokersRefusal(KafkaError):
+    """The cause of a StreamsError: what the brokers answered to the leader's call. Its class and text are theirs, as
+    `answer`, `"SimpleName: message"`, has them.
+    """
+
+    def __init__(self, answer: str) -> None:
+        name, colon, message = answer.partition(": ")
+        super().__init__(message if colon else answer)
+        if colon:
+            self.kafka_name = name
 
 
 class Unavailable(AssignorFault):

@@ -50,7 +50,7 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
     Raises KafkaError where Kafka's leader would give up, InputError for more partitions than a group can have.
     """
     topology, configs = snapshot.topology, snapshot.configs
-    catalog = InternalTopicCatalog(snapshot.existing_internal_topics, snapshot.failures)
+    catalog = InternalTopicCatalog(snapshot.existing_internal_topics, snapshot.failures, snapshot.topics_refusal)
     repartition = prepare_repartition_topics(topology, snapshot.cluster, catalog, configs)
     created.update(repartition.created)
 

@@ -60,7 +60,8 @@ class RebalanceSnapshot:
     `leader_process_id`: None when the leader is not a member of the group. `future_process_id`: the id of the dummy
     client for members of an unknown future version; random in Kafka, given here, and needed only when there are such
     members. `created_internal_topics`: what describing the topics answers that this rebalance creates; a recorder
-    sees it, and a leader asks for it when a rack-aware strategy needs it. `steering`: what
+    sees it, and a leader asks for it when a rack-aware strategy needs it. `topics_refusal`: what the brokers answered
+    to the call about internal topics in `failures`, as `"SimpleName: message"`; None: not known. `steering`: what
     operators ask for beside Kafka's rules.
     """
 
@@ -77,6 +78,7 @@ class RebalanceSnapshot:
     leader_process_id: ProcessId | None = None
     future_process_id: ProcessId | None = None
     created_internal_topics: Mapping[str, TopicMetadata] | None = None
+    topics_refusal: str | None = None
     steering: Steering = NO_STEERING
 
     def seen(self, view: ClusterView) -> RebalanceSnapshot:

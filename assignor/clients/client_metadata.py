@@ -112,7 +112,10 @@ def named_beside_unnamed() -> IllegalStateError:
 
     Kafka Streams 4 has no named topologies any more, but a member may still report their tasks.
     """
-    return IllegalStateError("Can't compare a task of a named topology to a task of a topology without a name")
+    return IllegalStateError(
+        "Can't compare a TaskId with a namedTopology to one without",
+        "a member reports tasks of a named topology, and there are tasks of a topology without a name",
+    )
 
 
 class _ClientBuilder:

@@ -116,7 +116,8 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]
 @dataclass(slots=True)
 class Tally:
     """How many results equal what was recorded. `refused`: lines of a later release; `unusable`: lines that are wrong.
-    `differences`: the first ones, as text.
+    `errors`: results in which Kafka's leader threw; `errors_equal_in_text`: the message and the cause are equal, too.
+    `differences`, `error_differences`: the first ones, as text.
     """
 
     total: int = 0
@@ -124,10 +125,13 @@ class Tally:
     equal_after_decoding: int = 0
     compared_bytes: int = 0
     equal_to_the_byte: int = 0
+    errors: int = 0
+    errors_equal_in_text: int = 0
     not_compared: int = 0
     refused: int = 0
     unusable: int = 0
     differences: list[str] = field(default_factory=list)
+    error_differences: list[str] = field(default_factory=list)
     refusals: dict[str, int] = field(default_factory=dict)
 
     def compare(self, where: str, ran: Rerun) -> None:
@@ -140,8 +144,15 @@ class Tally:
         if isinstance(ran, RerunRebalance):
             self.compared_bytes += 1
             self.equal_to_the_byte += comparison.bytes_equal
-        room = max(_DIFFERENCES_SHOWN - len(self.differences), 0)
-        self.differences.extend(f"{where} {ran.id}: {text}" for text in comparison.differences[:room])
+        if comparison.is_error:
+            self.errors += 1
+            self.errors_equal_in_text += comparison.equal and not comparison.error_differences
+        for first_ones, texts in (
+            (self.differences, comparison.differences),
+            (self.error_differences, comparison.error_differences),
+        ):
+            room = max(_DIFFERENCES_SHOWN - len(first_ones), 0)
+            first_ones.extend(f"{where} {ran.id}: {text}" for text in texts[:room])
 
     def add_refused(self, reason: str) -> None:
         self.refused += 1
@@ -156,12 +167,14 @@ class Tally:
             f"total                 {self.total}",
             f"equal after decoding  {_of(self.equal_after_decoding, self.compared)}",
             f"equal to the byte     {_of(self.equal_to_the_byte, self.compared_bytes)}",
+            *([f"errors equal in text  {_of(self.errors_equal_in_text, self.errors)}"] if self.errors else []),
             f"not compared          {self.not_compared}{' (led by another leader)' if self.not_compared else ''}",
             f"refused               {self.refused}{' (a later release)' if self.refused else ''}",
             f"unusable              {self.unusable}",
         ]
         rows += [f"refused: {reason} ({count} lines)" for reason, count in self.refusals.items()]
         rows += [f"difference: {text}" for text in self.differences]
+        rows += [f"difference in text: {text}" for text in self.error_differences]
         return "\n".join(rows)
 
     def as_document(self) -> dict[str, object]:
@@ -192,7 +205,7 @@ def _placement_lines(placement: Placement) -> list[str]:
 
 def _result_lines(result: RebalanceResult, view: View) -> list[str]:
     if result.error is not None:
-        return [f"error: {result.error.as_recorded()}"]
+        return [f"error: {result.error.as_told()}"]
     short = {} if view.wide else short_members(result.assignments)
     lines = [
         _member_line(short.get(member_id, member_id), raw) for member_id, raw in sorted(result.assignments.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.errors import InputError
@@ -34,6 +34,7 @@ from assignor.steering import NO_STEERING
 REBALANCE_FORMAT = "rebalance/1"
 SOURCES = ("coordinator", "kafka", "generated")
 FAILURES = ("changelog_end_offsets", "committed_offsets", "create_topics", "describe_topics")
+_FAILURES_ABOUT_TOPICS = ("create_topics", "describe_topics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +83,27 @@ def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalanc
         ("output", "led_by", "note"),
     )
     fields.read("format", lambda value, where: as_choice(value, where, (REBALANCE_FORMAT,)))
+    output = fields.read_or_none("output", _as_output)
     return RecordedRebalance(
         id=fields.text("id"),
         group_id=fields.text("group_id"),
         generation_id=fields.read("generation_id", as_int32),
         now_ms=fields.read("now_ms", as_offset),
         source=fields.read("source", lambda value, where: as_choice(value, where, SOURCES)),
-        snapshot=fields.read("input", parse_rebalance_input),
-        output=fields.read_or_none("output", _as_output),
+        snapshot=_with_refusal(fields.read("input", parse_rebalance_input), output),
+        output=output,
         led_by=fields.text_or_none("led_by"),
         note=fields.text_or_none("note"),
     )
+
+
+def _with_refusal(snapshot: RebalanceSnapshot, output: RecordedOutput | None) -> RebalanceSnapshot:
+    """A recording from Kafka has what the brokers answered in one place only: as the cause of the leader's error."""
+    if output is None or output.error_cause is None or snapshot.topics_refusal is not None:
+        return snapshot
+    if snapshot.failures.isdisjoint(_FAILURES_ABOUT_TOPICS):
+        return snapshot
+    return replace(snapshot, topics_refusal=output.error_cause)
 
 
 def parse_rebalance(document: Mapping[str, object]) -> RebalanceSnapshot:
@@ -117,7 +128,7 @@ def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnaps
             "leader_process_id",
             "members",
         ),
-        ("failures", "future_process_id", "created_internal_topics", "steering"),
+        ("failures", "future_process_id", "created_internal_topics", "topics_refusal", "steering"),
     )
     return RebalanceSnapshot(
         assignor=fields.read("assignor", as_assignor),
@@ -133,6 +144,7 @@ def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnaps
         leader_process_id=fields.read_or_none("leader_process_id", as_process_id),
         future_process_id=fields.read_or_none("future_process_id", as_process_id),
         created_internal_topics=fields.read_or_none("created_internal_topics", _as_topics),
+        topics_refusal=fields.text_or_none("topics_refusal"),
         steering=fields.read_or_none("steering", as_steering) or NO_STEERING,
     )
 

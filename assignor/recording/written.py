@@ -91,6 +91,8 @@ def rebalance_input(snapshot: RebalanceSnapshot) -> dict[str, object]:
         document["future_process_id"] = str(snapshot.future_process_id)
     if snapshot.created_internal_topics is not None:
         document["created_internal_topics"] = _topics(snapshot.created_internal_topics)
+    if snapshot.topics_refusal is not None:
+        document["topics_refusal"] = snapshot.topics_refusal
     if snapshot.steering != NO_STEERING:
         document["steering"] = steering_document(snapshot.steering)
     return document

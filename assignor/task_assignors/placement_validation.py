@@ -38,13 +38,13 @@ def validate_placement(problem: PlacementProblem, placement: Placement, assignor
     fault = _first_fault(problem, placement)
     if fault is not None:
         name, detail = fault
-        raise refusal(name, assignor, f" ({detail})")
+        raise refusal(name, assignor, detail)
 
 
 def refusal(name: str, assignor: str, detail: str = "") -> StreamsError:
     """What Kafka's leader throws. `name`: of the error; `detail`: what more is known of it."""
     severity = "a fatal error" if name in _FATAL else "an error"
-    return StreamsError(f"Task assignment with {assignor} returned {severity}: {name}{detail}")
+    return StreamsError(f"Task assignment with {assignor} returned {severity}: {name}", detail)
 
 
 def _first_fault(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.errors import IllegalArgumentError, KafkaError, StreamsError
+from assignor.errors import BrokersRefusal, IllegalArgumentError, StreamsError
 from assignor.java.order import hash_set_copy_order, string_hash
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.types import JAVA_LONG_MAX
@@ -61,7 +61,7 @@ class InternalTopic:
 
     def __post_init__(self) -> None:
         if self.partitions is not None and self.partitions < 1:
-            raise IllegalArgumentError(f"Number of partitions must be at least 1, not {self.partitions} ({self.name})")
+            raise IllegalArgumentError("Number of partitions must be at least 1.", f"{self.name} has {self.partitions}")
 
     def with_partitions(self, partitions: int) -> InternalTopic:
         """The same topic with its count decided; a fixed count stays as it is."""
@@ -90,10 +90,14 @@ def _computed(changelog: ChangelogConfig, configs: AssignmentConfigs) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class InternalTopicCatalog:
-    """The internal topics that existed before this rebalance. `failures`: see `failures` of rebalance/1."""
+    """The internal topics that existed before this rebalance. `failures`: see `failures` of rebalance/1.
+
+    `refusal`: what the brokers answered to a failed call about topics, as `"SimpleName: message"`; None: not known.
+    """
 
     existing: Mapping[str, TopicMetadata] = field(default_factory=dict)
     failures: frozenset[str] = frozenset()
+    refusal: str | None = None
 
     def with_created(self, created: Mapping[str, CreatedTopic]) -> InternalTopicCatalog:
         """The catalog once the topics of `created` exist."""
@@ -121,7 +125,7 @@ def make_ready(
     """
     walk = hash_set_copy_order(topics, string_hash)
     if walk and DESCRIBE_TOPICS_FAILURE in catalog.failures:
-        raise _could_not_create(walk[0], "describing it failed")
+        raise _could_not_create(walk[0], "describe", catalog.refusal)
     missing: dict[str, CreatedTopic] = {}
     ready: dict[str, int] = {}
     for name in walk:
@@ -134,15 +138,21 @@ def make_ready(
         elif existing.partitions != topic.partitions:
             raise StreamsError(
                 f"Existing internal topic {name} has invalid partitions: expected: {topic.partitions}; "
-                f"actual: {existing.partitions}. Reset the application or remove the topic, then start again."
+                f"actual: {existing.partitions}. "
+                "Use 'org.apache.kafka.tools.StreamsResetter' tool to clean up invalid topics before processing.",
+                "or delete this topic alone, then start again",
             )
         ready[name] = topic.partitions
     if missing and CREATE_TOPICS_FAILURE in catalog.failures:
-        raise _could_not_create(next(iter(missing)), "the brokers refused")
+        raise _could_not_create(next(iter(missing)), "create", catalog.refusal)
     return ReadyTopics(missing, ready)
 
 
-def _could_not_create(topic: str, reason: str) -> StreamsError:
-    error = StreamsError(f"Could not create topic {topic}.")
-    error.__cause__ = KafkaError(reason)
+def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsError:
+    """Kafka says the same whether it could not describe or not create the topic; the cause is the brokers' answer."""
+    message = f"Could not create topic {topic}."
+    if refusal is None:
+        return StreamsError(message, f"the brokers refused to {call} it, and what they answered is not in the input")
+    error = StreamsError(message, f"the brokers refused to {call} it: {refusal}")
+    error.__cause__ = BrokersRefusal(refusal)
     return error

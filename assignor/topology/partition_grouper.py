@@ -6,7 +6,7 @@ A subtopology has as many tasks as its largest source topic has partitions. Sour
 from __future__ import annotations
 
 from assignor.cluster import Cluster
-from assignor.errors import IllegalStateError, InputError
+from assignor.errors import InputError, UncheckedError
 from assignor.java.order import hash_set_order, task_hash
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.topology.topics_info import source_topics_walk
@@ -22,8 +22,7 @@ def partition_groups(topology: GroupTopology, cluster: Cluster) -> dict[TaskId, 
     """Every task with its source partitions, sorted.
 
     Tasks are in the order of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. `cluster` includes the
-    repartition topics. Raises IllegalStateError for a source topic without partitions (in Kafka a plain
-    RuntimeException). Linear in the number of partitions.
+    repartition topics. Raises UncheckedError for a source topic without partitions. Linear in the number of partitions.
 
     Differs from Kafka: more than MAX_GROUP_PARTITIONS is an InputError, raised before memory is allocated.
     """
@@ -58,6 +57,6 @@ def _partition_counts(subtopology: Subtopology, cluster: Cluster) -> dict[str, i
     for topic in sorted(set(subtopology.source_topics), key=utf16_order):
         count = cluster.partition_count(topic)
         if not count:
-            raise IllegalStateError(f"Empty partitions for topic {topic}")
+            raise UncheckedError(f"Empty partitions for topic {topic}")
         counts[topic] = count
     return counts

@@ -23,6 +23,9 @@ from assignor.topology.internal_topics import CreatedTopic, InternalTopic, Inter
 from assignor.topology.topics_info import subtopology_walk
 from assignor.types import utf16_order
 
+_LOG_PREFIX = "stream-thread [] "
+"""Kafka begins these messages with the `client.id` of the leader's assignor. A leader here has none."""
+
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopics:
@@ -91,8 +94,9 @@ def _with_partition_counts(subtopologies: Sequence[Subtopology], cluster: Cluste
                 topics[name] = topics[name].with_partitions(partitions)
         if len(unknown) == len(waiting):
             raise TaskAssignmentError(
-                "Failed to compute number of partitions for all repartition topics; no known count leads to "
-                f"[{', '.join(unknown)}]"
+                "Failed to compute number of partitions for all repartition topics, make sure all user input topics "
+                "are created and all Pattern subscriptions match at least one topic in the cluster",
+                f"no known count leads to [{', '.join(unknown)}]",
             )
         waiting = unknown
     return topics
@@ -111,7 +115,9 @@ def _largest_known_count(
         if repartition_topic is None:
             count = cluster.partition_count(source)
             if count is None:
-                raise TaskAssignmentError(f"No partition count found for source topic {source}")
+                raise TaskAssignmentError(
+                    f"No partition count found for source topic {source}, but it should have been."
+                )
         else:
             count = repartition_topic.partitions
         if count is not None and (largest is None or count > largest):
@@ -137,8 +143,8 @@ def enforce_copartitioning(
     for topic in coerced.values():
         if topic.partitions != partitions:
             raise TopologyError(
-                f"Invalid topology: Number of partitions [{topic.partitions}] of repartition topic [{topic.name}] "
-                f"doesn't match number of partitions [{partitions}] of the source topic."
+                f"Invalid topology: {_LOG_PREFIX}Number of partitions [{topic.partitions}] of repartition topic "
+                f"[{topic.name}] doesn't match number of partitions [{partitions}] of the source topic."
             )
     return coerced
 
@@ -146,13 +152,13 @@ def enforce_copartitioning(
 def _partition_count(topic: str, cluster: Cluster) -> int:
     count = cluster.partition_count(topic)
     if count is None:
-        raise IllegalStateError(f"Topic not found: {topic}")
+        raise IllegalStateError(f"{_LOG_PREFIX}Topic not found: {topic}")
     return count
 
 
 def _same_partitions(outside: Mapping[str, int]) -> int:
     if len(set(outside.values())) > 1:
-        raise TopologyError(f"Invalid topology: Topics not co-partitioned: [{_as_text(outside)}]")
+        raise TopologyError(f"Invalid topology: {_LOG_PREFIX}Topics not co-partitioned: [{_as_text(outside)}]")
     return next(iter(outside.values()))
 
 
@@ -161,15 +167,19 @@ def _partitions_among_repartition_topics(inside: Sequence[InternalTopic]) -> int
     fixed = {topic.name: topic.partitions for topic in inside if topic.fixed_partitions}
     if len(set(fixed.values())) > 1:
         raise TopologyError(
-            f"Invalid topology: Following topics do not have the same number of partitions: [{_as_text(counts)}]"
+            f"Invalid topology: {_LOG_PREFIX}Following topics do not have the same number of partitions: "
+            f"[{_as_text(counts)}]"
         )
     for partitions in fixed.values():
         if partitions is not None:
             return partitions
     if not counts:
-        raise IllegalStateError(f"Could not validate the copartitioning of topics: {[topic.name for topic in inside]}")
+        names = ", ".join(topic.name for topic in inside)
+        raise IllegalStateError(f"{_LOG_PREFIX}Could not validate the copartitioning of topics: [{names}]")
     return max(counts.values())
 
 
 def _as_text(counts: Mapping[str, int]) -> str:
-    return "{" + ", ".join(f"{topic}={count}" for topic, count in sorted(counts.items())) + "}"
+    """As Java writes a `TreeMap`."""
+    ordered = sorted(counts.items(), key=lambda item: utf16_order(item[0]))
+    return "{" + ", ".join(f"{topic}={count}" for topic, count in ordered) + "}"

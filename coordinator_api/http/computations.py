@@ -84,7 +84,7 @@ def _assign_placement(document: Mapping[str, object], bounds: DocumentBounds) ->
         placement = assignor.assign(recorded.problem, log)
         validate_placement(recorded.problem, placement, recorded.assignor)
     except KafkaError as error:
-        raise InputError(error.as_recorded(), "placement") from None
+        raise InputError(error.as_told(), "placement") from None
     return {"id": recorded.id, "output": placement_output(placement)}
 
 

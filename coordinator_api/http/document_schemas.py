@@ -199,6 +199,7 @@ class DefinitionBody(_DocumentPart):
     failures: list[Failure] | None = None
     future_process_id: ProcessText | None = None
     created_internal_topics: Annotated[dict[str, TopicPart], _BY_TOPIC] | None = None
+    topics_refusal: str | None = None
     members: Nothing = None
     leader_process_id: None = None
 
@@ -234,6 +235,7 @@ class RebalanceInputPart(_DocumentPart):
     failures: list[Failure] | None = None
     future_process_id: ProcessText | None = None
     created_internal_topics: Annotated[dict[str, TopicPart], _BY_TOPIC] | None = None
+    topics_refusal: str | None = None
     steering: SteeringPart | None = None
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.compare import compare_placement, compare_rebalance
-from assignor.errors import StreamsError
+from assignor.errors import BrokersRefusal, IllegalStateError, StreamsError
 from assignor.pipeline import assign
 from assignor.protocol.assignment_info import AssignmentInfo
 from assignor.protocol.assignment_info_encoder import encode_assignment_info
@@ -104,13 +104,31 @@ def test_should_tell_differences_beside_the_assignments(output: dict[str, object
     assert compare_rebalance(result, replace(recorded, **output)).differences  # type: ignore[arg-type]
 
 
-def test_should_compare_of_an_error_only_the_class() -> None:
+def test_should_call_errors_equal_by_their_class_and_tell_apart_how_message_and_cause_differ() -> None:
     result, output = ran()
-    failed = replace(result, error=StreamsError("one text"), assignments=share({}))
-    recorded = replace(output, error="StreamsException: another text", assignments=share({}))
-    assert compare_rebalance(failed, recorded).equal
-    assert not compare_rebalance(failed, replace(recorded, error="TopologyException: one text")).equal
-    assert not compare_rebalance(failed, replace(recorded, error=None)).equal
+    error = StreamsError("one text", "our own hint")
+    error.__cause__ = BrokersRefusal("TimeoutException: late: very")
+    failed = replace(result, error=error, assignments=share({}))
+    recorded = replace(output, error="StreamsException: one text", assignments=share({}))
+    same = replace(recorded, error_cause="TimeoutException: late: very")
+    assert (compare_rebalance(failed, same).equal, compare_rebalance(failed, same).error_differences) == (True, ())
+    other = compare_rebalance(failed, replace(recorded, error="StreamsException: another text"))
+    assert (other.equal, other.is_error) == (True, True)
+    assert other.error_differences == (
+        "error is StreamsException: one text, recorded is StreamsException: another text",
+        "error_cause is TimeoutException: late: very, recorded is None",
+    )
+    for error_of_another_class in ("TopologyException: one text", None):
+        comparison = compare_rebalance(failed, replace(recorded, error=error_of_another_class))
+        assert not comparison.equal
+        assert comparison.error_differences == ()
+
+
+def test_should_not_compare_the_name_of_the_thread_that_led() -> None:
+    result, output = ran()
+    failed = replace(result, error=IllegalStateError("stream-thread [] Topic not found: a"), assignments=share({}))
+    recorded = "IllegalStateException: stream-thread [app-1-StreamThread-1] Topic not found: a"
+    assert compare_rebalance(failed, replace(output, error=recorded, assignments=share({}))).error_differences == ()
 
 
 def test_should_tell_created_topics_that_differ() -> None:

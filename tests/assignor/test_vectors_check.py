@@ -14,6 +14,7 @@ from tests.recorded import (
     RECORDINGS,
     documents,
 )
+from tests.told import Tell
 
 LINES = {
     REBALANCES: 1166,
@@ -35,23 +36,35 @@ LINES = {
     "recordings/racks.jsonl.gz": 6,
 }
 
+ERRORS = {REBALANCES: 62, FRESH_REBALANCES: 47, RACK_REBALANCES: 23, CUSTOM_REBALANCES: 7}
+"""Lines on which Kafka's leader threw."""
+
 
 @pytest.mark.parametrize("name", LINES)
-def test_should_decide_what_kafka_decided(name: str) -> None:
-    compared, different, other_bytes = 0, [], []
+def test_should_decide_what_kafka_decided(name: str, tell: Tell) -> None:
+    """Errors included: class, message and cause. What the brokers answered is part of the line, as the cause."""
+    compared = errors = 0
+    different, other_bytes, other_texts = [], [], []
     for document in documents(name):
         ran = run(document)
         comparison = ran.comparison()
         if comparison is None:
             continue
         compared += 1
+        errors += comparison.is_error
         if not comparison.equal:
             different.append((ran.id, comparison.differences[:3]))
         elif isinstance(ran, RerunRebalance) and not comparison.bytes_equal:
             other_bytes.append(ran.id)
+        if comparison.error_differences:
+            other_texts.append((ran.id, comparison.error_differences))
+    if errors:
+        equal = errors - len(other_texts)
+        tell(f"{name}: {equal} of {errors} errors are equal in class, message and cause")
     assert different[:5] == [], f"{len(different)} of {compared} differ"
     assert other_bytes[:5] == [], f"{len(other_bytes)} of {compared} are equal only after decoding"
-    assert compared == LINES[name]
+    assert other_texts[:5] == [], f"{len(other_texts)} of {errors} errors differ in message or cause"
+    assert (compared, errors) == (LINES[name], ERRORS.get(name, 0))
 
 
 def test_should_run_every_file_that_other_tests_read() -> None:

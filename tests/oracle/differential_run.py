@@ -36,6 +36,7 @@ def seed_of_this_run() -> int:
 class DifferentialRun:
     """`kind`: rebalances, placements or codec. `ask_kafka`: a line in, the same with Kafka's output out.
 
+    `errors`: answers in which Kafka's leader threw; they are equal when class, message and cause are.
     `features`: how often what was seen in Kafka's answers, for the reader.
     """
 
@@ -45,6 +46,8 @@ class DifferentialRun:
     compared: int = 0
     compared_bytes: int = 0
     equal_bytes: int = 0
+    errors: int = 0
+    equal_errors: int = 0
     features: Counter[str] = field(default_factory=Counter)
     _failed: list[tuple[Line, str]] = field(default_factory=list)
 
@@ -69,17 +72,21 @@ class DifferentialRun:
         if isinstance(ran, RerunRebalance):
             self.compared_bytes += 1
             self.equal_bytes += comparison.bytes_equal
-        if not comparison.equal:
-            self._failed.append((line, "; ".join(comparison.differences)))
+        differences = (*comparison.differences, *comparison.error_differences)
+        self.errors += comparison.is_error
+        self.equal_errors += comparison.is_error and not differences
+        if differences:
+            self._failed.append((line, "; ".join(differences)))
 
     def failed(self, line: Line, difference: str) -> None:
         self._failed.append((line, difference))
 
     def as_text(self) -> str:
         of_bytes = f", {self.equal_bytes} of {self.compared_bytes} to the byte" if self.compared_bytes else ""
+        of_errors = f", {self.equal_errors} of {self.errors} errors in class, message and cause" if self.errors else ""
         seen = "".join(f"; {count} {feature}" for feature, count in sorted(self.features.items()))
         equal = self.compared - len(self._failed)
-        return f"{self.kind}: seed {self.seed}: {equal} of {self.compared} equal{of_bytes}{seen}"
+        return f"{self.kind}: seed {self.seed}: {equal} of {self.compared} equal{of_bytes}{of_errors}{seen}"
 
     def check(self) -> None:
         """Raises AssertionError, with file, seed and ids, when anything differed."""

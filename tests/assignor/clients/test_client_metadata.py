@@ -145,5 +145,5 @@ def test_should_read_what_all_consumers_sent_before_it_looks_for_endpoints() -> 
 def test_should_refuse_tasks_of_a_named_topology_beside_others_in_one_process_only() -> None:
     named = member(A, offset_sums={TaskId(0, 0, "orders"): 1, TaskId(0, 0, "users"): 2})
     assert set(group_metadata(bytes_of({"a-1": named, "b": member(B, offset_sums={TASK: 1})}), None).clients) == {A, B}
-    with pytest.raises(IllegalStateError, match="Can't compare a task of a named topology"):
+    with pytest.raises(IllegalStateError, match="Can't compare a TaskId with a namedTopology"):
         group_metadata(bytes_of({"a-1": named, "a-2": member(A, offset_sums={TASK: 1})}), None)

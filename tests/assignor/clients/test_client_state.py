@@ -67,5 +67,5 @@ def test_should_refuse_tasks_of_a_named_topology_where_there_are_others_to_compa
     assert state.previous_standby == {named}
     assert list(state.lags) == []
     for owned, end_offset_sums in (({}, END_OFFSET_SUMS), ({TopicPartition("in", 0): "c1"}, {})):
-        with pytest.raises(IllegalStateError, match="Can't compare a task of a named topology"):
+        with pytest.raises(IllegalStateError, match="Can't compare a TaskId with a namedTopology"):
             client_state(metadata(owned, {named: 5}), PARTITIONS, end_offset_sums)

@@ -203,10 +203,13 @@ class TestCheck:
             "equal_after_decoding": 4,
             "compared_bytes": 4,
             "equal_to_the_byte": 4,
+            "errors": 0,
+            "errors_equal_in_text": 0,
             "not_compared": 0,
             "refused": 0,
             "unusable": 0,
             "differences": [],
+            "error_differences": [],
             "refusals": {},
             "all_equal": True,
         }

@@ -6,7 +6,7 @@ import pytest
 
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.errors import IllegalArgumentError, StreamsError
+from assignor.errors import BrokersRefusal, IllegalArgumentError, StreamsError
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.topology.internal_topics import (
     CreatedTopic,
@@ -118,8 +118,13 @@ def test_should_create_what_is_missing_and_accept_what_fits() -> None:
 
 
 def test_should_fail_when_an_existing_topic_has_another_count() -> None:
-    with pytest.raises(StreamsError, match="Existing internal topic t has invalid partitions: expected: 3; actual: 4"):
+    with pytest.raises(StreamsError, match="Existing internal topic t has invalid partitions") as raised:
         make_ready({"t": InternalTopic("t", 3)}, InternalTopicCatalog({"t": TopicMetadata(4)}), _DEFAULTS)
+
+    assert raised.value.message.startswith(
+        "Existing internal topic t has invalid partitions: expected: 3; actual: 4. Use 'org.apache.kafka.tools."
+    )
+    assert str(raised.value) == f"{raised.value.message} (or delete this topic alone, then start again)"
 
 
 def test_should_fail_when_a_count_is_not_known() -> None:
@@ -128,13 +133,22 @@ def test_should_fail_when_a_count_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("failure", ["describe_topics", "create_topics"])
-def test_should_fail_when_the_brokers_cannot_be_asked_or_refuse(failure: str) -> None:
-    catalog = InternalTopicCatalog(failures=frozenset({failure}))
+@pytest.mark.parametrize("answer", [None, "ClusterAuthorizationException: not you: never", "no class at all"])
+def test_should_fail_with_what_the_brokers_answered_as_cause(failure: str, answer: str | None) -> None:
+    catalog = InternalTopicCatalog(failures=frozenset({failure}), refusal=answer)
 
-    with pytest.raises(StreamsError, match=r"Could not create topic t\.") as raised:
+    with pytest.raises(StreamsError) as raised:
         make_ready({"t": InternalTopic("t", 3)}, catalog, _DEFAULTS)
 
-    assert raised.value.__cause__ is not None
+    cause = raised.value.__cause__
+    assert raised.value.as_recorded() == "StreamsException: Could not create topic t."
+    assert f"the brokers refused to {failure.partition('_')[0]} it" in str(raised.value)
+    if answer is None:
+        assert cause is None
+    else:
+        assert isinstance(cause, BrokersRefusal)
+        assert cause.as_recorded() == (answer if ":" in answer else f"KafkaException: {answer}")
+        assert answer in str(raised.value)
 
 
 @pytest.mark.parametrize("failure", ["describe_topics", "create_topics", "changelog_end_offsets"])

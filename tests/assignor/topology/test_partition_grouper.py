@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.cluster import Cluster, TopicMetadata
-from assignor.errors import IllegalStateError, InputError
+from assignor.errors import InputError, UncheckedError
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from assignor.topology.partition_grouper import MAX_GROUP_PARTITIONS, partition_groups
 from assignor.types import TaskId, TopicPartition
@@ -43,7 +43,7 @@ def test_should_put_every_partition_into_one_task_when_there_are_many() -> None:
 
 
 def test_should_fail_when_a_topic_is_not_in_the_cluster() -> None:
-    with pytest.raises(IllegalStateError, match="Empty partitions for topic b"):
+    with pytest.raises(UncheckedError, match="Empty partitions for topic b"):
         partition_groups(GroupTopology((Subtopology(0, ("a", "b")),)), _cluster(a=1))
 
 

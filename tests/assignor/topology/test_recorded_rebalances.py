@@ -130,10 +130,7 @@ def _tasks_by_subtopology(snapshot: RebalanceSnapshot, cluster: Cluster) -> dict
 
 
 def _same_error(error: KafkaError, recorded: str | None) -> bool:
-    """The same class, and the message begins the same way: that names the topic and its counts."""
-    if recorded is None:
-        return False
-    return error.as_recorded()[:90] == recorded.replace("stream-thread [] ", "")[:90]
+    return error.as_recorded() == recorded
 
 
 def _created_difference(created: dict[str, CreatedTopic], output: RecordedOutput) -> object | None:
