@@ -70,7 +70,7 @@ def test_should_leave_a_partition_to_the_process_that_compacts_it_until_its_leas
 
 
 def test_should_compact_no_less_than_the_minimum(directory: Path, clock: ManualClock) -> None:
-    log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=20_000)
+    log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=20_000, maintenance_ms=600_000)
     log.create_topics([NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
     write_dirt(log, 10)
     log.maintain()
