@@ -31,6 +31,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "service metrics": service_metrics,
     "instance metrics": instance_metrics,
     "names of assignor": partial(public_names, "assignor"),
+    "names of assignor.assignment": partial(public_names, "assignor.assignment"),
     "names of streams_runtime": partial(public_names, "streams_runtime"),
     "names of spark_jobs": partial(public_names, "spark_jobs.workers"),
 }

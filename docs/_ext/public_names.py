@@ -58,6 +58,15 @@ SECTIONS: dict[str, Mapping[str, str]] = {
         "Clusters, processes and tasks": "Cluster Broker TopicMetadata HostInfo ProcessId TaskId TopicPartition",
         "Errors": "AssignorFault InputError DecodeError KafkaError NotBuiltYet",
     },
+    "assignor.assignment": {
+        "Write your own": "CustomTaskAssignor AssignmentError StickyTaskAssignor",
+        "What it sees": "ApplicationState KafkaStreamsState TaskInfo TaskTopicPartition",
+        "What it answers": "TaskAssignment KafkaStreamsAssignment AssignedTask AssignedTaskType",
+        "What helps": """
+            identity_assignment default_standby_task_assignment optimize_rack_aware_active_tasks
+            optimize_rack_aware_standby_tasks RackAwareOptimizationParams validate_task_assignment
+        """,
+    },
     "spark_jobs.workers": {"Run instances on Spark": "run with_defaults"},
 }
 """Headings of a package's page, and the public names under each, in the order in which a reader meets them."""

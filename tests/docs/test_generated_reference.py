@@ -143,7 +143,7 @@ def test_should_have_every_call_of_the_coordinator() -> None:
     assert [each for each in named if f"{each}\n" not in found] == []
 
 
-@pytest.mark.parametrize("package", ["assignor", "streams_runtime", "spark_jobs.workers"])
+@pytest.mark.parametrize("package", ["assignor", "assignor.assignment", "streams_runtime", "spark_jobs.workers"])
 def test_should_have_every_public_name(package: str) -> None:
     module = import_module(package)
     named = re.findall(rf"^\.\. (?:auto\w+|py:data):: {package}\.(\w+)$", public_names(package), re.MULTILINE)
