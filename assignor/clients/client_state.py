@@ -48,7 +48,7 @@ def client_state(
     if metadata.owned_partitions and not previous_active:
         raise IllegalStateError(
             "Must initialize prevActiveTasks from ownedPartitions before initializing remaining tasks.",
-            f"no partition that {metadata.process_id} owns, such as {next(iter(metadata.owned_partitions))}, is of a task",
+            f"{metadata.process_id} owns {next(iter(metadata.owned_partitions))}; nothing that it owns is of a task",
         )
     first_reported = next(iter(metadata.offset_sums), None)
     if first_reported is not None and first_reported.topology_name is not None and (previous_active or end_offset_sums):

@@ -15,7 +15,7 @@ from assignor.java.order import hash_set_order, task_hash
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
 from assignor.topology.partition_grouper import check_group_size
-from assignor.topology.topics_info import changelog_configs, topic_groups_walk
+from assignor.topology.topics_info import changelog_configs, changelogs_walk, topic_groups_walk
 from assignor.types import TaskId, TopicPartition
 
 
@@ -71,9 +71,9 @@ def prepare_changelog_topics(
         count = max(task.partition for task in tasks) + 1
         sources = changelogs.keys() & set(subtopology.source_topics)
         source_based |= sources
-        for name in names:
-            if name not in sources:
-                topics[name] = InternalTopic(name, count, changelog=changelogs[name])
+        created_here = {name: config for name, config in changelogs.items() if name not in sources}
+        for name in changelogs_walk(created_here):
+            topics[name] = InternalTopic(name, count, changelog=created_here[name])
     ready = make_ready(topics, catalog, configs)
     stateful_tasks = hash_set_order(partitions, task_hash)
     pre_existing = [

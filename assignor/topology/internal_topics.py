@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import BrokersRefusal, IllegalArgumentError, StreamsError
-from assignor.java.order import hash_set_copy_order, string_hash
+from assignor.java.order import hash_set_copy_order, hash_set_order, int32, string_hash
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.types import JAVA_LONG_MAX
 
@@ -123,7 +123,8 @@ def make_ready(
     Raises StreamsError for an existing topic with another partition count, for a topic without a count, and when the
     brokers cannot be asked or refuse. Differs from Kafka: a failure is final, nothing is asked again until a timeout.
     """
-    walk = hash_set_copy_order(topics, string_hash)
+    in_kafkas_maps = hash_set_order(hash_set_order(topics, string_hash), string_hash)
+    walk = hash_set_copy_order(in_kafkas_maps, string_hash)
     if walk and DESCRIBE_TOPICS_FAILURE in catalog.failures:
         raise _could_not_create(walk[0], "describe", catalog.refusal)
     missing: dict[str, CreatedTopic] = {}
@@ -144,8 +145,24 @@ def make_ready(
             )
         ready[name] = topic.partitions
     if missing and CREATE_TOPICS_FAILURE in catalog.failures:
-        raise _could_not_create(next(iter(missing)), "create", catalog.refusal)
+        raise _could_not_create(_first_asked_for(missing), "create", catalog.refusal)
     return ReadyTopics(missing, ready)
+
+
+def _first_asked_for(missing: Mapping[str, CreatedTopic]) -> str:
+    """Kafka hands a `HashSet<NewTopic>` to its admin client, and looks at the answers in the order of a HashMap."""
+    not_created = hash_set_order(missing, string_hash)
+    asked_for = hash_set_order(not_created, lambda name: _new_topic_hash(name, missing[name]))
+    return hash_set_order(asked_for, string_hash)[0]
+
+
+def _new_topic_hash(name: str, topic: CreatedTopic) -> int:
+    """Source: `NewTopic.hashCode`; the fourth field, replicas by partition, is null."""
+    configs = sum(string_hash(key) ^ string_hash(value) for key, value in topic.configs.items())
+    value = 1
+    for field_hash in (string_hash(name), topic.partitions, topic.replication_factor, 0, int32(configs)):
+        value = int32(31 * value + field_hash)
+    return value
 
 
 def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsError:

@@ -72,10 +72,13 @@ def missing_source_topics(topology: GroupTopology, cluster: Cluster) -> tuple[st
 
 
 def _with_partition_counts(subtopologies: Sequence[Subtopology], cluster: Cluster) -> dict[str, InternalTopic]:
-    topics = {
-        topic.name: InternalTopic(topic.name, topic.partitions, fixed_partitions=topic.partitions is not None)
+    counts = {
+        topic.name: topic.partitions for subtopology in subtopologies for topic in subtopology.repartition_source_topics
+    }
+    topics = {  # in Kafka's order: it decides which of several topics an error names
+        name: InternalTopic(name, counts[name], fixed_partitions=counts[name] is not None)
         for subtopology in subtopologies
-        for topic in subtopology.repartition_source_topics
+        for name in _repartition_walk(subtopology)
     }
     walk = subtopology_walk(subtopologies)
     writers: dict[str, list[Subtopology]] = {}

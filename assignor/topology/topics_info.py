@@ -27,6 +27,12 @@ def changelog_configs(subtopology: Subtopology) -> dict[str, ChangelogConfig]:
     return changelogs
 
 
+def changelogs_walk(changelogs: Mapping[str, ChangelogConfig]) -> list[str]:
+    """The topics in the order of `TopicsInfo.nonSourceChangelogTopics`: a `HashSet` of their configs."""
+    by_name = hash_set_order(changelogs, string_hash)
+    return hash_set_order(by_name, lambda topic: _changelog_hash(topic, changelogs[topic]))
+
+
 def java_hash_code(subtopology: Subtopology) -> int:
     """`TopicsInfo.hashCode()` as int32: source topics in the high half, changelog configs in the low one."""
     sources = sum(string_hash(topic) for topic in set(subtopology.source_topics))

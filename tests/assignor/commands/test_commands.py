@@ -17,7 +17,7 @@ import pytest
 from assignor.commands import build_app
 from tests.checkout import ROOT, VECTORS
 from tests.program import BRIDGE, PROGRAM, SMOKE, assignor, assignor_process, environment, smoke, write_lines
-from tests.recorded import document, documents
+from tests.recorded import REBALANCES, document, documents
 
 
 def with_another_output(line: dict[str, Any]) -> dict[str, Any]:
@@ -186,6 +186,32 @@ class TestCheck:
         assert ran.returncode == 1
         assert "equal after decoding  1 of 2 (50.0 %)" in ran.stdout.splitlines()
         assert f"difference: {file}:2 smoke.4: internal topic unheard-of is None, recorded is 7" in ran.stdout
+
+    def test_should_count_and_show_errors_that_are_equal_but_for_their_text(self, tmp_path: Path) -> None:
+        same, other = (document(REBALANCES, id) for id in ("v-201-65.0", "v-201-350.0"))
+        other["output"] |= {"error": "StreamsException: another text", "error_cause": None}
+        file = write_lines(tmp_path / "lines.jsonl", [same, other])
+        ran = assignor("assign", "--check", file, "--format", "wide")
+        assert ran.returncode == 0
+        lines = ran.stdout.splitlines()
+        assert {"equal after decoding  2 of 2 (100.0 %)", "errors equal in text  1 of 2 (50.0 %)"} <= set(lines)
+        assert lines[-1] == (
+            f"difference in text: {file}:2 v-201-350.0: error is StreamsException: Could not create topic "
+            "app-KSTREAM-KEY-0-1-repartition., recorded is StreamsException: another text"
+        )
+
+    def test_should_tell_people_more_of_an_error_than_kafka_says(self, tmp_path: Path) -> None:
+        file = write_lines(tmp_path / "lines.jsonl", [document(REBALANCES, "v-201-350.0")])
+        said = assignor("assign", file, "--format", "wide").stdout
+        assert (
+            "error: StreamsException: Could not create topic app-KSTREAM-KEY-0-1-repartition. "
+            "(the brokers refused to describe it: ClusterAuthorizationException: oracle: describe denied)"
+        ) in said
+        output = json.loads(assignor("assign", file).stdout)["output"]
+        assert (output["error"], output["error_cause"]) == (
+            "StreamsException: Could not create topic app-KSTREAM-KEY-0-1-repartition.",
+            "ClusterAuthorizationException: oracle: describe denied",
+        )
 
     def test_should_not_take_silence_for_a_yes(self, tmp_path: Path) -> None:
         without_output = {key: value for key, value in smoke(2).items() if key != "output"}
