@@ -19,7 +19,7 @@ from assignor.task_assignors.base import ClientPlacement, Placement, PlacementPr
 from assignor.task_assignors.client_queue import EMPTY, Client, ClientQueue, StandbyCandidates, roomiest
 from assignor.task_assignors.racks.costs import STATELESS_COSTS, Costs, RackTraffic
 from assignor.task_assignors.racks.optimization import (
-    Move,
+    RackMove,
     Standbys,
     TaskMove,
     optimize_active_tasks,
@@ -259,7 +259,7 @@ class StickyPlacement:
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
 
 
-def _with_names(moves: Iterable[Move], tasks: Sequence[TaskId], clients: Sequence[Client]) -> list[TaskMove]:
+def _with_names(moves: Iterable[RackMove], tasks: Sequence[TaskId], clients: Sequence[Client]) -> list[TaskMove]:
     return [
         TaskMove(tasks[move.task], clients[move.source].process_id, clients[move.destination].process_id, move.saved)
         for move in moves

@@ -29,14 +29,14 @@ def first_owners(groups: Sequence[range], task_counts: Sequence[int], capacity: 
 
     Every client gets exactly as many tasks as `task_counts` says.
     """
-    search = _Search(groups, list(task_counts), capacity)
+    search = _PathSearch(groups, list(task_counts), capacity)
     for _ in range(sum(map(len, groups))):
         search.place_one()
     return search.owner
 
 
 @dataclass(slots=True)
-class _Search:
+class _PathSearch:
     """`room[client]`: tasks that it may still get; `taken[group][client]`: tasks that it has of a subtopology."""
 
     groups: Sequence[range]

@@ -23,7 +23,7 @@ STANDBY_ROUNDS = 4
 """Source: `RackAwareTaskAssignor.STANDBY_OPTIMIZER_MAX_ITERATION`."""
 
 
-class Move(NamedTuple):
+class RackMove(NamedTuple):
     """`task`: its place among the tasks; `source`, `destination`: clients. `saved`: how many partitions fewer are read
     across racks; it is 0 or negative for a task that only makes room for another one.
     """
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
 
 class TaskMove(NamedTuple):
-    """A `Move` by names."""
+    """A `RackMove` by names."""
 
     task: TaskId
     source: ProcessId
@@ -59,7 +59,7 @@ class Traffic(Protocol):
 
 def optimize_active_tasks(
     traffic: Traffic, tasks: Sequence[TaskId], owner: Sequence[int], costs: Costs, strategy: str
-) -> list[Move]:
+) -> list[RackMove]:
     """`tasks`: sorted; `owner[n]`: the client of tasks[n]. Raises IllegalStateError."""
     if not tasks:
         return []
@@ -106,9 +106,9 @@ def _rows(foreign: Sequence[Foreign], owner: Sequence[int], costs: Costs) -> lis
     return found
 
 
-def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreign]) -> list[Move]:
+def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreign]) -> list[RackMove]:
     return [
-        Move(task, source, destination, foreign[task][source] - foreign[task][destination])
+        RackMove(task, source, destination, foreign[task][source] - foreign[task][destination])
         for task, (source, destination) in enumerate(zip(before, after, strict=True))
         if source != destination
     ]
@@ -140,7 +140,7 @@ def optimize_standby_tasks(
     can_move: CanMove | None = None,
     ranks: Sequence[int] | None = None,
     strategy: str = MIN_TRAFFIC,
-) -> list[Move]:
+) -> list[RackMove]:
     """`can_move`: None when every standby may go anywhere. `ranks`: the clients in the order of their process ids,
     when they are not numbered so. `strategy`: of each swap. Raises IllegalStateError.
     """
@@ -148,7 +148,7 @@ def optimize_standby_tasks(
     foreign = {task: traffic.foreign_partitions(standbys.tasks[task], Role.STANDBY) for task in held}
     racks = traffic.racks
     clients = range(len(racks))
-    moves: list[Move] = []
+    moves: list[RackMove] = []
     changes = 0
     changed_at = [0] * len(racks)  # by client: the number of the swap that changed it last
     looked_at: dict[tuple[int, int], int] = {}
@@ -182,7 +182,7 @@ def _swap(
     costs: Costs,
     can_move: CanMove | None,
     strategy: str,
-) -> list[Move]:
+) -> list[RackMove]:
     first, second = pair
     tasks: list[int] = []
     for source, destination in ((first, second), (second, first)):
@@ -201,7 +201,7 @@ def _swap(
         return []
     cheapest = _cheapest([standbys.tasks[task] for task in tasks], owner, rows, 2, strategy)
     moves = [
-        Move(tasks[move.task], (first, second)[move.source], (first, second)[move.destination], move.saved)
+        RackMove(tasks[move.task], (first, second)[move.source], (first, second)[move.destination], move.saved)
         for move in _moves(owner, cheapest, of_pair)
     ]
     for move in moves:

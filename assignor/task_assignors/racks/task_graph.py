@@ -85,7 +85,7 @@ class TaskGraph:
     def solve(self) -> None:
         """Changes `owner` until no cycle of moves lowers the cost."""
         while True:
-            moves = _Search(self).negative_cycle()
+            moves = _CycleSearch(self).negative_cycle()
             if not moves:
                 return
             for task, _ in moves:
@@ -130,7 +130,7 @@ class _Pass(NamedTuple):
     shortened: list[Edge]
 
 
-class _Search:
+class _CycleSearch:
     """One search for a cycle. Its places: the nodes of the graph, then with a capacity one for each client, where its
     nodes come together, then the first task of each `_Alike`, in order; the source is the last one.
 

@@ -49,8 +49,8 @@ def planned(directory: Path, *names: str, grid: str = GRID, changes: Changes | N
     return sweep_plan(work, episodes, {"test": names})
 
 
-def six_of_a_later_release(directory: Path) -> str:
-    return write_lines(directory / "later.jsonl", [*documents("rebalances_custom.jsonl.gz")[:6]])
+def six_unusable(directory: Path) -> str:
+    return write_lines(directory / "unusable.jsonl", [{"format": "other"}] * 6)
 
 
 def rows_of(plan: Plan[SweepChunk]) -> list[dict[str, Any]]:
@@ -104,21 +104,21 @@ def test_should_add_up_the_forecasts_of_all_episodes_under_each_combination(tmp_
 
 
 def test_should_give_a_row_to_every_group_and_combination_and_pass_rejects_on(tmp_path: Path) -> None:
-    later = six_of_a_later_release(tmp_path)
-    plan = planned(tmp_path, SMOKE, later, "recordings/bridge1.jsonl.gz", grid="max.warmup.replicas=1..3")
+    unusable = six_unusable(tmp_path)
+    plan = planned(tmp_path, SMOKE, unusable, "recordings/bridge1.jsonl.gz", grid="max.warmup.replicas=1..3")
 
     outputs = list(plan.work.run(iter(plan.chunks)))
 
     rows = [(row["group_id"], row["max.warmup.replicas"]) for output in outputs for row in output.rows.to_pylist()]
     assert rows == [(group, value) for group in ("bridge1", "smoke") for value in (1, 2, 3)]
     rejects = [reject for output in outputs for reject in output.rejects]
-    assert [reject.kind for reject in rejects] == ["refused"] * 6
+    assert [reject.kind for reject in rejects] == ["unusable"] * 6
     assert [output.rows.num_rows + len(output.rejects) for output in outputs] == [chunk.lines for chunk in plan.chunks]
 
 
 def test_should_cut_a_group_of_many_episodes_into_chunks_of_few_combinations(tmp_path: Path) -> None:
-    later = six_of_a_later_release(tmp_path)
-    plan = planned(tmp_path, "recordings/upgrade.jsonl.gz", SMOKE, later, grid="max.warmup.replicas=1..10")
+    unusable = six_unusable(tmp_path)
+    plan = planned(tmp_path, "recordings/upgrade.jsonl.gz", SMOKE, unusable, grid="max.warmup.replicas=1..10")
 
     cut = [
         (chunk.group.group_id, chunk.first, chunk.lines) if isinstance(chunk, CombinationsOfGroup) else chunk.lines
