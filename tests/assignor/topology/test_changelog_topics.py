@@ -6,9 +6,15 @@ import pytest
 
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.errors import InputError
+from assignor.errors import InputError, StreamsError
 from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
-from assignor.topology.group_topology import ChangelogConfig, GroupTopology, Subtopology, SubtopologyStore
+from assignor.topology.group_topology import (
+    ChangelogConfig,
+    ChangelogType,
+    GroupTopology,
+    Subtopology,
+    SubtopologyStore,
+)
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog
 from assignor.types import TaskId, TopicPartition
 
@@ -70,3 +76,17 @@ def test_should_refuse_changelogs_beyond_all_measure_before_they_take_memory() -
         prepare_changelog_topics(
             GroupTopology((Subtopology(0, ("in",), stores=stores),)), tasks, InternalTopicCatalog(), _CONFIGS
         )
+
+
+def test_should_name_the_topic_that_kafka_names_when_both_are_in_one_bucket() -> None:
+    """Kafka keeps the configs of a subtopology in a HashSet before it keeps the topics in maps by name."""
+    windowed = {
+        "orders-store-1-changelog": ChangelogConfig(ChangelogType.WINDOWED, retention_ms=0),
+        "orders-AaAa-3-changelog": ChangelogConfig(ChangelogType.WINDOWED, retention_ms=9223372036854775802),
+    }
+    stores = tuple(SubtopologyStore(name, name, changelog=config) for name, config in windowed.items())
+    catalog = InternalTopicCatalog(failures=frozenset({"describe_topics"}))
+    for order in (stores, stores[::-1]):
+        topology = GroupTopology((Subtopology(1, ("in",), stores=order),))
+        with pytest.raises(StreamsError, match=r"Could not create topic orders-store-1-changelog\."):
+            prepare_changelog_topics(topology, {1: [TaskId(1, 0)]}, catalog, AssignmentConfigs())
