@@ -10,7 +10,6 @@ import pytest
 
 from tests.checkout import VECTORS
 from tests.program import SMOKE, assignor, write_lines
-from tests.recorded import documents
 
 RECORDINGS = str(VECTORS / "recordings")
 SMALL = ("--grid", "max.warmup.replicas=1|2|4,num.standby.replicas=0|1", "--engine", "local", "--cores", "1")
@@ -25,9 +24,9 @@ def files(directory: Path) -> set[str]:
 def test_should_print_the_front_and_leave_rows_picture_and_rejects(tmp_path: Path) -> None:
     output = tmp_path / "out"
 
-    later = write_lines(tmp_path / "later.jsonl", [*documents("rebalances_custom.jsonl.gz")[:6]])
+    other = write_lines(tmp_path / "other.jsonl", [{"format": "other"}] * 6)
 
-    ran = assignor("sweep", SMOKE, later, *SMALL, "--output", str(output))
+    ran = assignor("sweep", SMOKE, other, *SMALL, "--output", str(output))
 
     assert ran.returncode == 0, ran.stderr
     assert "Pareto front of 6 combinations over 2 episodes of 1 group" in ran.stdout
@@ -73,8 +72,8 @@ def test_should_give_the_same_document_to_a_reader_of_json(tmp_path: Path) -> No
 @pytest.mark.usefixtures("chunks_on_this_spark")
 def test_should_leave_the_same_bytes_on_spark(tmp_path: Path) -> None:
     local, spark = tmp_path / "local", tmp_path / "spark"
-    later = write_lines(tmp_path / "later.jsonl", [*documents("rebalances_custom.jsonl.gz")[:6]])
-    inputs = (SMOKE, f"{RECORDINGS}/racks.jsonl.gz", later)
+    other = write_lines(tmp_path / "other.jsonl", [{"format": "other"}] * 6)
+    inputs = (SMOKE, f"{RECORDINGS}/racks.jsonl.gz", other)
 
     of_local = assignor("sweep", *inputs, *SMALL, "--output", str(local))
     of_spark = assignor("sweep", *inputs, *SMALL[:2], "--master", "local[2]", "--output", str(spark))
