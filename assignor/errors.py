@@ -45,7 +45,7 @@ class InputError(AssignorFault, ValueError):
 
 
 class NotBuiltYet(InputError):
-    """A feature that the formats know and this release refuses (the public assignor of KIP-924)."""
+    """A feature that the formats know and this installation lacks, such as a provider of clusters."""
 
 
 class UnreadableLogLine(InputError):
