@@ -41,7 +41,7 @@ def validate_placement(problem: PlacementProblem, placement: Placement, assignor
         raise refusal(name, assignor, detail)
 
 
-def refusal(name: str, assignor: str, detail: str = "") -> StreamsError:
+def refusal(name: str, assignor: str, detail: str | None = None) -> StreamsError:
     """What Kafka's leader throws. `name`: of the error; `detail`: what more is known of it."""
     severity = "a fatal error" if name in _FATAL else "an error"
     return StreamsError(f"Task assignment with {assignor} returned {severity}: {name}", detail)
