@@ -12,12 +12,13 @@ REBALANCES = "rebalances.jsonl.gz"
 FRESH_REBALANCES = "fresh_rebalances.jsonl.gz"
 """Hostile groups: crowded buckets, sums beyond a long, text in every alphabet, hosts and partitions claimed twice."""
 RACK_REBALANCES = "rebalances_rack.jsonl.gz"
+CUSTOM_PLACEMENTS = "placements_custom.jsonl.gz"
 PLACEMENTS = (
     "placements.jsonl.gz",
     "placements_tags.jsonl.gz",
     "placements_heap.jsonl.gz",
     "placements_rack.jsonl.gz",
-    "placements_custom.jsonl.gz",
+    CUSTOM_PLACEMENTS,
 )
 RECORDINGS = tuple(
     f"recordings/{name}.jsonl.gz"

@@ -6,14 +6,16 @@ import pytest
 
 from assignor.rerun import run
 from tests.oracle.oracle import Oracle, OracleFault
-from tests.recorded import PLACEMENTS, RACK_REBALANCES, REBALANCES, documents
+from tests.recorded import CUSTOM_PLACEMENTS, PLACEMENTS, RACK_REBALANCES, REBALANCES, documents
 
 pytestmark = pytest.mark.java
 
 LINES_OF_EACH = 60
+PLACED_BY_ORACLE = [name for name in PLACEMENTS if name != CUSTOM_PLACEMENTS]
+"""The harness makes the assignors of internal.task.assignor.class, not yet the public ones of KIP-924."""
 
 
-@pytest.mark.parametrize("name", [REBALANCES, RACK_REBALANCES, *PLACEMENTS])
+@pytest.mark.parametrize("name", [REBALANCES, RACK_REBALANCES, *PLACED_BY_ORACLE])
 def test_should_give_what_the_vectors_have_from_kafka(oracle_jars: str, name: str) -> None:
     with Oracle() as oracle:
         for line in documents(name)[:LINES_OF_EACH]:
