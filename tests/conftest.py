@@ -27,7 +27,7 @@ os.environ.pop("COLUMNS", None)
 
 # `--hypothesis-profile` chooses one. A test that needs fewer or more than the others takes a share: `tests.examples`.
 # None fails because the machine is busy: no deadline, and no complaint that cases are slow to make.
-for _name, _examples in {"quick": 20, "ci": 50, "soak": 500}.items():
+for _name, _examples in {"quick": 20, "ci": 40, "soak": 500}.items():
     hypothesis.settings.register_profile(
         _name,
         max_examples=_examples,

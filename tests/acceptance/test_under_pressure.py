@@ -53,7 +53,10 @@ async def test_should_describe_a_large_group_without_much_work(tmp_path: Path) -
     assert stored_bytes[1] < 2 * stored_bytes[0], stored_bytes
 
 
-@pytest.mark.parametrize("manners", [PLAIN, HELD], ids=["single calls", "held heartbeats"])
+@pytest.mark.parametrize(
+    "manners",
+    [pytest.param(PLAIN, id="single calls", marks=pytest.mark.long), pytest.param(HELD, id="held heartbeats")],
+)
 async def test_should_end_soon_after_sigterm_while_a_rebalance_is_computed_and_everybody_waits(
     tmp_path: Path, manners: Manners
 ) -> None:

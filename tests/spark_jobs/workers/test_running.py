@@ -54,6 +54,7 @@ def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
     return wanted
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_should_run_on_a_standalone_master_until_the_group_is_drained(
     spark: SparkSession,
