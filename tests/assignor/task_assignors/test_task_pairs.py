@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from hypothesis import given
@@ -15,6 +16,17 @@ CLIENTS = 4
 TASKS = [TaskId(0, partition) for partition in range(7)]
 
 
+def assert_knows(pairs: TaskPairs, held: Sequence[set[TaskId]], known: Collection[frozenset[TaskId]]) -> None:
+    """`held`: by client, its tasks. `known`: pairs that were together on a client."""
+    for task in TASKS:
+        for number, tasks in enumerate(held):
+            assert pairs.holds(task, number) == (task in tasks)
+            if task not in tasks:
+                is_new = any(frozenset((task, mate)) not in known for mate in tasks)
+                assert pairs.has_new_pair(task, number) == is_new, (task, number, held)
+        assert pairs.holder_count(task) == sum(task in tasks for tasks in held)
+
+
 @given(st.lists(st.tuples(st.sampled_from(TASKS), st.integers(0, CLIENTS - 1)), max_size=30, unique=True))
 def test_should_know_the_pairs_that_a_set_of_pairs_knows(given_out: list[tuple[TaskId, int]]) -> None:
     pairs = TaskPairs(CLIENTS)
@@ -23,13 +35,7 @@ def test_should_know_the_pairs_that_a_set_of_pairs_knows(given_out: list[tuple[T
         pairs.add(task, client)
         held[client].add(task)
         known = {frozenset(pair) for tasks in held for pair in combinations(tasks, 2)}
-        for other in TASKS:
-            for number, tasks in enumerate(held):
-                assert pairs.holds(other, number) == (other in tasks)
-                if other not in tasks:
-                    is_new = any(frozenset((other, mate)) not in known for mate in tasks)
-                    assert pairs.has_new_pair(other, number) == is_new, (other, number, held)
-            assert pairs.holder_count(other) == sum(other in tasks for tasks in held)
+        assert_knows(pairs, held, known)
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=8), st.data())
@@ -87,10 +93,4 @@ def test_should_know_the_pairs_that_are_noted_when_active_tasks_are_swapped_with
     for task, client in data.draw(st.lists(standbys, max_size=12, unique=True)):
         if task not in held[client]:
             give(task, client)
-        for other in TASKS:
-            for number, tasks in enumerate(held):
-                assert pairs.holds(other, number) == (other in tasks)
-                if other not in tasks:
-                    is_new = any(frozenset((other, mate)) not in known for mate in tasks)
-                    assert pairs.has_new_pair(other, number) == is_new, (other, number, held)
-            assert pairs.holder_count(other) == sum(other in tasks for tasks in held)
+        assert_knows(pairs, held, known)
