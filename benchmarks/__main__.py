@@ -26,12 +26,14 @@ from benchmarks import (
     standby_rate,
 )
 from benchmarks.group_load import running as group_load
+from benchmarks.jvm_leader import running as jvm_leader
 from benchmarks.storage_faults import running as storage_faults
 
 BENCHMARKS = {
     "replay": replay.run,
     "replay-engines": replay_engines.run,
     "high-availability": high_availability.run,
+    "jvm-leader": jvm_leader.run,
     "minimal-movement": minimal_movement.run,
     "restore-rate": restore_rate.run,
     "restore-memory": restore_memory.run,
@@ -47,6 +49,7 @@ BENCHMARKS = {
 
 WITH_OPTIONS = {
     "failover-defaults": failover_defaults.run_with_options,
+    "jvm-leader": jvm_leader.run_with_options,
     "storage-faults": storage_faults.run_with_options,
 }
 """They take options of their own when they are run alone: `python -m benchmarks failover-defaults --help`."""
@@ -54,7 +57,7 @@ WITH_OPTIONS = {
 
 def main(arguments: Sequence[str]) -> int:
     name, *own = arguments or ("",)
-    if name in WITH_OPTIONS and own and "--quick" not in own:
+    if name in WITH_OPTIONS and any(each.startswith("-") and each != "--quick" for each in own):
         WITH_OPTIONS[name](Console(width=130), own)
         return 0
     parser = argparse.ArgumentParser(

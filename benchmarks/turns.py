@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 K = TypeVar("K")
+T = TypeVar("T")
 
 
 def medians(contenders: Mapping[K, Callable[[], float]], runs: int, what: str) -> dict[K, float]:
     """Of each contender the median of what its `runs` runs answered. `what`: said beside the progress bar."""
-    answers: dict[K, list[float]] = {name: [] for name in contenders}
     with progress() as bar:
         work = bar.add_task(what, total=runs * len(contenders))
-        for _ in range(runs):
-            for name, run in contenders.items():
-                bar.update(work, description=f"{what}: {name}")
-                answers[name].append(run())
-                bar.advance(work)
+
+        def shown(name: K, run: Callable[[], float]) -> float:
+            bar.update(work, description=f"{what}: {name}")
+            answer = run()
+            bar.advance(work)
+            return answer
+
+        answers = in_turns({name: partial(shown, name, run) for name, run in contenders.items()}, runs)
     return {name: statistics.median(of_it) for name, of_it in answers.items()}
+
+
+def in_turns(contenders: Mapping[K, Callable[[], T]], runs: int) -> dict[K, list[T]]:
+    """Of each contender what its `runs` runs answered; everybody runs once before anybody runs again."""
+    answers: dict[K, list[T]] = {name: [] for name in contenders}
+    for _ in range(runs):
+        for name, run in contenders.items():
+            answers[name].append(run())
+    return answers
 
 
 def progress() -> Progress:

@@ -1,0 +1,57 @@
+"""The benchmark beside Kafka's own leader prints what it promises, with and without a JVM, and its sums are right."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.jvm_leader.cells import QUICK
+from benchmarks.jvm_leader.running import run_with_options
+from benchmarks.jvm_leader.tables import exponent
+from tests.benchmarks.test_benchmarks import rows
+
+ONE_CELL = ["--quick", "--shape", "1000x10", "--rebalance", "second"]
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=160)
+
+
+def text_of(printed: Console) -> str:
+    assert isinstance(printed.file, io.StringIO)
+    return printed.file.getvalue()
+
+
+def test_should_print_our_times_without_a_jvm_and_add_them_to_a_file(tmp_path: Path) -> None:
+    results, markdown = tmp_path / "results.jsonl", tmp_path / "table.md"
+    options = [*ONE_CELL, "--ours-only", "--results", str(results), "--markdown", str(markdown)]
+    first, again = console(), console()
+    run_with_options(first, options)
+    run_with_options(again, options)
+    found = [numbers for words, numbers in rows(text_of(first)).items() if words.startswith("HighAvailability")]
+    assert [len(numbers) for numbers in found] == [len(("cold", "warm", "wall cold", "wall warm"))] * 2
+    assert all(number > 0 for numbers in found for number in numbers)
+    assert text_of(first).splitlines()[-1] == "no JVM, no ratio"
+    assert len(results.read_text().splitlines()) == 1, "what the file has is not run again"
+    assert "| HighAvailability | none | 1000x10 | second | " in markdown.read_text()
+
+
+def test_should_fit_the_exponent_of_a_power() -> None:
+    assert exponent([(size, 3 * size**1.5) for size in (10.0, 70.0, 900.0)]) == pytest.approx(1.5)
+
+
+@pytest.mark.java
+def test_should_print_ratios_to_kafkas_own_leader_that_sent_the_same_bytes(oracle_jars: str) -> None:
+    printed = console()
+    BENCHMARKS["jvm-leader"](printed, quick=True)
+    lines = text_of(printed).splitlines()
+    table = [line for line in lines if line.startswith("│HighAvailability") and "equal" in line]
+    assert len(table) == len(QUICK.cells())
+    shown = [float(ratio) for line in lines for ratio in re.findall(r"│ *(\d+\.\d\d)(?=│)", line) if "│none " in line]
+    assert lines[-1] == f"worst ratio {max(shown):.2f}"
+    assert lines[-2].startswith("HighAvailabilityTaskAssignor, racks none, ")
