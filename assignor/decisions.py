@@ -5,8 +5,9 @@ A decision is data; `explain.py` turns it into sentences. Kafka logs nothing of 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from assignor.types import ProcessId, Role, TaskId
 
@@ -68,5 +69,64 @@ class Decision(NamedTuple):
     detail: int | None = None
 
 
-DecisionLog = list[Decision]
-"""Append-only, in the order of the decisions."""
+class DecisionLog(Sequence[Decision]):
+    """Append-only, in the order of the decisions.
+
+    A rebalance of thousands of tasks decides tens of thousands of times, and most of its decisions nobody ever reads.
+    So a step that decides about many tasks at once leaves here what can make them (`later`), and the decisions
+    themselves are made when somebody looks.
+    """
+
+    __slots__ = ("_blocks", "_open")
+
+    def __init__(self, decisions: Iterable[Decision] = ()) -> None:
+        self._open: list[Decision] = list(decisions)
+        self._blocks: list[list[Decision] | Callable[[], Iterable[Decision]]] = [self._open]
+
+    def append(self, decision: Decision) -> None:
+        self._open.append(decision)
+
+    def extend(self, decisions: Iterable[Decision]) -> None:
+        self._open.extend(decisions)
+
+    def later(self, make: Callable[[], Iterable[Decision]]) -> None:
+        """`make` is called at most once, and has to give the same decisions whenever that is."""
+        self._open = []
+        self._blocks += (make, self._open)
+
+    def _all(self) -> list[Decision]:
+        if len(self._blocks) > 1:
+            made: list[Decision] = []
+            for block in self._blocks:
+                made.extend(block if isinstance(block, list) else block())
+            self._open, self._blocks = made, [made]
+        return self._open
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, at: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Decision]: ...
+
+    def __getitem__(self, at: int | slice) -> Decision | list[Decision]:
+        return self._all()[at]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return self._all() == list(other)
+
+    def __reduce__(self) -> tuple[type[DecisionLog], tuple[list[Decision]]]:
+        """In full: what is left here to make them would take more than they do."""
+        return DecisionLog, (self._all(),)
+
+    def __repr__(self) -> str:
+        return f"DecisionLog({self._all()!r})"
+
+    __hash__ = None  # type: ignore[assignment]  # as every list

@@ -67,7 +67,7 @@ def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffset
     return end_offset_sums(
         tasks.changelogs.stateful_tasks,
         tasks.changelogs.pre_existing_partitions_for,
-        tasks.changelogs.pre_existing_source_based,
+        tasks.changelogs.source_topics,
         EndOffsets(snapshot.changelog_end_offsets, snapshot.committed_offsets, snapshot.failures),
     )
 

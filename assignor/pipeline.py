@@ -22,7 +22,7 @@ from assignor.cluster import Racks
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
 from assignor.group_tasks import CreatedTopics, GroupTasks, gather_members, make_tasks, sum_end_offsets
-from assignor.java.order import hash_set_order, int64, process_hash, task_hash
+from assignor.java.order import hash_set_order, int64, process_hash
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
 from assignor.protocol.versions import FIRST_VERSION_WITH_ENDPOINT
 from assignor.snapshot import RebalanceResult, RebalanceSnapshot
@@ -47,6 +47,7 @@ from assignor.threads.consumer_assignments import (
 from assignor.threads.hosts import NO_HOSTS, HostMaps, host_maps
 from assignor.threads.partition_order import PartitionsInJavaOrder
 from assignor.topology.internal_topics import DESCRIBE_TOPICS_FAILURE
+from assignor.topology.remembered_tasks import task_map_order
 from assignor.topology.topic_racks import TopicRacks
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 
@@ -59,7 +60,7 @@ class _Effects:
     """What a rebalance has created and decided so far; one that fails halfway keeps it."""
 
     created: CreatedTopics = field(default_factory=dict)
-    log: DecisionLog = field(default_factory=list)
+    log: DecisionLog = field(default_factory=DecisionLog)
 
     def partition_counts(self) -> dict[str, int]:
         """Of the created topics: a rebalance that fails vouches for no others."""
@@ -88,7 +89,7 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
             return _error_result(snapshot, group, AssignorErrorCode.ASSIGNMENT_ERROR, effects)
     except KafkaError as error:
         return RebalanceResult(
-            NO_ASSIGNMENTS, effects.partition_counts(), effects.created, error=error, decisions=tuple(effects.log)
+            NO_ASSIGNMENTS, effects.partition_counts(), effects.created, error=error, decisions=effects.log
         )
 
 
@@ -136,7 +137,7 @@ def _steps(
         created_topics=effects.created,
         probing_rebalance_at_ms=_kept_deadline(snapshot, members, deadlines_ms),
         followup_rebalance=members.followup_rebalance or _keeps_one_at_once(snapshot, deadlines_ms),
-        decisions=tuple(effects.log),
+        decisions=effects.log,
         placement=placement,
         problem=problem,
     )
@@ -151,7 +152,7 @@ def _error_result(
         effects.partition_counts(),
         effects.created,
         error_code=code,
-        decisions=tuple(effects.log),
+        decisions=effects.log,
     )
 
 
@@ -182,7 +183,7 @@ def _placement_problem(
     return PlacementProblem(
         configs=snapshot.configs,
         tasks=tuple(tasks.partitions),
-        stateful_tasks=tuple(hash_set_order(tasks.changelogs.stateful_tasks, task_hash)),
+        stateful_tasks=task_map_order(tasks.changelogs.stateful_tasks),
         clients={
             process_id: PlacementClient(
                 process_id=process_id,

@@ -5,7 +5,7 @@ Replay, what-if, forecast and sweep all start here, so that they cannot differ f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignor.compare import Comparison, compare_placement, compare_rebalance
@@ -78,7 +78,7 @@ class RerunPlacement:
 
     recorded: RecordedPlacement
     placement: Placement
-    decisions: tuple[Decision, ...]
+    decisions: Sequence[Decision]
 
     @property
     def id(self) -> str:
@@ -131,14 +131,14 @@ def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: Load
     if isinstance(recorded, RecordedRebalance):
         own = _own_assignor(recorded.snapshot.assignor, load_own)
         return RerunRebalance(recorded, assign(recorded.snapshot, recorded.now_ms, own))
-    log: DecisionLog = []
+    log = DecisionLog()
     assignor = _own_assignor(recorded.assignor, load_own) or task_assignor_named(recorded.assignor)
     try:
         placement = assignor.assign(recorded.problem, log)
         validate_placement(recorded.problem, placement, recorded.assignor)
     except KafkaError as error:
         raise InputError(f"no placement: {error.as_told()}") from error
-    return RerunPlacement(recorded, placement, tuple(log))
+    return RerunPlacement(recorded, placement, log)
 
 
 def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:

@@ -6,7 +6,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assignor.cluster import Cluster, TopicMetadata
@@ -115,6 +115,6 @@ class RebalanceResult:
     followup_rebalance: bool = False
     error: KafkaError | None = None
     error_code: AssignorErrorCode = AssignorErrorCode.NONE
-    decisions: tuple[Decision, ...] = ()
+    decisions: Sequence[Decision] = ()
     placement: Placement | None = None
     problem: PlacementProblem | None = None

@@ -119,7 +119,7 @@ class ApplicationState:
     """
 
     problem: PlacementProblem
-    log: DecisionLog = field(default_factory=list)
+    log: DecisionLog = field(default_factory=DecisionLog)
 
     @property
     def assignment_configs(self) -> AssignmentConfigs:

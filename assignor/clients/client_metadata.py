@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
 from assignor.java.order import hash_set_order, process_hash, string_hash
@@ -79,11 +79,29 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
     # the consumer decodes all of them before the assignor decodes the first user data
-    decoded = {member_id: _read(member_id, decode_subscription, raw) for member_id, raw in subscriptions.items()}
+    subscription_of = _Decoded(decode_subscription)
+    decoded = {member_id: subscription_of(member_id, raw) for member_id, raw in subscriptions.items()}
+    info_of = _Decoded(decode_subscription_info)
     for member_id in hash_set_order(subscriptions, string_hash):
         subscription = decoded[member_id]
-        group.add(member_id, subscription, _read(member_id, decode_subscription_info, subscription.user_data or b""))
+        group.add(member_id, subscription, info_of(member_id, subscription.user_data or b""))
     return group.build()
+
+
+class _Decoded(Generic[Value]):
+    """Decodes what members sent. Threads of a process that have no tasks send the same bytes: they are decoded once."""
+
+    __slots__ = ("_decode", "_values")
+
+    def __init__(self, decode: Callable[[bytes], Value]) -> None:
+        self._decode = decode
+        self._values: dict[bytes, Value] = {}
+
+    def __call__(self, member_id: str, raw: bytes) -> Value:
+        value = self._values.get(raw)
+        if value is None:
+            value = self._values[raw] = _read(member_id, self._decode, raw)
+        return value
 
 
 def _read(member_id: str, decode: Callable[[bytes], Value], raw: bytes) -> Value:
@@ -134,14 +152,16 @@ class _ClientBuilder:
         self.has_names: set[bool] = set()
 
     def add(self, member_id: str, subscription: Subscription, offset_sums: Mapping[TaskId, int]) -> None:
-        self.has_names.update([task.topology_name is not None for task in offset_sums])
-        if len(self.has_names) > 1:
-            raise named_beside_unnamed()
         self.racks.add(subscription.rack)
         self.consumers.append(member_id)
-        self.owned_partitions.update(dict.fromkeys(subscription.owned_partitions, member_id))
-        self.offset_sums.update(offset_sums)
         self.reported_tasks[member_id] = tuple(offset_sums)
+        if offset_sums:
+            self.has_names.update([task[2] is not None for task in offset_sums])
+            if len(self.has_names) > 1:
+                raise named_beside_unnamed()
+            self.offset_sums.update(offset_sums)
+        if subscription.owned_partitions:
+            self.owned_partitions.update(dict.fromkeys(subscription.owned_partitions, member_id))
 
     def build(self) -> ClientMetadata:
         return ClientMetadata(

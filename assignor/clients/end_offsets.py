@@ -38,11 +38,11 @@ class EndOffsetSums:
 def end_offset_sums(
     stateful_tasks: Iterable[TaskId],
     pre_existing_partitions_for: Callable[[TaskId], Iterable[TopicPartition]],
-    source_based: frozenset[TopicPartition],
+    source_topics: frozenset[str],
     offsets: EndOffsets,
 ) -> EndOffsetSums:
-    """`pre_existing_partitions_for(task)`: changelog partitions that existed before this rebalance; `source_based`:
-    those of them that belong to a source topic.
+    """`pre_existing_partitions_for(task)`: changelog partitions that existed before this rebalance;
+    `source_topics`: those whose partitions serve as changelog.
     """
     tasks = tuple(stateful_tasks)
     ends_known = offsets.changelogs is not None and END_OFFSETS_FAILURE not in offsets.failures
@@ -51,7 +51,7 @@ def end_offset_sums(
     for task in tasks:
         total = 0
         for partition in pre_existing_partitions_for(task):
-            if partition in source_based:
+            if partition.topic in source_topics:
                 end = _committed(partition, offsets)
             else:
                 # for a topic that the look-up did not return, it failed

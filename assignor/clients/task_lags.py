@@ -7,7 +7,7 @@ numbers. Source: `ClientState.computeTaskLags`, `ClientState.lagFor`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.errors import IllegalStateError
@@ -35,6 +35,14 @@ class TaskLags:
 
     def __contains__(self, task: TaskId) -> bool:
         return task in self.reported or task in self.unreported
+
+    def known_and_unknown(self, tasks: Sequence[TaskId]) -> tuple[list[TaskId], list[TaskId]]:
+        """`tasks` that have a lag, and those that have none, both in the order given."""
+        reported, unreported = self.reported, self.unreported
+        known = [task for task in tasks if task in unreported or task in reported]
+        if len(known) == len(tasks):
+            return known, []
+        return known, [task for task in tasks if task not in self]
 
     def __iter__(self) -> Iterator[TaskId]:
         yield from self.reported

@@ -9,10 +9,12 @@ own order, and the topic dictionary in the order that Kafka would give it for th
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 
-from assignor.errors import TaskAssignmentError
+from assignor.errors import InputError, TaskAssignmentError
 from assignor.java import text as java_text
 from assignor.java.order import JavaHashMap, JavaHashSet
 from assignor.protocol.assignment_info import AssignmentInfo, HostPartitions, check_version
@@ -29,10 +31,16 @@ from assignor.protocol.versions import (
 )
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 
+_TOPOLOGY_NAME = itemgetter(2)
+_OLD_TASK_ID = struct.Struct(">ii")
+_UNNAMED_TASK_ID = struct.Struct(">ii4x")  # the name has length 0
+_INT32 = struct.Struct(">i")
+_NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
+
 
 class AssignmentInfoEncoder:
-    """Encodes the members of one rebalance. It keeps encoded topic names, and nothing else from one member to the
-    next.
+    """Encodes the members of one rebalance, in which a standby task has the same partitions wherever it is: it is
+    encoded once.
 
     `topic_dictionary`: the index of each topic of the host maps, in the order to write them; None for Kafka's own.
     Raises IllegalArgumentError for a version outside 1 to 11, InputError for a value that does not fit its field.
@@ -54,6 +62,7 @@ class AssignmentInfoEncoder:
         host_maps = _encode_host_maps(version, partitions_by_host, standby_partitions_by_host, topic_dictionary)
         self._after_tasks = host_maps + _encode_error(version, err_code)
         self._topics: dict[str, bytes] = {}
+        self._standbys: dict[TaskId, bytes] = {}
 
     def encode(
         self,
@@ -71,27 +80,38 @@ class AssignmentInfoEncoder:
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> AssignmentParts:
         """As `encode`, not joined: `shared` is one object for all members of the rebalance."""
-        writer = Writer()
-        writer.raw(self._versions)
-        writer.int32(len(active_tasks), "active tasks")
-        writer.raw(self._encode_task_ids(active_tasks))
-        writer.int32(len(standby_tasks), "standby tasks")
+        encoded = self._standbys
         for task, partitions in standby_tasks.items():
-            writer.raw(self._encode_task_ids((task,)))
-            writer.raw(_encode_named_partitions(partitions, self._topics))
+            if task not in encoded:
+                encoded[task] = self._encode_task_ids((task,)) + _encode_named_partitions(partitions, self._topics)
+        head = (
+            self._versions,
+            _INT32.pack(len(active_tasks)),
+            self._encode_task_ids(active_tasks),
+            _INT32.pack(len(standby_tasks)),
+            *map(encoded.__getitem__, standby_tasks),
+        )
+        return AssignmentParts(b"".join(head), self._after_tasks, self._tail(next_rebalance_ms))
+
+    def _tail(self, next_rebalance_ms: int) -> bytes:
+        if self._version < FIRST_VERSION_WITH_NEXT_REBALANCE:
+            return b""
+        if next_rebalance_ms == JAVA_LONG_MAX:
+            return _NO_NEXT_REBALANCE
         tail = Writer()
-        if self._version >= FIRST_VERSION_WITH_NEXT_REBALANCE:
-            tail.int64(next_rebalance_ms, "next rebalance")
-        return AssignmentParts(writer.to_bytes(), self._after_tasks, tail.to_bytes())
+        tail.int64(next_rebalance_ms, "next rebalance")
+        return tail.to_bytes()
 
     def _encode_task_ids(self, tasks: Sequence[TaskId]) -> bytes:
-        if any(task.topology_name for task in tasks):
+        if any(map(_TOPOLOGY_NAME, tasks)):
             if not self._has_names:
                 raise TaskAssignmentError(f"Named topologies are not compatible with protocol version {self._version}")
             return b"".join(map(_encode_named_task_id, tasks))
-        if self._has_names:
-            return pack_ints([number for task in tasks for number in (task[0], task[1], 0)], "task id")
-        return pack_ints([number for task in tasks for number in task[:2]], "task id")
+        pack = (_UNNAMED_TASK_ID if self._has_names else _OLD_TASK_ID).pack
+        try:
+            return b"".join([pack(task[0], task[1]) for task in tasks])
+        except struct.error as error:
+            raise InputError("a number does not fit an int32", "task id") from error
 
 
 def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, int] | None = None) -> bytes:
@@ -141,8 +161,11 @@ def _encode_named_partitions(partitions: Iterable[TopicPartition], topics: dict[
         name = topics.get(topic)
         if name is None:
             name = topics[topic] = pack_modified_utf8(topic, "topic")
-        encoded.append(name + pack_ints((partition,), "partition"))
-    return pack_ints((len(encoded),), "partitions") + b"".join(encoded)
+        try:
+            encoded += (name, _INT32.pack(partition))
+        except struct.error as error:
+            raise InputError("a number does not fit an int32", "partition") from error
+    return _INT32.pack(len(encoded) // 2) + b"".join(encoded)
 
 
 def _encode_host_maps(

@@ -7,12 +7,14 @@ Source: `ConsumerProtocol`, `ConsumerProtocolSubscription`, `ConsumerProtocolAss
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from assignor.errors import InputError
-from assignor.protocol.primitives import Reader, Writer
+from assignor.protocol.primitives import Reader, Writer, pack_ints
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TopicPartition, utf16_order
 
@@ -26,6 +28,9 @@ _NO_GENERATION = -1
 _SMALLEST_STRING = 2
 _SMALLEST_INT32 = 4
 _SMALLEST_TOPIC = _SMALLEST_STRING + 4
+
+_INT32 = struct.Struct(">i")
+_VERSIONS = [struct.pack(">h", version) for version in range(HIGHEST_VERSION + 1)]
 
 _SUBSCRIPTION = "ConsumerProtocolSubscription"
 _ASSIGNMENT = "ConsumerProtocolAssignment"
@@ -122,12 +127,10 @@ def assignment_parts(
     partitions: Iterable[TopicPartition], user_data: AssignmentParts, version: int = HIGHEST_VERSION
 ) -> AssignmentParts:
     """As `encode_assignment`, for user data that is not joined. The length of the user data belongs to the head."""
-    writer = Writer()
-    writer.int16(_usable_version(version), "version")
-    _write_partitions(writer, partitions, "assigned partitions")
-    writer.int32(user_data.size, "length of user data")
-    writer.raw(user_data.head)
-    return user_data._replace(head=writer.to_bytes())
+    before, shared, tail = user_data
+    size = _INT32.pack(len(before) + len(shared) + len(tail))
+    head = (_VERSIONS[_usable_version(version)], _partition_bytes(partitions, "assigned partitions"), size, before)
+    return AssignmentParts(b"".join(head), shared, tail)
 
 
 class UserDataStart(NamedTuple):
@@ -175,14 +178,28 @@ def _read_version(reader: Reader) -> int:
 
 
 def _write_partitions(writer: Writer, partitions: Iterable[TopicPartition], field: str) -> None:
+    writer.raw(_partition_bytes(partitions, field))
+
+
+def _partition_bytes(partitions: Iterable[TopicPartition], field: str) -> bytes:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    writer.int32(len(by_topic), field)
+        numbers = by_topic.get(topic)
+        if numbers is None:
+            by_topic[topic] = [partition]
+        else:
+            numbers.append(partition)
+    chunks = [_INT32.pack(len(by_topic))]
     for topic, numbers in by_topic.items():
-        writer.nullable_string(topic, field)
-        writer.int32(len(numbers), field)
-        writer.ints(numbers, field)
+        chunks += (_topic_bytes(topic, field), _INT32.pack(len(numbers)), pack_ints(numbers, field))
+    return b"".join(chunks)
+
+
+@lru_cache(maxsize=1_024)  # every member of a group has partitions of the same topics
+def _topic_bytes(topic: str, field: str) -> bytes:
+    writer = Writer()
+    writer.nullable_string(topic, field)
+    return writer.to_bytes()
 
 
 def _read_partitions(reader: Reader, field: str) -> tuple[TopicPartition, ...]:

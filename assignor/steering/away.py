@@ -26,7 +26,7 @@ class AwayAssignor:
         self._away = away
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        inner_log: DecisionLog = []
+        inner_log = DecisionLog()
         placed = self._assignor.assign(problem, inner_log)
         present = problem.clients.keys() - self._away
         is_wrong = placed.is_refused or placed.clients.keys() != problem.clients.keys()
@@ -34,7 +34,7 @@ class AwayAssignor:
             log.extend(inner_log)
             return placed  # if clients are missing, the check of placements says so
         copies = ChangingPlacement.of(placed)
-        said: DecisionLog = []
+        said = DecisionLog()
         for process in sorted(problem.clients.keys() - present):
             had = problem.clients[process]
             for task in sorted(copies.warm_ups[process] - had.previous_standby - had.previous_active):

@@ -49,7 +49,7 @@ class DrainingAssignor:
             return self._assignor.assign(problem, log)
         if left == problem.clients:
             return self._assignor.assign(problem, log)
-        inner_log: DecisionLog = []
+        inner_log = DecisionLog()
         among_left = replace(problem, clients=left)
         placed = self._assignor.assign(among_left, inner_log)
         if placed.is_refused or placed.clients.keys() != left.keys():
@@ -84,7 +84,7 @@ class _Draining:
     present: frozenset[ProcessId]
     placed: Placement
     log: DecisionLog
-    said: DecisionLog = field(default_factory=list)
+    said: DecisionLog = field(default_factory=DecisionLog)
     retold: set[TaskId] = field(default_factory=set)
 
     def placement(self, log: DecisionLog) -> Placement:
@@ -189,7 +189,7 @@ class _Draining:
 
     def _told(self, copies: ChangingPlacement) -> DecisionLog:
         """What the wrapped assignor said, as far as it still holds."""
-        told: DecisionLog = []
+        told = DecisionLog()
         for step in self.log:
             if step.task in self.retold and step.role is Role.ACTIVE and step.kind not in _WHERE_IT_BELONGS:
                 continue

@@ -29,7 +29,7 @@ class KeepingAssignor:
         ownerless = frozenset(problem.tasks) - owner.keys()
         error: AssignmentError | None = None
         if ownerless:
-            inner_log: DecisionLog = []
+            inner_log = DecisionLog()
             placed = self._assignor.assign(problem, inner_log)
             error = placed.assignment_error
             log.extend(_of_placed(inner_log, ownerless))

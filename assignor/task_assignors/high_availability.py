@@ -9,6 +9,7 @@ place tasks is followed by swaps that save traffic. Source: `HighAvailabilityTas
 from __future__ import annotations
 
 from heapq import heapify, heapreplace
+from itertools import cycle, islice
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.base import Placement, PlacementProblem
@@ -55,12 +56,16 @@ class HighAvailabilityTaskAssignor:
 def assign_active_targets(state: WorkingState) -> None:
     client_count, processes = len(state.clients), state.processes
     for client in range(client_count):
-        for task in range(client, len(state.tasks), client_count):
-            state.assign_active(client, task)
-    state.log += [
-        Decision(DecisionKind.TARGET, task, Role.ACTIVE, processes[number % client_count])
-        for number, task in enumerate(state.tasks)
-    ]
+        tasks = range(client, len(state.tasks), client_count)
+        state.active[client].update(tasks)
+        state.assigned[client] += len(tasks)
+    state.owner[:] = islice(cycle(range(client_count)), len(state.tasks))
+    state.log.later(
+        lambda: (
+            Decision(DecisionKind.TARGET, task, Role.ACTIVE, processes[number % client_count])
+            for number, task in enumerate(state.tasks)
+        )
+    )
     balance_active_over_threads(state)
 
 

@@ -11,7 +11,7 @@ Source: `StandbyTaskAssignorFactory`, `DefaultStandbyTaskAssignor`, `ClientTagAw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -42,25 +42,38 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
 
     Source: `StandbyTaskAssignmentUtils.pollClientAndMaybeAssignAndUpdateRemainingStandbyTasks`.
     """
+    owner, standby, assigned, capacity = state.owner, state.standby, state.assigned, state.capacity
     queue = [(state.load(client), client) for client in range(len(state.clients))]
     heapify(queue)
+    chosen: list[tuple[int, int]] = []
     for task, missing in wanted:
         drawn: list[int] = []
         while queue and missing > 0:
             client = heappop(queue)[1]
             drawn.append(client)
-            if not state.holds(client, task):
-                state.assign_standby(client, task)
-                state.say(DecisionKind.TARGET, task, Role.STANDBY, client)
+            if owner[task] != client and task not in standby[client]:
+                standby[client].add(task)
+                assigned[client] += 1
+                chosen.append((task, client))
                 missing -= 1
         for client in drawn:
-            heappush(queue, (state.load(client), client))
+            heappush(queue, (assigned[client] / capacity[client], client))
         if missing > 0:
-            log_missing_hosts(state, task, missing)
+            chosen.append((task, -missing))
+    state.log.later(lambda: _told(state, chosen))
 
 
 def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
     state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
+
+
+def _told(state: WorkingState, chosen: Iterable[tuple[int, int]]) -> Iterator[Decision]:
+    """`chosen`: tasks, each with the client of one standby, or with how many standbys found none, below zero."""
+    for task, client in chosen:
+        if client >= 0:
+            yield Decision(DecisionKind.TARGET, state.tasks[task], Role.STANDBY, state.processes[client])
+        else:
+            yield Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=-client)
 
 
 Tag = tuple[str, str]

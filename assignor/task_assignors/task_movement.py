@@ -8,11 +8,11 @@ rebalance. The same holds for standbys. Source: `TaskMovement`, KIP-441.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
-from assignor.decisions import DecisionKind
+from assignor.decisions import Decision, DecisionKind
 from assignor.errors import IllegalStateError
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.task_assignors.constrained_priority_set import ConstrainedPrioritySet
@@ -40,12 +40,14 @@ class WarmUpBudget:
 def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
     """Returns how many active tasks could not stay on their targets."""
     movements: list[tuple[int, int, list[int]]] = []
+    kept: list[tuple[int, int]] = []
     for task, owner in enumerate(state.owner):
         if lags.is_behind_another(task, owner):
             caught_up = lags.caught_up_clients(task)
             movements.append((len(caught_up), task, caught_up))
         else:
-            state.say(DecisionKind.KEPT, task, Role.ACTIVE, owner)
+            kept.append((task, owner))
+    state.log.later(lambda: _told_kept(state, kept, Role.ACTIVE))
     if not movements:
         return 0
     queue = ConstrainedPrioritySet(state.processes, state.load)
@@ -90,6 +92,12 @@ def _move_active_task(
     queue.offer_all((source, owner))
 
 
+def _told_kept(state: WorkingState, kept: Iterable[tuple[int, int]], role: Role) -> Iterator[Decision]:
+    """`kept`: tasks, each with its client."""
+    for task, client in kept:
+        yield Decision(DecisionKind.KEPT, state.tasks[task], role, state.processes[client])
+
+
 def _swap(
     state: WorkingState, queue: ConstrainedPrioritySet, task: int, owner: int, standby: int, kind: DecisionKind
 ) -> None:
@@ -102,14 +110,16 @@ def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudg
     """Returns how many standbys could not stay on their targets and found another client."""
     movements: list[StandbyMovement] = []
     caught_up: dict[int, list[int]] = {}
+    kept: list[tuple[int, int]] = []
     for client, standby_tasks in enumerate(state.standby):
         for task in sorted(standby_tasks - state.warm_ups[client]):
             if not lags.is_behind_another(task, client):
-                state.say(DecisionKind.KEPT, task, Role.STANDBY, client)
+                kept.append((task, client))
                 continue
             if task not in caught_up:
                 caught_up[task] = lags.caught_up_clients(task)
             movements.append((len(caught_up[task]), task, client))
+    state.log.later(lambda: _told_kept(state, kept, Role.STANDBY))
     if not movements:
         return 0
     queue = ConstrainedPrioritySet(state.processes, state.load)

@@ -10,7 +10,7 @@ the time, unless that member rejoins at once anyway; then no member of that proc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -26,11 +26,12 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.threads.hosts import HostMaps
 from assignor.threads.partition_order import PartitionsInJavaOrder
-from assignor.threads.tasks_to_threads import ThreadTasks, assign_tasks_to_threads
+from assignor.threads.tasks_to_threads import Said, ThreadTasks, assign_tasks_to_threads
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
 
 AT_ONCE_MS = 0
 _BY_PARTITION = itemgetter(0)
+_NO_TASKS: list[TaskId] = []
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class _GroupAssignment:
     tells_next_rebalance: bool
     log: DecisionLog
     result: ConsumerAssignments
+    nothing: AssignmentParts
     drained_members: frozenset[str]
 
 
@@ -84,7 +86,15 @@ def consumer_assignments(
     tells_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
     result = ConsumerAssignments()
     group_assignment = _GroupAssignment(
-        group, partitions_for_task, in_java_order, encoder, tells_next_rebalance, log, result, drained_members
+        group,
+        partitions_for_task,
+        in_java_order,
+        encoder,
+        tells_next_rebalance,
+        log,
+        result,
+        assignment_parts((), encoder.parts((), {})),
+        drained_members,
     )
     for process_id, state in states.items():
         _add_client(group_assignment, state, placement.clients[process_id], deadlines_ms.get(process_id))
@@ -107,7 +117,13 @@ def _add_client(
     group_assignment: _GroupAssignment, state: ClientState, placed: ClientPlacement, deadline_ms: int | None
 ) -> None:
     tasks = _tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
-    for consumer, consumer_tasks in tasks.items():
+    for consumer in state.metadata.consumers:
+        consumer_tasks = tasks.get(consumer)
+        if consumer_tasks is None:
+            if deadline_ms is None:
+                group_assignment.result.by_member[consumer] = group_assignment.nothing
+                continue
+            consumer_tasks = _ConsumerTasks((), ())
         assigned, held_back = _hand_out(group_assignment, state, consumer, consumer_tasks.active)
         standby = {
             task: group_assignment.in_java_order.of(task)
@@ -133,32 +149,41 @@ def _add_client(
 def _tasks_of_threads(
     state: ClientState, placed: ClientPlacement, log: DecisionLog, drained_members: frozenset[str]
 ) -> dict[str, _ConsumerTasks]:
+    """Of the consumers that have any."""
     everybody = state.metadata.consumers
     consumers = tuple([consumer for consumer in everybody if consumer not in drained_members]) or everybody
     process_id = state.metadata.process_id
-    previous = {consumer: state.previous_tasks_by_lag(consumer) for consumer in consumers}
+    reported = state.metadata.reported_tasks
+    previous = {each: state.previous_tasks_by_lag(each) for each in consumers if reported[each]}
     thread_load: dict[str, int] = {}
 
     def assign(tasks: Sequence[TaskId], previous: Mapping[str, Sequence[TaskId]], role: Role) -> ThreadTasks:
-        def say(kind: DecisionKind, task: TaskId, consumer: str) -> None:
-            said = Role.WARM_UP if role is Role.STANDBY and task in placed.warm_ups else role
-            log.append(Decision(kind, task, said, process_id, None, consumer))
+        said: Said = []
+        of_threads = assign_tasks_to_threads(tasks, previous, consumers, thread_load, said)
+        if said:
+            log.later(lambda: _told(said, role, placed, process_id))
+        return of_threads
 
-        return assign_tasks_to_threads(tasks, previous, consumers, thread_load, say)
-
-    stateful: list[TaskId] = []
-    stateless: list[TaskId] = []
-    for task in placed.active_in_order():
-        (stateful if task in state.lags else stateless).append(task)
-    stateful_active = assign(hash_set_order(stateful, task_hash), previous, Role.ACTIVE)
+    active = placed.active_in_order()
+    stateful, stateless = state.lags.known_and_unknown(active)
+    if len(consumers) > 1:
+        stateful, stateless = hash_set_order(stateful, task_hash), hash_set_order(stateless, task_hash)
+    stateful_active = assign(stateful, previous, Role.ACTIVE)
     standby = assign(placed.standby_in_order(), previous, Role.STANDBY)
-    stateless_active = assign(hash_set_order(stateless, task_hash), {}, Role.ACTIVE)
+    stateless_active = assign(stateless, {}, Role.ACTIVE)
     return {
-        consumer: _ConsumerTasks(stateful_active[consumer] + stateless_active[consumer], standby[consumer])
-        if consumer in standby
-        else _ConsumerTasks((), ())
-        for consumer in everybody
+        consumer: _ConsumerTasks(
+            stateful_active.get(consumer, _NO_TASKS) + stateless_active.get(consumer, _NO_TASKS),
+            standby.get(consumer, _NO_TASKS),
+        )
+        for consumer in {**stateful_active, **standby, **stateless_active}
     }
+
+
+def _told(said: Said, role: Role, placed: ClientPlacement, process_id: ProcessId) -> Iterator[Decision]:
+    for kind, task, consumer in said:
+        is_warm_up = role is Role.STANDBY and task in placed.warm_ups
+        yield Decision(kind, task, Role.WARM_UP if is_warm_up else role, process_id, None, consumer)
 
 
 def _hand_out(

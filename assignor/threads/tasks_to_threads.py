@@ -9,18 +9,19 @@ keep it. Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 
 from assignor.decisions import DecisionKind
 from assignor.errors import TaskAssignmentError
 from assignor.types import TaskId
 
 ThreadTasks = dict[str, list[TaskId]]
-"""Member id to its tasks, in the order assigned."""
+"""Member id to its tasks, in the order assigned; a member that gets none may be missing."""
 
-Say = Callable[[DecisionKind, TaskId, str], None]
-"""Called for every choice: the kind, the task, the consumer."""
+Said = list[tuple[DecisionKind, TaskId, str]]
+"""Every choice is added to it: the kind, the task, the consumer."""
 
 
 def assign_tasks_to_threads(
@@ -28,22 +29,23 @@ def assign_tasks_to_threads(
     previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
     consumers: Sequence[str],
     thread_load: dict[str, int],
-    say: Say,
+    said: Said,
 ) -> ThreadTasks:
-    """`tasks`: in the iteration order of the leader's Java collection. `previous_tasks_by_lag`: by consumer, empty for
-    stateless tasks. `consumers`: sorted. `thread_load`: tasks by consumer so far; updated here.
+    """`tasks`: in the iteration order of the leader's Java collection; in any order for a single consumer.
+    `previous_tasks_by_lag`: by consumer, for those that had any, in the order of `consumers`, which are sorted; empty
+    for stateless tasks. `thread_load`: tasks by consumer so far; updated here.
     """
     if len(consumers) == 1:
-        return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, say)}
+        return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, said)}
     queue = _TaskQueue(tasks)
-    assignment: ThreadTasks = {consumer: [] for consumer in consumers}
+    assignment: ThreadTasks = defaultdict(list)
     if queue:
         fair_share = (sum(thread_load.values()) + len(queue)) // len(consumers)
         missing = {consumer: fair_share - thread_load.get(consumer, 0) for consumer in consumers}
-        skipped = _keep_with_previous_owner(queue, assignment, previous_tasks_by_lag, missing, say)
-        _fill_in_turns(queue, assignment, missing, say)
+        skipped = _keep_with_previous_owner(queue, assignment, previous_tasks_by_lag, missing, said)
+        _fill_in_turns(queue, assignment, missing, said)
         if queue:
-            _hand_out_rest(queue, assignment, skipped, missing, say)
+            _hand_out_rest(queue, assignment, skipped, missing, said)
     for consumer, assigned in assignment.items():
         thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
     return assignment
@@ -54,17 +56,16 @@ def _all_to_one(
     previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
     consumer: str,
     thread_load: dict[str, int],
-    say: Say,
+    said: Said,
 ) -> list[TaskId]:
     """The only thread is always below its fair share: the tasks it had come first, then the others in order."""
-    left = dict.fromkeys(tasks)
-    assigned = [task for task in previous_tasks_by_lag.get(consumer, ()) if task in left]
-    for task in assigned:
-        del left[task]
-        say(DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer)
-    for task in sorted(left):
-        assigned.append(task)
-        say(DecisionKind.THREAD_BALANCED, task, consumer)
+    left = set(tasks)
+    assigned = list(filter(left.__contains__, previous_tasks_by_lag.get(consumer, ())))
+    left.difference_update(assigned)
+    rest = sorted(left)
+    said.extend(zip(repeat(DecisionKind.THREAD_PREVIOUS_OWNER), assigned, repeat(consumer)))
+    said.extend(zip(repeat(DecisionKind.THREAD_BALANCED), rest, repeat(consumer)))
+    assigned += rest
     thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
     return assigned
 
@@ -74,51 +75,53 @@ def _keep_with_previous_owner(
     assignment: ThreadTasks,
     previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
     missing: Mapping[str, int],
-    say: Say,
+    said: Said,
 ) -> dict[TaskId, str]:
     """Returns the tasks for which their previous owner had no room, with that owner (the last one asked)."""
     skipped: dict[TaskId, str] = {}
-    for consumer, assigned in assignment.items():
-        room = missing[consumer]
-        for task in previous_tasks_by_lag.get(consumer, ()):
+    for consumer, previous in previous_tasks_by_lag.items():
+        room, assigned = missing[consumer], assignment[consumer]
+        for task in previous:
             if task not in queue:
                 continue
             if len(assigned) < room:
                 assigned.append(task)
                 queue.remove(task)
-                say(DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer)
+                said.append((DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer))
             else:
                 skipped[task] = consumer
     return skipped
 
 
-def _fill_in_turns(queue: _TaskQueue, assignment: ThreadTasks, missing: Mapping[str, int], say: Say) -> None:
-    to_fill = deque(consumer for consumer, assigned in assignment.items() if len(assigned) < missing[consumer])
+def _fill_in_turns(queue: _TaskQueue, assignment: ThreadTasks, missing: Mapping[str, int], said: Said) -> None:
+    assigned = assignment.get
+    to_fill = deque([consumer for consumer, room in missing.items() if len(assigned(consumer, ())) < room])
     while to_fill:
         if not queue:
             raise TaskAssignmentError("Ran out of unassigned stateful tasks but some members were not at capacity")
         consumer = to_fill.popleft()
         task = queue.poll()
         assignment[consumer].append(task)
-        say(DecisionKind.THREAD_BALANCED, task, consumer)
+        said.append((DecisionKind.THREAD_BALANCED, task, consumer))
         if len(assignment[consumer]) < missing[consumer]:
             to_fill.append(consumer)
 
 
 def _hand_out_rest(
-    queue: _TaskQueue, assignment: ThreadTasks, skipped: Mapping[TaskId, str], missing: Mapping[str, int], say: Say
+    queue: _TaskQueue, assignment: ThreadTasks, skipped: Mapping[TaskId, str], missing: Mapping[str, int], said: Said
 ) -> None:
     """Every thread has its fair share or one task more; those without the extra task take one each."""
-    to_fill = dict.fromkeys(consumer for consumer, assigned in assignment.items() if len(assigned) == missing[consumer])
+    assigned = assignment.get
+    to_fill = dict.fromkeys([consumer for consumer, room in missing.items() if len(assigned(consumer, ())) == room])
     for task, consumer in sorted(skipped.items()):
         if consumer in to_fill and task in queue:
             assignment[consumer].append(task)
             queue.remove(task)
-            say(DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer)
+            said.append((DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer))
             del to_fill[consumer]
     for task, consumer in zip(queue, to_fill, strict=False):
         assignment[consumer].append(task)
-        say(DecisionKind.THREAD_BALANCED, task, consumer)
+        said.append((DecisionKind.THREAD_BALANCED, task, consumer))
 
 
 class _TaskQueue:

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.configs import AssignmentConfigs
-from assignor.java.order import hash_set_order, task_hash
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic, InternalTopic, InternalTopicCatalog, make_ready
 from assignor.topology.partition_grouper import check_group_size
+from assignor.topology.remembered_tasks import PartitionsOfTasks, changelog_partitions, task_map_order
 from assignor.topology.topics_info import changelog_configs, changelogs_walk, topic_groups_walk
 from assignor.types import TaskId, TopicPartition
 
@@ -24,15 +24,13 @@ class ChangelogTopics:
     """`stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `changelog_partitions`: for stateful tasks
     only.
 
-    `pre_existing_source_based`: partitions of source topics that serve as changelog. `pre_existing_non_source_based`:
-    partitions of the other changelogs that existed before this rebalance. `ready`: partition counts of the latter and
-    of the created ones.
+    `source_topics`: those that serve as changelog. `ready`: partition counts of the other changelogs, those that
+    existed before this rebalance and those that it created.
     """
 
     stateful_tasks: tuple[TaskId, ...] = ()
     changelog_partitions: Mapping[TaskId, tuple[TopicPartition, ...]] = field(default_factory=dict)
-    pre_existing_source_based: frozenset[TopicPartition] = frozenset()
-    pre_existing_non_source_based: frozenset[TopicPartition] = frozenset()
+    source_topics: frozenset[str] = frozenset()
     created: Mapping[str, CreatedTopic] = field(default_factory=dict)
     ready: Mapping[str, int] = field(default_factory=dict)
 
@@ -54,36 +52,31 @@ def prepare_changelog_topics(
 
     Raises StreamsError for a topic that cannot be made ready, InputError for more partitions than a group can have.
     """
-    changelog_partitions = 0
+    partition_count = 0
     topics: dict[str, InternalTopic] = {}
     source_based: set[str] = set()
-    partitions: dict[TaskId, tuple[TopicPartition, ...]] = {}
+    partitions: list[PartitionsOfTasks] = []
     for subtopology in topic_groups_walk(topology.subtopologies):
         tasks = tasks_by_subtopology.get(subtopology.id, ())
         changelogs = changelog_configs(subtopology)
         if not tasks or not changelogs:
             continue
         names = tuple(sorted(changelogs))
-        changelog_partitions += len(names) * len(tasks)
-        check_group_size(changelog_partitions, "changelog")
-        for task in hash_set_order(tasks, task_hash):
-            partitions[task] = tuple([TopicPartition(name, task.partition) for name in names])
-        count = max(task.partition for task in tasks) + 1
+        partition_count += len(names) * len(tasks)
+        check_group_size(partition_count, "changelog")
+        partitions.append(changelog_partitions(tuple(tasks), names))
+        count = max(tasks)[1] + 1
         sources = changelogs.keys() & set(subtopology.source_topics)
         source_based |= sources
         created_here = {name: config for name, config in changelogs.items() if name not in sources}
         for name in changelogs_walk(created_here):
             topics[name] = InternalTopic(name, count, changelog=created_here[name])
     ready = make_ready(topics, catalog, configs)
-    stateful_tasks = hash_set_order(partitions, task_hash)
-    pre_existing = [
-        partition for task in stateful_tasks for partition in partitions[task] if partition.topic not in ready.created
-    ]
+    by_task = partitions[0] if len(partitions) == 1 else {task: of[task] for of in partitions for task in of}
     return ChangelogTopics(
-        stateful_tasks=tuple(stateful_tasks),
-        changelog_partitions={task: partitions[task] for task in stateful_tasks},
-        pre_existing_source_based=frozenset([each for each in pre_existing if each.topic in source_based]),
-        pre_existing_non_source_based=frozenset([each for each in pre_existing if each.topic not in source_based]),
+        stateful_tasks=task_map_order(tuple(by_task)),
+        changelog_partitions=by_task,
+        source_topics=frozenset(source_based),
         created=ready.created,
         ready=ready.ready,
     )

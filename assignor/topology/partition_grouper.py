@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from assignor.cluster import Cluster
 from assignor.errors import InputError, UncheckedError
-from assignor.java.order import hash_set_order, task_hash
 from assignor.topology.group_topology import GroupTopology, Subtopology
+from assignor.topology.remembered_tasks import PartitionsOfTasks, source_partitions
 from assignor.topology.topics_info import source_topics_walk
-from assignor.types import TaskId, TopicPartition, utf16_order
+from assignor.types import utf16_order
 
 MAX_GROUP_PARTITIONS = 1_000_000
 """Source partitions, or changelog partitions, of one group. A document from anywhere can name a large count in a few
@@ -18,7 +18,7 @@ bytes; this bounds the memory that it can take.
 """
 
 
-def partition_groups(topology: GroupTopology, cluster: Cluster) -> dict[TaskId, tuple[TopicPartition, ...]]:
+def partition_groups(topology: GroupTopology, cluster: Cluster) -> PartitionsOfTasks:
     """Every task with its source partitions, sorted.
 
     Tasks are in the order of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. `cluster` includes the
@@ -31,16 +31,7 @@ def partition_groups(topology: GroupTopology, cluster: Cluster) -> dict[TaskId, 
         for subtopology in source_topics_walk(topology.subtopologies)
     ]
     check_group_size(sum(sum(counts.values()) for _, counts in counts_by_subtopology), "source")
-    tasks = [
-        TaskId(subtopology.id, partition)
-        for subtopology, counts in counts_by_subtopology
-        for partition in range(max(counts.values(), default=0))
-    ]
-    counts_of = {subtopology.id: tuple(counts.items()) for subtopology, counts in counts_by_subtopology}
-    return {
-        task: tuple([TopicPartition(topic, task[1]) for topic, count in counts_of[task[0]] if task[1] < count])
-        for task in hash_set_order(tasks, task_hash)
-    }
+    return source_partitions(tuple((each.id, tuple(counts.items())) for each, counts in counts_by_subtopology))
 
 
 def check_group_size(partitions: int, kind: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from assignor import pipeline
-from assignor.decisions import Decision
+from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError
 from assignor.explain import explain_rebalance, explanation_document
 from assignor.recording import (
@@ -79,7 +79,7 @@ def _assign_placement(document: Mapping[str, object], bounds: DocumentBounds) ->
     allowed = allowed_here(bounds.assignor_classes)
     allowed.check(recorded.assignor)
     assignor = allowed.load(recorded.assignor) or task_assignor_named(recorded.assignor)
-    log: list[Decision] = []
+    log = DecisionLog()
     try:
         placement = assignor.assign(recorded.problem, log)
         validate_placement(recorded.problem, placement, recorded.assignor)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
+from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
@@ -70,7 +71,7 @@ class SimulatedClients:
 
     def rebalance(self, catch_up: CatchUp = at_once) -> Placement:
         """One round; afterwards actives run and standbys have caught up as far as `catch_up` says."""
-        placement = self.assignor.assign(self.problem(), [])
+        placement = self.assignor.assign(self.problem(), DecisionLog())
         self.hold(placement, catch_up)
         return placement
 

@@ -98,7 +98,7 @@ def assert_subtopologies_are_spread(group: SimulatedClients, placement: Placemen
 @given(groups_with_state())
 def test_should_place_every_copy_whatever_clients_report(group: SimulatedClients) -> None:
     problem = group.problem()
-    log: DecisionLog = []
+    log = DecisionLog()
     placement = HighAvailabilityTaskAssignor().assign(problem, log)
     assert_every_copy_is_in_place(problem, placement)
     for client in placement.clients.values():
@@ -114,7 +114,7 @@ def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedCli
         tuple(data.draw(st.permutations(problem.stateful_tasks))),
         {process: problem.clients[process] for process in data.draw(st.permutations(list(problem.clients)))},
     )
-    logs: tuple[DecisionLog, DecisionLog] = ([], [])
+    logs = (DecisionLog(), DecisionLog())
     first = HighAvailabilityTaskAssignor().assign(problem, logs[0])
     second = HighAvailabilityTaskAssignor().assign(shuffled, logs[1])
     assert (first, logs[0]) == (second, logs[1])
@@ -123,7 +123,7 @@ def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedCli
 @given(groups_with_state())
 def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
     """The last word of the log about a task's active copy names the client that got it."""
-    log: DecisionLog = []
+    log = DecisionLog()
     placement = HighAvailabilityTaskAssignor().assign(group.problem(), log)
     says_where = {
         DecisionKind.KEPT,
@@ -149,7 +149,7 @@ def test_should_place_as_many_standbys_as_clients_allow_and_no_warm_ups_when_all
     group: SimulatedClients,
 ) -> None:
     caught_up = group.with_all_caught_up()
-    placement = HighAvailabilityTaskAssignor().assign(caught_up.problem(), [])
+    placement = HighAvailabilityTaskAssignor().assign(caught_up.problem(), DecisionLog())
     assert_every_copy_is_in_place(caught_up.problem(), placement)
     assert not placement.probing_rebalance_needed
     assert all(not client.warm_ups for client in placement.clients.values())

@@ -104,7 +104,7 @@ def story_of(group: SimulatedClients, records: int = END, limit: int = 1_000) ->
 @given(any_group_with_state)
 def test_should_place_every_copy_whatever_clients_report(group: SimulatedClients) -> None:
     problem = group.problem()
-    placement = MinimalMovementTaskAssignor().assign(problem, [])
+    placement = MinimalMovementTaskAssignor().assign(problem, DecisionLog())
     assert_every_copy_is_in_place(problem, placement)
     for client in placement.clients.values():
         assert placement.probing_rebalance_needed or not client.warm_ups
@@ -119,7 +119,7 @@ def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedCli
         tuple(data.draw(st.permutations(problem.stateful_tasks))),
         {process: problem.clients[process] for process in data.draw(st.permutations(list(problem.clients)))},
     )
-    logs: tuple[DecisionLog, DecisionLog] = ([], [])
+    logs = (DecisionLog(), DecisionLog())
     first = MinimalMovementTaskAssignor().assign(problem, logs[0])
     second = MinimalMovementTaskAssignor().assign(shuffled, logs[1])
     assert (first, logs[0]) == (second, logs[1])
@@ -128,7 +128,7 @@ def test_should_not_depend_on_the_order_of_clients_and_tasks(group: SimulatedCli
 @given(any_group_with_state)
 def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
     """The last word of the log about a task's active copy names the client that got it."""
-    log: DecisionLog = []
+    log = DecisionLog()
     placement = MinimalMovementTaskAssignor().assign(group.problem(), log)
     says_where = {
         DecisionKind.KEPT,
@@ -149,7 +149,7 @@ def test_should_say_where_every_task_went(group: SimulatedClients) -> None:
 @given(any_group)
 def test_should_reach_the_exact_shares_at_once_when_all_are_caught_up(group: SimulatedClients) -> None:
     caught_up = group.with_all_caught_up()
-    placement = MinimalMovementTaskAssignor().assign(caught_up.problem(), [])
+    placement = MinimalMovementTaskAssignor().assign(caught_up.problem(), DecisionLog())
     assert_every_copy_is_in_place(caught_up.problem(), placement)
     assert not placement.probing_rebalance_needed
     assert all(not client.warm_ups for client in placement.clients.values())
@@ -276,7 +276,7 @@ def groups_with_pins(draw: st.DrawFn) -> SimulatedClients:
 @given(groups_with_pins())
 def test_should_place_every_task_and_settle_whatever_the_pins_ask_for(group: SimulatedClients) -> None:
     first = group.problem()
-    validate_placement(first, MinimalMovementTaskAssignor().assign(first, []))
+    validate_placement(first, MinimalMovementTaskAssignor().assign(first, DecisionLog()))
     story = story_of(group)
     validate_placement(group.problem(), story.end)
     for task in group.stateful + group.stateless:

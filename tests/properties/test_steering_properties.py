@@ -49,7 +49,7 @@ def test_should_leave_on_drained_clients_only_what_runs_there_and_nobody_else_ha
     processes = sorted(problem.clients)
     drained = frozenset(data.draw(st.sets(st.sampled_from(processes), max_size=len(processes) - 1)))
     left = problem.clients.keys() - drained
-    log: DecisionLog = []
+    log = DecisionLog()
     placement = steered_assignor(task_assignor_named(assignor), Steering(drained)).assign(problem, log)
     validate_placement(problem, placement)
     stateful = frozenset(problem.stateful_tasks)
@@ -82,7 +82,7 @@ def test_should_empty_a_drained_client_once_warm_ups_have_caught_up(
     most_rounds = len(group.stateful) + 2
     for _ in range(most_rounds):
         problem = as_reported(group.problem())
-        placement = steered_assignor(task_assignor_named(assignor), steering).assign(problem, [])
+        placement = steered_assignor(task_assignor_named(assignor), steering).assign(problem, DecisionLog())
         group.hold(placement)
         if not any(placement.clients[process].active for process in drained):
             break
@@ -95,7 +95,7 @@ def test_should_move_nothing_that_runs_when_everything_is_kept(
 ) -> None:
     problem = as_reported(group.problem())
     drained = frozenset(data.draw(st.sets(st.sampled_from(sorted(problem.clients))))) if drains else frozenset()
-    log: DecisionLog = []
+    log = DecisionLog()
     steering = Steering(drained, keeps_owned=True)
     placement = steered_assignor(task_assignor_named(assignor), steering).assign(problem, log)
     validate_placement(problem, placement)
@@ -117,7 +117,7 @@ def test_should_give_nothing_new_to_clients_that_are_away(
     processes = sorted(problem.clients)
     away = frozenset(data.draw(st.sets(st.sampled_from(processes), max_size=len(processes) - 1)))
     drained = frozenset(data.draw(st.sets(st.sampled_from(processes)))) if drains else frozenset()
-    log: DecisionLog = []
+    log = DecisionLog()
     steering = Steering(drained, keeps_owned=keeps, away_processes=away)
     placement = steered_assignor(task_assignor_named(assignor), steering).assign(problem, log)
     validate_placement(problem, placement)
@@ -141,7 +141,7 @@ def test_should_decide_the_same_when_nobody_or_a_stranger_is_drained(group: Simu
     problem = as_reported(group.problem())
     chosen = task_assignor_named(assignor)
     assert steered_assignor(chosen, Steering()) is chosen
-    logs: tuple[DecisionLog, DecisionLog] = ([], [])
+    logs = (DecisionLog(), DecisionLog())
     plain = chosen.assign(problem, logs[0])
     stranger = Steering(frozenset({ProcessId(2**62, 1)}), frozenset({"nobody"}))
     assert steered_assignor(chosen, stranger).assign(problem, logs[1]) == plain

@@ -15,7 +15,7 @@ def sums(topics: tuple[str, ...], offsets: EndOffsets) -> EndOffsetSums:
     return end_offset_sums(
         TASKS,
         lambda task: [TopicPartition(topic, task.partition) for topic in topics],
-        frozenset(TopicPartition(SOURCE, task.partition) for task in TASKS),
+        frozenset([SOURCE]),
         offsets,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind
+from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 from assignor.types import ProcessId, Role, TaskId
@@ -53,11 +53,11 @@ def problem(
 
 
 def assign(placement_problem: PlacementProblem) -> Placement:
-    return HighAvailabilityTaskAssignor().assign(placement_problem, [])
+    return HighAvailabilityTaskAssignor().assign(placement_problem, DecisionLog())
 
 
 def decisions(placement_problem: PlacementProblem, task: str) -> list[Decision]:
-    log: list[Decision] = []
+    log = DecisionLog()
     HighAvailabilityTaskAssignor().assign(placement_problem, log)
     return [decision for decision in log if decision.task == TaskId.parse(task)]
 

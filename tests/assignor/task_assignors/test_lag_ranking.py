@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from assignor.clients.task_lags import TaskLags, is_caught_up
 from assignor.configs import AssignmentConfigs
+from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.task_assignors.lag_ranking import LagRanking, rank_by_lag
 from assignor.task_assignors.working_state import WorkingState
@@ -26,7 +27,7 @@ def ranking(reported: list[int | None], unreported: int, acceptable: int, shared
         task_lags = TaskLags(own, end_offsets) if shared else TaskLags({TASK: unreported, **own})
         clients[ProcessId(0, number)] = PlacementClient(ProcessId(0, number), 1, task_lags)
     problem = PlacementProblem(AssignmentConfigs(), (TASK,), (TASK,), clients)
-    return rank_by_lag(WorkingState.of(problem, []), acceptable)
+    return rank_by_lag(WorkingState.of(problem, DecisionLog()), acceptable)
 
 
 @given(
@@ -60,7 +61,7 @@ def test_should_rank_a_client_that_does_not_share_the_others_lags() -> None:
     second = PlacementClient(ProcessId(0, 2), 1, TaskLags({}, {TASK: 7}))
     clients = {client.process_id: client for client in (first, second)}
     problem = PlacementProblem(AssignmentConfigs(), (TASK,), (TASK,), clients)
-    ranked = rank_by_lag(WorkingState.of(problem, []), acceptable_recovery_lag=10)
+    ranked = rank_by_lag(WorkingState.of(problem, DecisionLog()), acceptable_recovery_lag=10)
     assert (ranked.lag(0, 0), ranked.lag(0, 1)) == (100, 7)
     assert ranked.caught_up_clients(0) == [1]
 
@@ -68,4 +69,4 @@ def test_should_rank_a_client_that_does_not_share_the_others_lags() -> None:
 def test_should_leave_out_lags_of_tasks_that_are_not_stateful_any_more() -> None:
     client = PlacementClient(ProcessId(0, 1), 1, TaskLags({TaskId(9, 9): 3, TASK: 1}))
     problem = PlacementProblem(AssignmentConfigs(), (TASK,), (TASK,), {client.process_id: client})
-    assert rank_by_lag(WorkingState.of(problem, []), acceptable_recovery_lag=0).reported == [{0: 1}]
+    assert rank_by_lag(WorkingState.of(problem, DecisionLog()), acceptable_recovery_lag=0).reported == [{0: 1}]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind
+from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError, InputError
 from assignor.explain import explain_placement
 from assignor.pins import Pin, TaskPattern, TaskWeights
@@ -34,11 +34,11 @@ ONE_STANDBY = AssignmentConfigs(num_standby_replicas=1)
 
 
 def assign(case: PlacementProblem) -> Placement:
-    return MinimalMovementTaskAssignor().assign(case, [])
+    return MinimalMovementTaskAssignor().assign(case, DecisionLog())
 
 
 def decisions(case: PlacementProblem, task: str) -> list[Decision]:
-    log: list[Decision] = []
+    log = DecisionLog()
     MinimalMovementTaskAssignor().assign(case, log)
     return [step for step in log if step.task == TaskId.parse(task)]
 
@@ -265,7 +265,7 @@ def test_should_place_more_tasks_apart_than_there_are_places_all_the_same() -> N
 
 def test_should_tell_the_whole_story_in_words() -> None:
     case = problem(NO_STANDBYS, [client(1, running("0_0 0_1")), client(2)], "0_0 0_1", stateless="1_0")
-    log: list[Decision] = []
+    log = DecisionLog()
     placement = MinimalMovementTaskAssignor().assign(case, log)
     first, second = str(process(1)), str(process(2))
     assert [explanation.text for explanation in explain_placement(case, placement, log)] == [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind
+from assignor.decisions import DecisionKind, DecisionLog
 from assignor.task_assignors.base import PlacementClient
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 from assignor.task_assignors.standby_assignors import ClientTagStandbyTaskAssignor
@@ -93,7 +93,7 @@ def test_should_log_standbys_that_found_no_client_at_all() -> None:
 
 
 def test_should_place_what_is_left_in_the_order_of_a_hash_map_of_tasks() -> None:
-    log: list[Decision] = []
+    log = DecisionLog()
     # Nobody differs from client 1 in both tags, and neither tag is used up after one client.
     clients = [tagged(1, "a", "k1"), tagged(2, "b", "k1"), tagged(3, "a", "k2")]
     names = " ".join(f"0_{number}" for number in range(17))
@@ -105,7 +105,7 @@ def test_should_place_what_is_left_in_the_order_of_a_hash_map_of_tasks() -> None
 
 def test_should_allow_a_standby_to_move_only_where_all_tags_of_its_client_are() -> None:
     clients = [tagged(1, "a"), tagged(2, "a"), tagged(3, "b"), tagged(4, "a", "k1"), client(5)]
-    state = WorkingState.of(problem(configs(1, "zone"), clients, ""), [])
+    state = WorkingState.of(problem(configs(1, "zone"), clients, ""), DecisionLog())
     may_move = ClientTagStandbyTaskAssignor(state, ("zone",)).may_move
     everybody = range(len(clients))
     allowed = {(1 + source, 1 + other) for source in everybody for other in everybody if may_move(source, other)}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
-from assignor.decisions import Decision, DecisionKind
+from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import IllegalStateError
 from assignor.recording.placement import parse_recorded_placement
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
@@ -41,7 +41,7 @@ def test_should_place_every_task_where_kafka_did(name: str, assignor: TaskAssign
         if document["assignor"] == assignor.name:
             recorded = parse_recorded_placement(document)
             compared += 1
-            if assignor.assign(recorded.problem, []) != recorded.output:
+            if assignor.assign(recorded.problem, DecisionLog()) != recorded.output:
                 different.append(recorded.id)
     assert (compared, different) == (lines, [])
 
@@ -67,8 +67,8 @@ def problem(all_tasks: str, *clients: PlacementClient, standbys: int = 0) -> Pla
     )
 
 
-def assign(placement_problem: PlacementProblem, assignor: TaskAssignor = STICKY) -> tuple[Placement, list[Decision]]:
-    log: list[Decision] = []
+def assign(placement_problem: PlacementProblem, assignor: TaskAssignor = STICKY) -> tuple[Placement, DecisionLog]:
+    log = DecisionLog()
     return assignor.assign(placement_problem, log), log
 
 

@@ -67,7 +67,7 @@ all_threads = st.lists(st.sampled_from([1, 1, 2, 3, 5, 100]), min_size=1, max_si
 
 @given(threads=all_threads, owners=st.lists(st.integers(0, 7), max_size=40))
 def test_should_balance_active_tasks_as_if_all_pairs_were_looked_at(threads: list[int], owners: list[int]) -> None:
-    log: DecisionLog = []
+    log = DecisionLog()
     state = state_of(threads, len(owners), log)
     for task, owner in enumerate(owners):
         state.assign_active(owner % len(threads), task)
@@ -88,7 +88,7 @@ def test_should_balance_standbys_as_if_all_pairs_were_looked_at(
     def may_move(source: int, destination: int) -> bool:
         return zones[source] == zones[destination]
 
-    log: DecisionLog = []
+    log = DecisionLog()
     state = state_of(threads, len(copies), log)
     for task, (owner, standbys) in enumerate(copies):
         state.assign_active(owner % len(threads), task)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelo
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, Subtopology
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.partition_grouper import partition_groups
+from assignor.topology.remembered_tasks import PartitionsOfTasks
 from assignor.topology.repartition_topics import RepartitionTopics, prepare_repartition_topics
 from assignor.topology.topics_info import changelog_configs, java_hash_code
 from assignor.types import TaskId, TopicPartition
@@ -117,11 +118,13 @@ def _led(topology: GroupTopology, leader: dict[str, Any]) -> dict[str, Any]:
     repartition, groups, changelogs = _topics(topology, cluster, InternalTopicCatalog(existing), configs)
     created = {**repartition.created, **changelogs.created}
     configs_of = {**empty[0].created, **empty[2].created}
+    pre_existing = {each for task in changelogs.stateful_tasks for each in changelogs.pre_existing_partitions_for(task)}
+    of_sources = {each for each in pre_existing if each.topic in changelogs.source_topics}
     return {
         "tasks": [str(task) for task in groups],
         "stateful": [str(task) for task in changelogs.stateful_tasks],
-        "pre_source": _texts(changelogs.pre_existing_source_based),
-        "pre_other": _texts(changelogs.pre_existing_non_source_based),
+        "pre_source": _texts(of_sources),
+        "pre_other": _texts(pre_existing - of_sources),
         "partitions": {str(task): _texts(partitions) for task, partitions in groups.items()},
         "changelogs": {
             str(task): [_texts(partitions), _texts(changelogs.pre_existing_partitions_for(task))]
@@ -136,7 +139,7 @@ def _led(topology: GroupTopology, leader: dict[str, Any]) -> dict[str, Any]:
 
 def _topics(
     topology: GroupTopology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
-) -> tuple[RepartitionTopics, dict[TaskId, tuple[TopicPartition, ...]], ChangelogTopics]:
+) -> tuple[RepartitionTopics, PartitionsOfTasks, ChangelogTopics]:
     repartition = prepare_repartition_topics(topology, cluster, catalog, configs)
     groups = partition_groups(topology, repartition.cluster)
     tasks: dict[int, list[TaskId]] = {}
@@ -145,5 +148,5 @@ def _topics(
     return repartition, groups, prepare_changelog_topics(topology, tasks, catalog, configs)
 
 
-def _texts(partitions: frozenset[TopicPartition] | tuple[TopicPartition, ...]) -> list[str]:
+def _texts(partitions: Collection[TopicPartition]) -> list[str]:
     return [str(partition) for partition in sorted(partitions)]

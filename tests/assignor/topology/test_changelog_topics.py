@@ -51,8 +51,7 @@ def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
             TaskId(1, 0): (TopicPartition(new, 0), TopicPartition(old, 0)),
             TaskId(1, 1): (TopicPartition(new, 1), TopicPartition(old, 1)),
         },
-        pre_existing_source_based=frozenset({TopicPartition("users", 0)}),
-        pre_existing_non_source_based=frozenset({TopicPartition(old, 0), TopicPartition(old, 1)}),
+        source_topics=frozenset({"users"}),
         created={new: CreatedTopic(2, -1, InternalTopic(new, changelog=ChangelogConfig()).configs(_CONFIGS))},
         ready={old: 2, new: 2},
     )

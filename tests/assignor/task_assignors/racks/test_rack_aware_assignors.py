@@ -57,7 +57,7 @@ def problem(
 def placed(
     case: PlacementProblem, assignor: TaskAssignor | None = None
 ) -> tuple[dict[int, tuple[str, str]], DecisionLog]:
-    log: DecisionLog = []
+    log = DecisionLog()
     return held((assignor or HighAvailabilityTaskAssignor()).assign(case, log)), log
 
 
@@ -212,7 +212,7 @@ def test_should_count_the_partitions_that_each_client_reads_across_racks() -> No
 
 def test_should_say_what_a_move_saves_or_for_what_it_makes_room() -> None:
     case = problem(MIN_TRAFFIC, {1: "a", 2: "b"}, {"0_0": "b", "0_1": "a b"}, {"0_0": "b", "0_1": "a b"})
-    log: DecisionLog = []
+    log = DecisionLog()
     placement = HighAvailabilityTaskAssignor().assign(case, log)
     first, second = (each.text for each in explain_placement(case, placement, log))
     assert "moves from 00000000-0000-0000-0000-000000000001 to" in first

@@ -1,0 +1,48 @@
+"""The tasks of a topology and their partitions, which are the same in every rebalance of a group: made once, and kept.
+
+They follow from the topology and from the numbers of partitions alone, and a group of thousands of tasks would spend a
+third of each rebalance on them. What is kept is never changed by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from assignor.java.order import hash_set_order, task_hash
+from assignor.types import TaskId, TopicPartition
+
+PartitionsOfTasks = Mapping[TaskId, tuple[TopicPartition, ...]]
+"""In the order of a Java HashMap."""
+
+Sources = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
+"""By subtopology, in the order in which Kafka walks them: its id, and its source topics with their partition counts."""
+
+_KEPT = 16
+
+
+@lru_cache(maxsize=_KEPT)
+def source_partitions(sources: Sources) -> PartitionsOfTasks:
+    """Every task with the partitions it reads. Source: `PartitionGrouper`."""
+    topics_of = dict(sources)
+    tasks = [
+        TaskId(subtopology, partition)
+        for subtopology, topics in sources
+        for partition in range(max((count for _, count in topics), default=0))
+    ]
+    return {
+        task: tuple([TopicPartition(topic, task[1]) for topic, count in topics_of[task[0]] if task[1] < count])
+        for task in hash_set_order(tasks, task_hash)
+    }
+
+
+@lru_cache(maxsize=_KEPT)
+def changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) -> PartitionsOfTasks:
+    """The tasks of one subtopology with a partition of each changelog topic. Source: `ChangelogTopics`."""
+    return {task: tuple([TopicPartition(topic, task[1]) for topic in topics]) for task in task_map_order(tasks)}
+
+
+@lru_cache(maxsize=_KEPT)
+def task_map_order(tasks: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
+    """The order of a HashMap to which they were added one by one."""
+    return tuple(hash_set_order(tasks, task_hash))
