@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
 from assignor.java.order import hash_set_order, process_hash, string_hash
@@ -79,29 +79,23 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
     # the consumer decodes all of them before the assignor decodes the first user data
-    subscription_of = _Decoded(decode_subscription)
-    decoded = {member_id: subscription_of(member_id, raw) for member_id, raw in subscriptions.items()}
-    info_of = _Decoded(decode_subscription_info)
+    decoded: dict[bytes, Subscription] = {}
+    for member_id, raw in subscriptions.items():
+        if raw not in decoded:
+            decoded[raw] = _read(member_id, decode_subscription, raw)
+    # threads without tasks send what others of their process sent: they are only counted
+    alike: dict[bytes, list[str]] = {}
     for member_id in hash_set_order(subscriptions, string_hash):
-        subscription = decoded[member_id]
-        group.add(member_id, subscription, info_of(member_id, subscription.user_data or b""))
+        raw = subscriptions[member_id]
+        if raw in alike:
+            alike[raw].append(member_id)
+            continue
+        subscription = decoded[raw]
+        info = _read(member_id, decode_subscription_info, subscription.user_data or b"")
+        client = group.add(member_id, subscription, info)
+        if not (subscription.owned_partitions or info.task_offset_sums or info.is_future):
+            alike[raw] = client.consumers
     return group.build()
-
-
-class _Decoded(Generic[Value]):
-    """Decodes what members sent. Threads of a process that have no tasks send the same bytes: they are decoded once."""
-
-    __slots__ = ("_decode", "_values")
-
-    def __init__(self, decode: Callable[[bytes], Value]) -> None:
-        self._decode = decode
-        self._values: dict[bytes, Value] = {}
-
-    def __call__(self, member_id: str, raw: bytes) -> Value:
-        value = self._values.get(raw)
-        if value is None:
-            value = self._values[raw] = _read(member_id, self._decode, raw)
-        return value
 
 
 def _read(member_id: str, decode: Callable[[bytes], Value], raw: bytes) -> Value:
@@ -154,8 +148,8 @@ class _ClientBuilder:
     def add(self, member_id: str, subscription: Subscription, offset_sums: Mapping[TaskId, int]) -> None:
         self.racks.add(subscription.rack)
         self.consumers.append(member_id)
-        self.reported_tasks[member_id] = tuple(offset_sums)
         if offset_sums:
+            self.reported_tasks[member_id] = tuple(offset_sums)
             self.has_names.update([task[2] is not None for task in offset_sums])
             if len(self.has_names) > 1:
                 raise named_beside_unnamed()
@@ -172,7 +166,7 @@ class _ClientBuilder:
             consumers=tuple(_sorted_as_java(self.consumers)),
             owned_partitions=self.owned_partitions,
             offset_sums=self.offset_sums,
-            reported_tasks=self.reported_tasks,
+            reported_tasks={**dict.fromkeys(self.consumers, ()), **self.reported_tasks},
             first_rack=self.first_rack,
         )
 
@@ -185,13 +179,16 @@ class _GroupBuilder:
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
-    def add(self, member_id: str, subscription: Subscription, info: SubscriptionInfo) -> None:
+    def add(self, member_id: str, subscription: Subscription, info: SubscriptionInfo) -> _ClientBuilder:
         if info.error_code == AssignorErrorCode.SHUTDOWN_REQUESTED:
             self.shutdown_requested = True
         self.versions.append((info.version, info.latest_supported_version))
-        self._client_of(subscription, info).add(member_id, subscription, info.task_offset_sums)
+        client = self._client_of(subscription, info)
+        client.add(member_id, subscription, info.task_offset_sums)
+        owners, alone = self.owners, (member_id,)
         for partition in subscription.owned_partitions:
-            self.owners[partition] = (*self.owners.get(partition, ()), member_id)
+            owners[partition] = (*owners[partition], member_id) if partition in owners else alone
+        return client
 
     def _client_of(self, subscription: Subscription, info: SubscriptionInfo) -> _ClientBuilder:
         if info.version > LATEST_SUPPORTED_VERSION:

@@ -51,16 +51,17 @@ def end_offset_sums(
     for task in tasks:
         total = 0
         for partition in pre_existing_partitions_for(task):
-            if partition.topic in source_topics:
+            topic, number = partition
+            if topic in source_topics:
                 end = _committed(partition, offsets)
             else:
                 # for a topic that the look-up did not return, it failed
-                ends = ends_by_topic.get(partition.topic, ())
-                end = ends[partition.partition] if partition.partition < len(ends) else None
+                ends = ends_by_topic.get(topic, ())
+                end = ends[number] if number < len(ends) else None
             if end is None:
                 return EndOffsetSums(dict.fromkeys(tasks, UNKNOWN_OFFSET_SUM), known=False)
             total += end
-        sums[task] = min(total, JAVA_LONG_MAX)
+        sums[task] = total if total < JAVA_LONG_MAX else JAVA_LONG_MAX
     return EndOffsetSums(sums, known=True)
 
 

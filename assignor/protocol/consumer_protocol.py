@@ -16,6 +16,7 @@ from typing import NamedTuple
 from assignor.errors import InputError
 from assignor.protocol.primitives import Reader, Writer, pack_ints
 from assignor.protocol.shared_assignments import AssignmentParts
+from assignor.protocol.usual_subscriptions import usual_subscription
 from assignor.types import TopicPartition, utf16_order
 
 HIGHEST_VERSION = 3
@@ -80,6 +81,12 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
     """Raises DecodeError. Owned partitions keep the order on the wire."""
+    usual = usual_subscription(bytes(data))
+    return decode_subscription_by_fields(data) if usual is None else Subscription(*usual)
+
+
+def decode_subscription_by_fields(data: bytes | memoryview) -> Subscription:
+    """As `decode_subscription`, for any bytes."""
     reader = Reader(data, _SUBSCRIPTION)
     version = _read_version(reader)
     topics = tuple(reader.string("topic") for _ in range(reader.count("topics", _SMALLEST_STRING)))

@@ -16,6 +16,7 @@ from assignor.errors import IllegalArgumentError, IllegalStateError, TaskAssignm
 from assignor.java import text as java_text
 from assignor.java.order import JavaHashSet, compute_if_absent_order
 from assignor.protocol.primitives import Reader, Writer
+from assignor.protocol.usual_subscriptions import usual_subscription_info
 from assignor.protocol.versions import (
     FIRST_VERSION_WITH_CLIENT_TAGS,
     FIRST_VERSION_WITH_ENDPOINT,
@@ -35,9 +36,6 @@ _SMALLEST_SUBTOPOLOGY_SUMS = 8
 _SMALLEST_CLIENT_TAG = 8
 _PARTITION_SUM = struct.Struct(">iq")
 _TASK_SUM = struct.Struct(">iiqh")
-_COUNT = struct.Struct(">i")
-_USUAL_START = struct.Struct(">iiqqi")  # two versions, the process id, the length of the end point
-_USUAL_END = struct.Struct(">bii")  # unique field, error code, the number of client tags
 _NAME_LENGTH_AT = 4 + 4 + 8
 _NULL_STRING = -1
 
@@ -181,46 +179,17 @@ def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
 
     Differs from Kafka: a repeated client tag is an error at once, not only when the tags are read.
     """
-    usual = _decode_usual(data)
-    if usual is not None:
-        return usual
+    usual = usual_subscription_info(bytes(data))
+    return decode_subscription_info_by_fields(data) if usual is None else SubscriptionInfo(*usual)
+
+
+def decode_subscription_info_by_fields(data: bytes | memoryview) -> SubscriptionInfo:
+    """As `decode_subscription_info`, for any bytes."""
     reader = Reader(data, "SubscriptionInfo")
     version, latest_supported = _read_versions(reader)
     if version > LATEST_SUPPORTED_VERSION:
         return SubscriptionInfo(version, latest_supported)
     return _read_known_version(reader, version, latest_supported)
-
-
-def _decode_usual(data: bytes | memoryview) -> SubscriptionInfo | None:
-    """What nearly every member sends, with few calls: the latest version, no client tags, no names of topologies.
-
-    None for anything else, and for bytes with a mistake in them, which a Reader then finds.
-    """
-    try:
-        version, latest_supported, high, low, size = _USUAL_START.unpack_from(data)
-        if version != LATEST_SUPPORTED_VERSION or latest_supported != version or size < 0:
-            return None
-        count_at = _USUAL_START.size + size
-        count: int = _COUNT.unpack_from(data, count_at)[0]
-        if not 0 <= count <= len(data):
-            return None
-        rows_at = count_at + _COUNT.size
-        end_at = rows_at + count * _TASK_SUM.size
-        unique_field, error_code, tags = _USUAL_END.unpack_from(data, end_at)
-    except struct.error:
-        return None
-    if tags != 0:
-        return None
-    offset_sums: dict[TaskId, int] = {}
-    for subtopology, partition, offset_sum, name_length in _TASK_SUM.iter_unpack(memoryview(data)[rows_at:end_at]):
-        if name_length > 0:
-            return None
-        offset_sums[TaskId(subtopology, partition)] = offset_sum
-    end_point = java_text.from_utf8(bytes(data[_USUAL_START.size : count_at])) or None if size else None
-    process_id = ProcessId(high, low)
-    return SubscriptionInfo(
-        version, latest_supported, process_id, end_point, offset_sums, unique_field, error_code, {}, frozenset()
-    )
 
 
 def check_subscription_info(data: bytes | memoryview) -> None:

@@ -20,6 +20,7 @@ from assignor.protocol.consumer_protocol import (
     checked_user_data,
     decode_assignment,
     decode_subscription,
+    decode_subscription_by_fields,
     encode_assignment,
     encode_subscription,
 )
@@ -27,8 +28,10 @@ from assignor.protocol.subscription_info import (
     SubscriptionInfo,
     check_subscription_info,
     decode_subscription_info,
+    decode_subscription_info_by_fields,
     encode_subscription_info,
 )
+from assignor.protocol.usual_subscriptions import usual_subscription, usual_subscription_info
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.assignor.protocol.messages import ENCODED_BY_KIND
 
@@ -69,6 +72,37 @@ def test_should_decode_or_raise_decode_error_when_valid_bytes_are_damaged(kind: 
     raw = data.draw(damaged(ENCODED_BY_KIND[kind]))
 
     assert 0 <= offset_of_error(kind, raw) <= len(raw)
+
+
+@pytest.mark.parametrize(
+    ("kind", "usual", "by_fields"),
+    [
+        ("subscription", usual_subscription, decode_subscription_by_fields),
+        ("subscription-info", usual_subscription_info, decode_subscription_info_by_fields),
+    ],
+)
+@given(data=st.data())
+def test_should_read_what_members_usually_send_as_it_is_read_field_by_field(
+    kind: str, usual: Callable[[bytes], Any], by_fields: Callable[[bytes], Any], data: st.DataObject
+) -> None:
+    raw = data.draw(ENCODED_BY_KIND[kind] | damaged(ENCODED_BY_KIND[kind]))
+
+    fields = usual(raw)
+
+    if fields is not None:
+        read = by_fields(raw)
+        assert type(read)(*fields) == read
+
+
+def test_should_read_with_few_calls_what_members_send_today() -> None:
+    info = SubscriptionInfo(11, 11, ProcessId(-1, 1), "host:1", {TaskId(0, 1): -2}, 1, 0)
+    subscription = Subscription(("a", "b"), encode_subscription_info(info), (TopicPartition("a", 1),), 7, "rack-1")
+    raw = encode_subscription(subscription)
+
+    assert usual_subscription(raw) == (("a", "b"), subscription.user_data, (TopicPartition("a", 1),), 7, "rack-1")
+    assert usual_subscription_info(subscription.user_data or b"") == (
+        *(11, 11, ProcessId(-1, 1), "host:1", {TaskId(0, 1): -2}, 1, 0),
+    )
 
 
 @KINDS
