@@ -59,7 +59,8 @@ class Client:
         return self.task_count >= self.capacity
 
     def _update_room(self) -> None:
-        self.room = (self.task_count / self.capacity, -self.capacity if self.prefers_more_threads else 0)
+        tasks = len(self.active) + len(self.standby)
+        self.room = (tasks / self.capacity, -self.capacity if self.prefers_more_threads else 0)
 
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
@@ -99,6 +100,30 @@ class ClientQueue:
             heappush(heap, entry)
         return found
 
+    def first_without(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
+        """The first client that `prefers` accepts, otherwise the first; neither in `holders`, a bit mask. None when
+        there is none.
+        """
+        heap, clients = self._heap, self._clients
+        passed_over: list[tuple[Room, int, int]] = []
+        first: Client | None = None
+        found: Client | None = None
+        while heap:
+            room, rank, number = heap[0]
+            client = clients[number]
+            if room is not client.room and room != client.room:
+                heapreplace(heap, (client.room, rank, number))
+                continue
+            if not holders >> number & 1:
+                if prefers(client):
+                    found = client
+                    break
+                first = first or client
+            passed_over.append(heappop(heap))
+        for entry in passed_over:
+            heappush(heap, entry)
+        return found or first
+
 
 def _room_of(client: Client) -> Room:
     return client.room
@@ -116,18 +141,14 @@ class StandbyCandidates:
         self._capacities: dict[int, int | None] = {}
         self._queues: dict[int, ClientQueue] = {}
 
-    def first(
-        self, is_candidate: Callable[[Client], bool], left_out: int, prefers: Callable[[Client], bool]
-    ) -> Client | None:
-        """The roomiest candidate that `prefers` accepts, otherwise the roomiest one, otherwise None.
-
-        `left_out`: how many clients `is_candidate` rejects.
+    def first(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
+        """The roomiest candidate that `prefers` accepts, otherwise the roomiest one, otherwise None. `holders`: those
+        that are no candidates, a bit mask.
         """
-        queue = self._queue(left_out)
+        queue = self._queue(holders.bit_count())
         if queue is not None:
-            preferred = queue.first(lambda client: is_candidate(client) and prefers(client))
-            return preferred or queue.first(is_candidate)
-        return roomiest(self._in_set_order(is_candidate), prefers)
+            return queue.first_without(holders, prefers)
+        return roomiest(self._in_set_order(holders), prefers)
 
     def _queue(self, left_out: int) -> ClientQueue | None:
         if left_out not in self._capacities:
@@ -159,6 +180,6 @@ class StandbyCandidates:
             ranks[number] = rank
         return ranks
 
-    def _in_set_order(self, is_candidate: Callable[[Client], bool]) -> list[Client]:
-        candidates = {client.process_id: client for client in self._clients if is_candidate(client)}
+    def _in_set_order(self, holders: int) -> list[Client]:
+        candidates = {each.process_id: each for each in self._clients if not holders >> each.number & 1}
         return [candidates[process_id] for process_id in hash_set_order(candidates, process_hash)]

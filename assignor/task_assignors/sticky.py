@@ -231,9 +231,7 @@ class StickyPlacement:
 
     def _roomiest_standby_candidate(self, task: TaskId) -> Client:
         client = self._standby_candidates.first(
-            is_candidate=lambda client: not self._pairs.holds(task, client.number),
-            left_out=self._pairs.holder_count(task),
-            prefers=lambda client: self._brings_new_pair(task, client),
+            self._pairs.holders(task), prefers=lambda client: self._brings_new_pair(task, client)
         )
         assert client is not None, "no client is without the task"
         return client
