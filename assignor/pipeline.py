@@ -21,6 +21,7 @@ from assignor.clients.end_offsets import EndOffsetSums
 from assignor.cluster import Racks
 from assignor.decisions import DecisionLog
 from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TaskAssignmentError
+from assignor.garbage import collected_afterwards
 from assignor.group_tasks import CreatedTopics, GroupTasks, gather_members, make_tasks, sum_end_offsets
 from assignor.java.order import hash_set_order, int64, process_hash
 from assignor.protocol.shared_assignments import NO_ASSIGNMENTS, SharedAssignments
@@ -76,6 +77,11 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
     """
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")
+    with collected_afterwards():
+        return _assign(snapshot, now_ms, task_assignor)
+
+
+def _assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None) -> RebalanceResult:
     effects = _Effects()
     try:
         group = gather_members(snapshot)

@@ -38,6 +38,16 @@ _DOUBLE = Struct(">d")
 _NOT_QUEUED: Entry = -1
 
 
+class _Refill(list[Entry]):
+    """All clients were drawn and put back; these are the entries that were in the heap, _NOT_QUEUED for the others."""
+
+
+_Step = Entry | tuple[Sequence[Entry], Sequence[Entry]] | _Refill
+"""What happened to a heap in order: a client was drawn, clients were offered (their entries before and after), or all
+were drawn in vain.
+"""
+
+
 class ConstrainedPrioritySet:
     """Holds each client at most once. `load(client)` is called when clients are offered, and must not be negative."""
 
@@ -47,7 +57,7 @@ class ConstrainedPrioritySet:
         self._bits_of_load: dict[float, int] = {}
         self._entries = [_NOT_QUEUED] * len(processes)
         self._heap = _Heap(processes)
-        self._written_down: list[Callable[[], None]] = []
+        self._written_down: list[_Step] = []
         self._in_order = True
         self._freshly_drained = False
         self.offer_all(range(len(processes)))
@@ -68,9 +78,26 @@ class ConstrainedPrioritySet:
             return None
         self._freshly_drained = False
         first = min(wanted)
-        self._written_down.append(partial(self._heap.draw, first))
+        self._written_down.append(first)
         self._entries[first & _CLIENT] = _NOT_QUEUED
         return first & _CLIENT
+
+    def offer_two(self, first: int, second: int) -> None:
+        """As `offer_all`, for the two clients of a movement."""
+        entries = self._entries
+        queued = before, before_second = entries[first], entries[second]
+        offered = after, after_second = self._entry(first), self._entry(second)
+        self._freshly_drained = False
+        if self._in_order and (
+            (before in (after, _NOT_QUEUED) and before_second in (after_second, _NOT_QUEUED))
+            or self._stays_in_order(queued, offered)
+        ):
+            self._written_down.append((queued, offered))
+        else:
+            self._catch_up()
+            self._heap.offer(queued, offered)
+            self._in_order = False  # or not known to be
+        entries[first], entries[second] = offered
 
     def offer_all(self, clients: Sequence[int]) -> None:
         """Offers different clients whose load has changed, one after the other; those already in the queue are taken
@@ -82,12 +109,11 @@ class ConstrainedPrioritySet:
         self._freshly_drained = False
         queued = [self._entries[client] for client in clients]
         offered = [self._entry(client) for client in clients]
-        offer = partial(self._heap.offer, queued, offered)
         if self._in_order and self._stays_in_order(queued, offered):
-            self._written_down.append(offer)
+            self._written_down.append((queued, offered))
         else:
             self._catch_up()
-            offer()
+            self._heap.offer(queued, offered)
             self._in_order = False  # or not known to be
         for client, entry in zip(clients, offered, strict=True):
             self._entries[client] = entry
@@ -120,7 +146,7 @@ class ConstrainedPrioritySet:
         """Draws all clients and puts all of them back; a second time changes nothing."""
         if self._freshly_drained:
             return
-        self._written_down = [partial(self._heap.refill, self._entries.copy())]
+        self._written_down = [_Refill(self._entries)]
         self._freshly_drained = True
 
     def _poll_out_of_order(self, accepted: Collection[int]) -> int | None:
@@ -132,7 +158,12 @@ class ConstrainedPrioritySet:
 
     def _catch_up(self) -> None:
         for step in self._written_down:
-            step()
+            if isinstance(step, int):
+                self._heap.draw(step)
+            elif isinstance(step, _Refill):
+                self._heap.refill(step)
+            else:
+                self._heap.offer(*step)
         self._written_down = []
 
 

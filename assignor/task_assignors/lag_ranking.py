@@ -16,7 +16,7 @@ from heapq import merge
 from assignor.clients.task_lags import TaskLags, is_caught_up
 from assignor.errors import IllegalStateError
 from assignor.task_assignors.working_state import WorkingState
-from assignor.types import TaskId
+from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,10 @@ class LagRanking:
         """Sorted."""
         reported = self.reported[task]
         acceptable = self.acceptable_recovery_lag
-        caught_up = [client for client, lag in reported.items() if is_caught_up(lag, acceptable)]
+        if acceptable == JAVA_LONG_MAX:
+            caught_up = list(reported)
+        else:
+            caught_up = [each for each, lag in reported.items() if 0 <= lag <= acceptable or lag == LATEST_OFFSET]
         if self._unreported_are_caught_up(task):
             caught_up += [client for client in range(self.client_count) if client not in reported]
         caught_up.sort()
@@ -56,10 +59,15 @@ class LagRanking:
         reported = self.reported[task]
         if not reported:
             return False  # all clients have the same lag
-        lag = self.lag(task, client)
-        if is_caught_up(lag, self.acceptable_recovery_lag):
-            return False
         unreported = self.unreported[task]
+        lag = reported.get(client, unreported)
+        assert lag is not None
+        if (
+            lag == LATEST_OFFSET
+            or 0 <= lag <= self.acceptable_recovery_lag
+            or is_caught_up(lag, self.acceptable_recovery_lag)
+        ):
+            return False
         return min(reported.values()) < lag or (unreported is not None and unreported < lag)
 
     def ahead_of(self, task: int, client: int) -> Iterator[int]:

@@ -67,7 +67,8 @@ def _move_active_task(
 ) -> None:
     """To a caught-up standby, otherwise to any caught-up client, otherwise to the client with the smallest lag."""
     owner = state.owner[task]
-    standby = queue.poll([client for client in caught_up if task in state.standby[client]])
+    standbys = [client for client in caught_up if task in state.standby[client]]
+    standby = queue.poll(standbys)
     if standby is not None:
         _swap(state, queue, task, owner, standby, DecisionKind.SWAPPED)
         return
@@ -89,7 +90,7 @@ def _move_active_task(
         state.say(DecisionKind.WARM_UP, task, Role.ACTIVE, owner, source)
     else:
         state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, Role.ACTIVE, owner, source)
-    queue.offer_all((source, owner))
+    queue.offer_two(source, owner)
 
 
 def _told_kept(state: WorkingState, kept: Iterable[tuple[int, int]], role: Role) -> Iterator[Decision]:
@@ -103,7 +104,7 @@ def _swap(
 ) -> None:
     state.swap_active_and_standby(owner, standby, task)
     state.say(kind, task, Role.ACTIVE, standby, owner)
-    queue.offer_all((standby, owner))
+    queue.offer_two(standby, owner)
 
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
@@ -152,7 +153,8 @@ def _move_standby_task(
     moved, else 0.
     """
     kind = DecisionKind.MOVED_TO_CAUGHT_UP
-    source = queue.poll([other for other in caught_up if not state.holds(other, task)])
+    holder, standby = state.owner[task], state.standby
+    source = queue.poll([other for other in caught_up if other != holder and task not in standby[other]])
     if source is None:
         source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
         if source is None:
@@ -167,5 +169,5 @@ def _move_standby_task(
     else:
         state.move_standby(client, source, task)
         state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, Role.STANDBY, client, source)
-    queue.offer_all((source, client))
+    queue.offer_two(source, client)
     return 1

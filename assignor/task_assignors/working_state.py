@@ -108,7 +108,9 @@ class WorkingState:
         """Logs one step of a stateful task."""
         processes = self.processes
         other_process = None if other is None else processes[other]
-        self.log.append(Decision(kind, self.tasks[task], role, processes[client], other_process, detail=detail))
+        # at once as a tuple: thousands of steps are logged, and the call of the class takes most of the time
+        fields = (kind, self.tasks[task], role, processes[client], other_process, None, None, detail)
+        self.log.append(tuple.__new__(Decision, fields))
 
     def placement(self, stateless: list[list[TaskId]], probing_rebalance_needed: bool) -> Placement:
         """`stateless[client]`: its active stateless tasks."""
