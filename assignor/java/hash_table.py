@@ -231,16 +231,34 @@ class JavaHashTable(Generic[K]):
 
 def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | None:
     """The capacity of a table after keys with these spread hashes were added one by one, if its order is that of the
-    buckets alone; None when a bucket becomes crowded on the way.
+    buckets alone; None when a bucket becomes a tree on the way.
     """
-    capacity, size = table_size_for(initial_capacity), len(spreads)
+    capacity, size, present = table_size_for(initial_capacity), len(spreads), 0
     while True:
         room = capacity * 3 // 4
-        if is_crowded(spreads if size <= room else spreads[: room + 1], capacity):
-            return None
+        until = min(size, room + 1)  # the key that overflows the table is added before it grows
+        if is_crowded(spreads if size <= room else spreads[:until], capacity):
+            crowding = _first_crowding(spreads, present, until, capacity)
+            if crowding is not None:
+                if capacity >= MIN_TREEIFY_CAPACITY:
+                    return None
+                capacity, present = capacity * 2, crowding + 1
+                continue
         if size <= room or capacity >= MAXIMUM_CAPACITY:
             return capacity
-        capacity *= 2
+        capacity, present = capacity * 2, until
+
+
+def _first_crowding(spreads: Sequence[int], present: int, until: int, capacity: int) -> int | None:
+    """Which key, of those from `present` up to `until`, is the first to find eight others in its bucket."""
+    bucket_of = (capacity - 1).__and__
+    counts = Counter(map(bucket_of, islice(spreads, present)))
+    for number in range(present, until):
+        bucket = bucket_of(spreads[number])
+        counts[bucket] += 1
+        if counts[bucket] > TREEIFY_THRESHOLD:
+            return number
+    return None
 
 
 def is_crowded(spreads: Sequence[int], capacity: int) -> bool:

@@ -83,7 +83,7 @@ class AssignmentInfoEncoder:
         encoded = self._standbys
         for task, partitions in standby_tasks.items():
             if task not in encoded:
-                encoded[task] = self._encode_task_ids((task,)) + _encode_named_partitions(partitions, self._topics)
+                encoded[task] = self._encode_standby(task, partitions)
         head = (
             self._versions,
             _INT32.pack(len(active_tasks)),
@@ -92,6 +92,9 @@ class AssignmentInfoEncoder:
             *map(encoded.__getitem__, standby_tasks),
         )
         return AssignmentParts(b"".join(head), self._after_tasks, self._tail(next_rebalance_ms))
+
+    def _encode_standby(self, task: TaskId, partitions: Iterable[TopicPartition]) -> bytes:
+        return self._encode_task_ids((task,)) + _encode_named_partitions(partitions, self._topics)
 
     def _tail(self, next_rebalance_ms: int) -> bytes:
         if self._version < FIRST_VERSION_WITH_NEXT_REBALANCE:
@@ -103,6 +106,8 @@ class AssignmentInfoEncoder:
         return tail.to_bytes()
 
     def _encode_task_ids(self, tasks: Sequence[TaskId]) -> bytes:
+        if not tasks:
+            return b""
         if any(map(_TOPOLOGY_NAME, tasks)):
             if not self._has_names:
                 raise TaskAssignmentError(f"Named topologies are not compatible with protocol version {self._version}")

@@ -45,7 +45,7 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
     owner, standby, assigned, capacity = state.owner, state.standby, state.assigned, state.capacity
     queue = [(state.load(client), client) for client in range(len(state.clients))]
     heapify(queue)
-    chosen: list[tuple[int, int]] = []
+    chosen: list[int] = []
     for task, missing in wanted:
         drawn: list[int] = []
         while queue and missing > 0:
@@ -54,12 +54,12 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
             if owner[task] != client and task not in standby[client]:
                 standby[client].add(task)
                 assigned[client] += 1
-                chosen.append((task, client))
+                chosen += (task, client)
                 missing -= 1
         for client in drawn:
             heappush(queue, (assigned[client] / capacity[client], client))
         if missing > 0:
-            chosen.append((task, -missing))
+            chosen += (task, -missing)
     state.log.later(lambda: _told(state, chosen))
 
 
@@ -67,9 +67,9 @@ def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
     state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
 
 
-def _told(state: WorkingState, chosen: Iterable[tuple[int, int]]) -> Iterator[Decision]:
-    """`chosen`: tasks, each with the client of one standby, or with how many standbys found none, below zero."""
-    for task, client in chosen:
+def _told(state: WorkingState, chosen: list[int]) -> Iterator[Decision]:
+    """`chosen`: each task followed by the client of one standby, or by how many standbys found none, below zero."""
+    for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:
             yield Decision(DecisionKind.TARGET, state.tasks[task], Role.STANDBY, state.processes[client])
         else:

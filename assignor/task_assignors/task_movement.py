@@ -40,14 +40,15 @@ class WarmUpBudget:
 def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
     """Returns how many active tasks could not stay on their targets."""
     movements: list[tuple[int, int, list[int]]] = []
-    kept: list[tuple[int, int]] = []
-    for task, owner in enumerate(state.owner):
+    kept: list[int] = []
+    owners = state.owner.copy()
+    for task, owner in enumerate(owners):
         if lags.is_behind_another(task, owner):
             caught_up = lags.caught_up_clients(task)
             movements.append((len(caught_up), task, caught_up))
         else:
-            kept.append((task, owner))
-    state.log.later(lambda: _told_kept(state, kept, Role.ACTIVE))
+            kept.append(task)
+    state.log.later(lambda: _told_kept(state, kept, map(owners.__getitem__, kept), Role.ACTIVE))
     if not movements:
         return 0
     queue = ConstrainedPrioritySet(state.processes, state.load)
@@ -93,9 +94,9 @@ def _move_active_task(
     queue.offer_two(source, owner)
 
 
-def _told_kept(state: WorkingState, kept: Iterable[tuple[int, int]], role: Role) -> Iterator[Decision]:
+def _told_kept(state: WorkingState, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
     """`kept`: tasks, each with its client."""
-    for task, client in kept:
+    for task, client in zip(kept, clients, strict=True):
         yield Decision(DecisionKind.KEPT, state.tasks[task], role, state.processes[client])
 
 
@@ -111,16 +112,18 @@ def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudg
     """Returns how many standbys could not stay on their targets and found another client."""
     movements: list[StandbyMovement] = []
     caught_up: dict[int, list[int]] = {}
-    kept: list[tuple[int, int]] = []
+    kept: list[int] = []
+    keepers: list[int] = []
     for client, standby_tasks in enumerate(state.standby):
         for task in sorted(standby_tasks - state.warm_ups[client]):
             if not lags.is_behind_another(task, client):
-                kept.append((task, client))
+                kept.append(task)
+                keepers.append(client)
                 continue
             if task not in caught_up:
                 caught_up[task] = lags.caught_up_clients(task)
             movements.append((len(caught_up[task]), task, client))
-    state.log.later(lambda: _told_kept(state, kept, Role.STANDBY))
+    state.log.later(lambda: _told_kept(state, kept, keepers, Role.STANDBY))
     if not movements:
         return 0
     queue = ConstrainedPrioritySet(state.processes, state.load)

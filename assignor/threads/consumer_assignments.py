@@ -181,9 +181,10 @@ def _tasks_of_threads(
 
 
 def _told(said: Said, role: Role, placed: ClientPlacement, process_id: ProcessId) -> Iterator[Decision]:
-    for kind, task, consumer in said:
-        is_warm_up = role is Role.STANDBY and task in placed.warm_ups
-        yield Decision(kind, task, Role.WARM_UP if is_warm_up else role, process_id, None, consumer)
+    for kind, tasks, consumers in said:
+        for task, consumer in zip(tasks, consumers, strict=True):
+            is_warm_up = role is Role.STANDBY and task in placed.warm_ups
+            yield Decision(kind, task, Role.WARM_UP if is_warm_up else role, process_id, None, consumer)
 
 
 def _hand_out(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from heapq import heapify, heappop
 
 from assignor.decisions import DecisionKind
 from assignor.errors import TaskAssignmentError
@@ -20,8 +20,8 @@ from assignor.types import TaskId
 ThreadTasks = dict[str, list[TaskId]]
 """Member id to its tasks, in the order assigned; a member that gets none may be missing."""
 
-Said = list[tuple[DecisionKind, TaskId, str]]
-"""Every choice is added to it: the kind, the task, the consumer."""
+Said = list[tuple[DecisionKind, Sequence[TaskId], Sequence[str]]]
+"""Choices of one kind each: tasks, each with its consumer."""
 
 
 def assign_tasks_to_threads(
@@ -63,9 +63,9 @@ def _all_to_one(
     assigned = list(filter(left.__contains__, previous_tasks_by_lag.get(consumer, ())))
     left.difference_update(assigned)
     rest = sorted(left)
-    said.extend(zip(repeat(DecisionKind.THREAD_PREVIOUS_OWNER), assigned, repeat(consumer)))
-    said.extend(zip(repeat(DecisionKind.THREAD_BALANCED), rest, repeat(consumer)))
-    assigned += rest
+    said.append((DecisionKind.THREAD_PREVIOUS_OWNER, assigned, (consumer,) * len(assigned)))
+    said.append((DecisionKind.THREAD_BALANCED, rest, (consumer,) * len(rest)))
+    assigned = assigned + rest
     thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
     return assigned
 
@@ -79,6 +79,8 @@ def _keep_with_previous_owner(
 ) -> dict[TaskId, str]:
     """Returns the tasks for which their previous owner had no room, with that owner (the last one asked)."""
     skipped: dict[TaskId, str] = {}
+    kept: list[TaskId] = []
+    keepers: list[str] = []
     for consumer, previous in previous_tasks_by_lag.items():
         room, assigned = missing[consumer], assignment[consumer]
         for task in previous:
@@ -87,23 +89,30 @@ def _keep_with_previous_owner(
             if len(assigned) < room:
                 assigned.append(task)
                 queue.remove(task)
-                said.append((DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer))
+                kept.append(task)
+                keepers.append(consumer)
             else:
                 skipped[task] = consumer
+    said.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, keepers))
     return skipped
 
 
 def _fill_in_turns(queue: _TaskQueue, assignment: ThreadTasks, missing: Mapping[str, int], said: Said) -> None:
     assigned = assignment.get
     to_fill = deque([consumer for consumer, room in missing.items() if len(assigned(consumer, ())) < room])
+    filled: list[TaskId] = []
+    fillers: list[str] = []
+    said.append((DecisionKind.THREAD_BALANCED, filled, fillers))
     while to_fill:
         if not queue:
             raise TaskAssignmentError("Ran out of unassigned stateful tasks but some members were not at capacity")
         consumer = to_fill.popleft()
         task = queue.poll()
-        assignment[consumer].append(task)
-        said.append((DecisionKind.THREAD_BALANCED, task, consumer))
-        if len(assignment[consumer]) < missing[consumer]:
+        of_consumer = assignment[consumer]
+        of_consumer.append(task)
+        filled.append(task)
+        fillers.append(consumer)
+        if len(of_consumer) < missing[consumer]:
             to_fill.append(consumer)
 
 
@@ -117,63 +126,70 @@ def _hand_out_rest(
         if consumer in to_fill and task in queue:
             assignment[consumer].append(task)
             queue.remove(task)
-            said.append((DecisionKind.THREAD_PREVIOUS_OWNER, task, consumer))
+            said.append((DecisionKind.THREAD_PREVIOUS_OWNER, (task,), (consumer,)))
             del to_fill[consumer]
-    for task, consumer in zip(queue, to_fill, strict=False):
+    rest = list(zip(queue, to_fill, strict=False))
+    for task, consumer in rest:
         assignment[consumer].append(task)
-        said.append((DecisionKind.THREAD_BALANCED, task, consumer))
+    said.append((DecisionKind.THREAD_BALANCED, [task for task, _ in rest], [consumer for _, consumer in rest]))
 
 
 class _TaskQueue:
-    """A `java.util.PriorityQueue` of distinct tasks that also knows where each task lies.
+    """A `java.util.PriorityQueue` of distinct tasks, from which tasks are polled and removed.
 
-    Java searches for a task to remove from the front of the array, which makes the whole pass quadratic; the layout
-    after every step is the same here. Tasks are represented by their rank, the place in sorted order.
+    Java searches for a task to remove from the front of the array, which makes the whole pass quadratic; here places
+    are known while tasks are removed. The layout after every step is Java's. It does not depend on how a heap of
+    distinct numbers is sifted, so `heapq` serves. Tasks are represented by their rank, the place in sorted order.
     """
 
-    __slots__ = ("_heap", "_place", "_rank", "_tasks")
+    __slots__ = ("_gone", "_heap", "_places", "_rank", "_tasks")
 
     def __init__(self, tasks: Iterable[TaskId]) -> None:
         as_given = tuple(tasks)
         self._tasks = sorted(as_given)
-        self._rank = {task: rank for rank, task in enumerate(self._tasks)}
-        self._heap = [self._rank[task] for task in as_given]
-        self._place = [0] * len(as_given)
-        for place, rank in enumerate(self._heap):
-            self._place[rank] = place
-        for place in range(len(self._heap) // 2 - 1, -1, -1):
-            self._sift_down(place, self._heap[place])
+        self._rank = dict(zip(self._tasks, range(len(as_given)), strict=True))
+        self._heap = list(map(self._rank.__getitem__, as_given))
+        heapify(self._heap)
+        self._gone = bytearray(len(as_given))
+        self._places: list[int] | None = None
+        """By rank; None when a task has been polled since they were known."""
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def __contains__(self, task: TaskId) -> bool:
         rank = self._rank.get(task)
-        return rank is not None and self._place[rank] >= 0
+        return rank is not None and not self._gone[rank]
 
     def __iter__(self) -> Iterator[TaskId]:
         return (self._tasks[rank] for rank in self._heap)
 
     def poll(self) -> TaskId:
-        first = self._heap[0]
-        self._place[first] = -1
-        last = self._heap.pop()
-        if self._heap:
-            self._sift_down(0, last)
+        self._places = None
+        first = heappop(self._heap)
+        self._gone[first] = True
         return self._tasks[first]
 
     def remove(self, task: TaskId) -> None:
+        places = self._known_places()
         rank = self._rank[task]
-        place = self._place[rank]
-        self._place[rank] = -1
+        place = places[rank]
+        self._gone[rank] = True
         last = self._heap.pop()
         if place < len(self._heap):
-            self._sift_down(place, last)
+            self._sift_down(places, place, last)
             if self._heap[place] == last:
-                self._sift_up(place, last)
+                self._sift_up(places, place, last)
 
-    def _sift_down(self, place: int, rank: int) -> None:
-        heap, places = self._heap, self._place
+    def _known_places(self) -> list[int]:
+        if self._places is None:
+            self._places = [0] * len(self._tasks)
+            for place, rank in enumerate(self._heap):
+                self._places[rank] = place
+        return self._places
+
+    def _sift_down(self, places: list[int], place: int, rank: int) -> None:
+        heap = self._heap
         half = len(heap) // 2
         while place < half:
             child = 2 * place + 1
@@ -188,8 +204,8 @@ class _TaskQueue:
         heap[place] = rank
         places[rank] = place
 
-    def _sift_up(self, place: int, rank: int) -> None:
-        heap, places = self._heap, self._place
+    def _sift_up(self, places: list[int], place: int, rank: int) -> None:
+        heap = self._heap
         while place > 0:
             parent = (place - 1) // 2
             if rank >= heap[parent]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from random import Random
 from typing import Any
 
 import pytest
@@ -165,6 +166,19 @@ def test_should_give_one_order_however_the_keys_come_in(tasks: int, subtopologie
     for key in keys:
         one_by_one.add(key)
     assert list(one_by_one) == hash_set_order(keys)
+
+
+@given(st.integers(0, 200), st.sampled_from([1, 2, 3, 4, 8, 16, 24, 32, 64]), st.integers(0, 100), st.randoms())
+def test_should_give_one_order_of_the_tasks_of_one_thread_among_many(
+    tasks: int, threads: int, first: int, draw: Random
+) -> None:
+    """Every eighth task, say: their hash codes crowd the buckets of a small table, which grows early for it."""
+    keys = [TaskId(0, first + number * threads) for number in range(tasks)]
+    draw.shuffle(keys)
+    one_by_one: JavaHashSet[TaskId] = JavaHashSet()
+    for key in keys:
+        one_by_one.add(key)
+    assert list(one_by_one) == hash_set_order(keys, task_hash)
 
 
 @pytest.mark.parametrize(
