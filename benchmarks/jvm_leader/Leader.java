@@ -394,6 +394,11 @@ final class TimedGroup {
         }
 
         @Override
+        public Set<String> stateStoreNamesForSubtopology(final int subtopology) {
+            return Set.of("store");
+        }
+
+        @Override
         public synchronized Collection<Set<String>> copartitionGroups() {
             return List.of(Set.of(source));
         }

@@ -63,6 +63,7 @@ def shape_name(shape: Shape) -> str:
 
 SHAPE_NAMES = {shape_name(shape): shape for shape in SHAPES}
 QUICK_SHAPES = ("1000x10", "6000x2")
+LARGE_TASKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,17 @@ class Choice:
     rebalances: Sequence[str] = REBALANCES
 
     def cells(self) -> list[Cell]:
-        """Without racks before with them; the shapes in the order of their list."""
+        """Small groups before large ones, whose cells take minutes where the JVM takes a minute; without racks before
+        with them; then the shapes in the order of their list.
+        """
+        shapes = [shape for name, shape in SHAPE_NAMES.items() if name in self.shapes]
         return [
-            Cell(Placing(assignor, strategy), SHAPE_NAMES[shape], rebalance)
+            Cell(Placing(assignor, strategy), shape, rebalance)
+            for large in (False, True)
             for strategy in self.strategies
             for assignor in self.assignors
-            for shape in sorted(self.shapes, key=list(SHAPE_NAMES).index)
+            for shape in shapes
+            if (shape.tasks >= LARGE_TASKS) == large
             for rebalance in self.rebalances
         ]
 

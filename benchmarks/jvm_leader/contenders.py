@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +23,7 @@ OURS, JVM = "ours", "JVM"
 HARNESS = Path(__file__).parent / "Leader.java"
 LONGEST_RUN_S = 60.0
 _LONGEST_ANSWER_S = 120.0
+_LOOK_EVERY_S = 0.5
 _MAIN = "org.apache.kafka.streams.processor.internals.Leader"
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
@@ -120,7 +124,8 @@ class Contender:
         """None: not within the limit; the process is ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        watchdog = threading.Timer(limit_s, self._stop)
+        answered = threading.Event()
+        watchdog = threading.Thread(target=self._watch, args=(answered, limit_s))
         watchdog.start()
         try:
             self._process.stdin.write(f"{command}\n")
@@ -129,7 +134,8 @@ class Contender:
         except OSError:
             answer = ""
         finally:
-            watchdog.cancel()
+            answered.set()
+            watchdog.join()
         if answer.endswith("\n"):
             return answer.strip()
         if self._stopped.is_set():
@@ -138,9 +144,29 @@ class Contender:
         self._words.seek(0)
         raise AssertionError(f"{command!r} has no answer: {self._words.read()[-2000:].decode(errors='replace')}")
 
-    def _stop(self) -> None:
-        self._stopped.set()
-        self._process.kill()
+    def _watch(self, answered: threading.Event, limit_s: float) -> None:
+        """End the process after that time, but not one that other programs keep from running: it has to have used as
+        much CPU, or five times as much time.
+        """
+        pid = self._process.pid
+        until_cpu_s = cpu_seconds(pid) + limit_s
+        if answered.wait(limit_s):
+            return
+        until = time.monotonic() + 4 * limit_s
+        while cpu_seconds(pid) < until_cpu_s and time.monotonic() < until and not answered.wait(_LOOK_EVERY_S):
+            pass
+        if not answered.is_set():
+            self._stopped.set()
+            self._process.kill()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of all threads of a process, from Linux's /proc; infinite without it: then the clock alone counts."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return math.inf
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ours(group_file: Path) -> Contender:

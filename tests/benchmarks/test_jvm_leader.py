@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.jvm_leader.cells import QUICK
+from benchmarks.jvm_leader.contenders import Contender, RunTimes
 from benchmarks.jvm_leader.running import run_with_options
 from benchmarks.jvm_leader.tables import exponent
 from tests.benchmarks.test_benchmarks import rows
@@ -43,6 +45,11 @@ def test_should_print_our_times_without_a_jvm_and_add_them_to_a_file(tmp_path: P
 
 def test_should_fit_the_exponent_of_a_power() -> None:
     assert exponent([(size, 3 * size**1.5) for size in (10.0, 70.0, 900.0)]) == pytest.approx(1.5)
+
+
+def test_should_stop_a_run_that_takes_longer_than_the_limit_and_let_the_limit_stand_for_it() -> None:
+    with Contender([sys.executable, "-c", "while True: pass"], limit_s=0.2) as endless:
+        assert endless.run() == endless.run() == RunTimes.stopped_after(0.2)
 
 
 @pytest.mark.java
