@@ -8,7 +8,7 @@ AssignorFault
 ├── DecodeError                bytes that are not what they should be, with the offset
 ├── KafkaError                 what Kafka's own leader would have thrown, one class for each of Kafka's
 │   ├── StreamsError  TopologyError  TaskAssignmentError  MissingSourceTopicError  ConfigError
-│   ├── IllegalStateError  UnsupportedOperationError  UncheckedError  BrokersRefusal
+│   ├── IllegalStateError  UnsupportedOperationError  NullPointerError  UncheckedError  BrokersRefusal
 │   └── IllegalArgumentError
 │       └── NumberFormatError
 ├── Unavailable                nobody could be asked: no broker, no coordinator, a port or a database that is taken
@@ -143,6 +143,12 @@ class NumberFormatError(IllegalArgumentError):
     """A port of an endpoint that does not fit an int."""
 
     kafka_name = "NumberFormatException"
+
+
+class NullPointerError(KafkaError):
+    """What Kafka's leader stumbles over. The message is the one that Java makes of its line of code."""
+
+    kafka_name = "NullPointerException"
 
 
 class UncheckedError(KafkaError):

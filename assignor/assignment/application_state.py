@@ -23,7 +23,8 @@ from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 class TaskTopicPartition:
     """A partition that a task reads, or logs its stores to; a source topic that serves as changelog is both.
 
-    `rack_ids`: of the brokers that have a replica of it; None when nothing is known of them.
+    `rack_ids`: of the brokers that have a replica of it; None when nothing is known of them. As in Kafka, of tasks that
+    read the same partition only one knows the racks, and so no task is swapped to save traffic.
     """
 
     topic_partition: TopicPartition
@@ -128,7 +129,9 @@ class ApplicationState:
     @cached_property
     def all_tasks(self) -> Mapping[TaskId, TaskInfo]:
         known = self.problem.racks or RackInformation()
-        return {task: self._task_info(task, known) for task in hash_set_order(self.problem.tasks, task_hash)}
+        looked_up: set[tuple[TopicPartition, bool, bool]] = set()
+        tasks = {task: self._task_info(task, known, looked_up) for task in self.problem.tasks}
+        return {task: tasks[task] for task in hash_set_order(self.problem.tasks, task_hash)}
 
     def kafka_streams_states(self, compute_task_lags: bool = False) -> Mapping[ProcessId, KafkaStreamsState]:
         """`compute_task_lags`: whether they can be asked for lags. When the leader could not read where changelogs end,
@@ -153,16 +156,19 @@ class ApplicationState:
         names = self.problem.store_names
         return task in self._with_changelog if names is None else bool(names.get(task.subtopology))
 
-    def _task_info(self, task: TaskId, known: RackInformation) -> TaskInfo:
+    def _task_info(
+        self, task: TaskId, known: RackInformation, looked_up: set[tuple[TopicPartition, bool, bool]]
+    ) -> TaskInfo:
+        """`looked_up`: partitions of the tasks before. One that several tasks read is looked up for the first of them
+        only: Kafka gathers equal partitions in a set, and says the racks to those that are in it.
+        """
         changelogs = known.changelog_partitions.get(task, ())
         sources = known.task_partitions.get(task, ())
+        kinds = [(each, True, each in changelogs) for each in sources]
+        kinds += [(each, False, True) for each in changelogs if each not in sources]
         partitions = [
-            TaskTopicPartition(each, True, each in changelogs, known.known_racks_of(each)) for each in sources
+            TaskTopicPartition(*kind, None if kind in looked_up else known.known_racks_of(kind[0])) for kind in kinds
         ]
-        partitions += [
-            TaskTopicPartition(each, False, True, known.known_racks_of(each))
-            for each in changelogs
-            if each not in sources
-        ]
+        looked_up.update(kinds)
         stores = (self.problem.store_names or {}).get(task.subtopology, frozenset())
         return TaskInfo(task, self.is_stateful(task), task in self._with_changelog, stores, tuple(partitions))

@@ -2,7 +2,7 @@
 
 It takes the steps of LegacyStickyTaskAssignor. It differs where a tie falls: of clients with the same load, the one
 with more threads has no precedence. And the racks count as `rack_optimization` says. Standbys are given out in the
-order of a HashSet of objects in Kafka, which is another one in each run; here it is that of the stateful tasks.
+order of a HashSet of objects in Kafka, which is another one in each run; here it is that of a HashSet of task ids.
 Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
 """
 
@@ -66,6 +66,11 @@ class _PublicStickyPlacement(StickyPlacement):
             if task in unassigned and task not in self._unassigned:
                 unassigned.discard(task)
         return list(unassigned)
+
+    def _tasks_to_copy(self) -> list[TaskId]:
+        with_changelog = frozenset(self._problem.stateful_tasks)
+        tasks = hash_set_order(self._problem.tasks, task_hash)
+        return hash_set_order([task for task in tasks if task in with_changelog], task_hash)
 
     def save_traffic_of_active_in(self, state: ApplicationState) -> None:
         holders = {client.process_id: client.active for client in self._clients}

@@ -2,8 +2,10 @@
 
 What the pipeline does with the answer: with an error that is fatal the assignor hears of it with an empty assignment,
 and with another one, or none, when the whole assignment is made; in both cases of an error the rebalance then fails
-with a StreamsException. An assignor that raises TaskAssignmentError has every member told ASSIGNMENT_ERROR; with
-MissingSourceTopicError it is INCOMPLETE_SOURCE_TOPIC_METADATA. Whatever else it raises fails the rebalance.
+with a StreamsException. An answer that names a process which is not there, and has another error that Kafka finds
+first, fails it at once with a NullPointerException. An assignor that raises TaskAssignmentError has every member told
+ASSIGNMENT_ERROR; with MissingSourceTopicError it is INCOMPLETE_SOURCE_TOPIC_METADATA. Whatever else it raises fails the
+rebalance.
 Source: `TaskAssignor`, `StreamsPartitionAssignor.processStreamsPartitionAssignment`.
 """
 
@@ -16,7 +18,7 @@ from assignor.assignment.application_state import ApplicationState
 from assignor.assignment.task_assignment import AssignedTaskType, KafkaStreamsAssignment, TaskAssignment
 from assignor.assignment.validation import validate_task_assignment
 from assignor.decisions import DecisionLog
-from assignor.errors import InputError
+from assignor.errors import InputError, NullPointerError
 from assignor.java.order import hash_set_order, task_hash
 from assignor.task_assignors.base import AssignmentError, ClientPlacement, Placement, PlacementProblem
 from assignor.types import ProcessId, TaskId
@@ -54,6 +56,8 @@ class RunTaskAssignor:
         answer = self._assignor.assign(state)
         _check_types(answer, self.name)
         error = validate_task_assignment(state, answer)
+        if not error.is_fatal:
+            _check_processes(answer, problem)
         clients = dict.fromkeys(problem.clients, ClientPlacement(frozenset(), frozenset()))
         deadlines_ms: dict[ProcessId, int] = {}
         for assignment in answer.assignment:
@@ -81,6 +85,16 @@ def _client_placement(assignment: KafkaStreamsAssignment) -> ClientPlacement:
         active_order=tuple(hash_set_order(active, task_hash)),
         standby_order=tuple(hash_set_order(standby, task_hash)),
     )
+
+
+def _check_processes(answer: TaskAssignment, problem: PlacementProblem) -> None:
+    """Raises NullPointerError."""
+    for each in answer.assignment:
+        if each.process_id not in problem.clients:
+            raise NullPointerError(
+                'Cannot read field "state" because "clientMetadata" is null',
+                f"{each.process_id} is no client of this group",
+            )
 
 
 def _check_types(answer: object, name: str) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from assignor.assignment.application_state import ApplicationState
-from assignor.assignment.task_assignment import AssignedTaskType, TaskAssignment
+from assignor.assignment.task_assignment import AssignedTaskType, KafkaStreamsAssignment, TaskAssignment
+from assignor.java.order import hash_set_order, task_hash
 from assignor.task_assignors.base import AssignmentError
 from assignor.types import TaskId
 
@@ -15,14 +18,10 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
     standby: set[TaskId] = set()
     for assignment in task_assignment.assignment:
         for task in assignment.tasks.values():
-            if task.id not in tasks:
-                return AssignmentError.UNKNOWN_TASK_ID
-            if task.type is not AssignedTaskType.ACTIVE:
-                standby.add(task.id)
-            elif task.id in active:
-                return AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES
-            else:
-                active.add(task.id)
+            is_active = task.type is AssignedTaskType.ACTIVE
+            if task.id not in tasks or (is_active and task.id in active):
+                return _first_in_java_order(assignment, tasks, active)
+            (active if is_active else standby).add(task.id)
     if not all(application_state.is_stateful(task) for task in standby):
         return AssignmentError.INVALID_STANDBY_TASK
     known = application_state.problem.clients.keys()
@@ -30,3 +29,15 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
     if not known <= answered:
         return AssignmentError.MISSING_PROCESS_ID
     return AssignmentError.NONE if answered <= known else AssignmentError.UNKNOWN_PROCESS_ID
+
+
+def _first_in_java_order(
+    assignment: KafkaStreamsAssignment, tasks: Set[TaskId], active: Set[TaskId]
+) -> AssignmentError:
+    """Of a client that has tasks of both errors, the one that Kafka meets first in its HashMap."""
+    unknown = next(
+        task not in tasks
+        for task in hash_set_order(assignment.tasks, task_hash)
+        if task not in tasks or (assignment.has(task, AssignedTaskType.ACTIVE) and task in active)
+    )
+    return AssignmentError.UNKNOWN_TASK_ID if unknown else AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES

@@ -118,7 +118,7 @@ class StickyPlacement:
         standbys before the next task gets any.
         """
         wanted = self._problem.configs.num_standby_replicas
-        for task in self._problem.stateful_tasks:
+        for task in self._tasks_to_copy():
             for placed in range(wanted):
                 if self._pairs.holder_count(task) == len(self._clients):
                     self._log.append(Decision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, detail=wanted - placed))
@@ -127,6 +127,9 @@ class StickyPlacement:
                 self._pairs.add(task, client.number)
                 client.assign_standby(task)
                 self._log.append(_decision(kind, task, Role.STANDBY, client, passed_over))
+
+    def _tasks_to_copy(self) -> Sequence[TaskId]:
+        return self._problem.stateful_tasks
 
     def save_traffic_of_active(self) -> None:
         """Swaps stateful tasks, then stateless ones, between clients; only with a rack-aware strategy that can work."""

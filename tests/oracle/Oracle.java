@@ -176,7 +176,7 @@ public final class Oracle {
 final class Placement {
     private Placement() { }
 
-    static ObjectNode output(final ObjectNode line) {
+    static ObjectNode output(final ObjectNode line) throws ReflectiveOperationException {
         final Set<TaskId> tasks = tasks(line.get("tasks"));
         final Set<TaskId> stateful = tasks(line.get("stateful"));
         final Map<ProcessId, ClientState> clients = new HashMap<>();
@@ -192,10 +192,23 @@ final class Placement {
         inTheLeadersOrder(line, tasks, stateful, clients);
         final AssignmentConfigs configs = configs(line.get("configs"));
         final JsonNode racksOfTopics = line.path("partition_racks");
-        final RackAwareTaskAssignor rackAware = new RackAwareTaskAssignor(
-            Racks.cluster(racksOfTopics), partitions(line.path("task_partitions")), partitions(line.path("changelog_partitions")),
-            subtopologies, racks, Racks.described(racksOfTopics), configs, Time.SYSTEM);
-        final boolean probing = assignor(line.get("assignor").asText()).assign(clients, tasks, stateful, rackAware, configs);
+        final Cluster cluster = Racks.cluster(racksOfTopics);
+        final InternalTopicManager described = Racks.described(racksOfTopics);
+        final Map<TaskId, Set<TopicPartition>> sources = partitions(line.path("task_partitions"));
+        final Map<TaskId, Set<TopicPartition>> changelogs = partitions(line.path("changelog_partitions"));
+        final String assignor = line.get("assignor").asText();
+        boolean probing = false;
+        if (PublicInterface.isNamed(assignor)) {
+            PublicInterface.place(
+                PublicInterface.classOf(assignor, line.get("configs")).getDeclaredConstructor().newInstance(),
+                PublicInterface.state(
+                    configs, PublicInterface.infos(tasks, stateful, sources, changelogs, cluster, described), clients, racks),
+                clients);
+        } else {
+            final RackAwareTaskAssignor rackAware = new RackAwareTaskAssignor(
+                cluster, sources, changelogs, subtopologies, racks, described, configs, Time.SYSTEM);
+            probing = assignor(assignor).assign(clients, tasks, stateful, rackAware, configs);
+        }
         final ObjectNode output = Oracle.JSON.createObjectNode().put("probing_rebalance_needed", probing);
         final ObjectNode placed = output.putObject("clients");
         for (final Map.Entry<ProcessId, ClientState> client : new TreeMap<>(clients).entrySet()) {
@@ -328,6 +341,18 @@ final class RecordedTopology extends InternalTopologyBuilder {
     @Override
     public synchronized Collection<Set<String>> copartitionGroups() {
         return Oracle.listOf(topology.get("copartition_groups"), group -> new HashSet<>(Oracle.texts(group)));
+    }
+
+    /** An assignor of the public interface sees them. */
+    @Override
+    public synchronized Set<String> stateStoreNamesForSubtopology(final int id) {
+        final Set<String> names = new HashSet<>();
+        topology.get("subtopologies").forEach(subtopology -> {
+            if (subtopology.get("id").asInt() == id) {
+                names.addAll(Oracle.listOf(subtopology.get("stores"), store -> store.get("name").asText()));
+            }
+        });
+        return names;
     }
 
     private static TopicsInfo topicsInfo(final JsonNode subtopology) {
@@ -588,7 +613,8 @@ final class Rebalance {
         if (!strategy.asText(StreamsConfig.RACK_AWARE_ASSIGNMENT_STRATEGY_NONE).equals("none")) {
             ((ObjectNode) input).set("created_internal_topics", brokers.createdOn);
         }
-        output.put("error", error == null ? null : Oracle.described(error));
+        final String assignor = input.get("assignor").asText();
+        output.put("error", error == null ? null : PublicInterface.asInTheLine(Oracle.described(error), assignor));
         if (error != null && error.getCause() != null) {
             output.put("error_cause", Oracle.described(error.getCause()));
         }
@@ -636,7 +662,7 @@ final class Rebalance {
             refused |= info.errCode() != 0;
             followUp |= info.nextRebalanceMs() == 0;
             if (info.nextRebalanceMs() > 0 && info.nextRebalanceMs() != Long.MAX_VALUE) {
-                probingAtMs = info.nextRebalanceMs();
+                probingAtMs = probingAtMs == null ? info.nextRebalanceMs() : Math.min(probingAtMs, info.nextRebalanceMs());
             }
         }
         output.put("probing_rebalance_at_ms", probingAtMs);
@@ -716,7 +742,13 @@ final class Rebalance {
         configs.put(StreamsConfig.APPLICATION_ID_CONFIG, input.get("application_id").asText());
         configs.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "localhost:1");
         configs.put(StreamsConfig.RETRY_BACKOFF_MS_CONFIG, 0L);
-        configs.put(InternalConfig.INTERNAL_TASK_ASSIGNOR_CLASS, ASSIGNORS + input.get("assignor").asText());
+        final String assignor = input.get("assignor").asText();
+        if (PublicInterface.isNamed(assignor)) {
+            configs.put(
+                StreamsConfig.TASK_ASSIGNOR_CLASS_CONFIG, PublicInterface.classOf(assignor, input.get("configs")).getName());
+        } else {
+            configs.put(InternalConfig.INTERNAL_TASK_ASSIGNOR_CLASS, ASSIGNORS + assignor);
+        }
         input.get("configs").properties().forEach(entry -> {
             final String key = entry.getKey();
             if (key.equals(StreamsConfig.RACK_AWARE_ASSIGNMENT_TAGS_CONFIG)) {

@@ -1,7 +1,8 @@
 """One run of fresh cases against Kafka: its seed, how many, what differed, and the file in which that is kept.
 
 ASSIGNOR_ORACLE_SEED runs the cases of an earlier run again; without it every run has a seed of its own.
-ASSIGNOR_ORACLE_CASES is how many rebalances and placements a run has together. What differs goes into
+ASSIGNOR_ORACLE_CASES is how many rebalances and placements a run has together, of any kind; half as many more have a
+rack-aware strategy, and half as many an assignor of the public interface. What differs goes into
 `build/oracle/failures`, a line with Kafka's output each, so that `assignor assign --check` shows the difference.
 """
 
@@ -16,6 +17,8 @@ from pathlib import Path
 from random import SystemRandom
 
 from assignor.rerun import RerunRebalance, run
+from assignor.task_assignors.registry import task_assignor_named
+from tests.oracle.generated_configs import Groups, is_custom
 from tests.oracle.oracle import FAILURES, Line, OracleFault
 
 DEFAULT_CASES = 2500
@@ -24,8 +27,10 @@ _FAILURES_SHOWN = 3
 _LONGEST_SHOWN = 400
 
 
-def cases_of_this_run() -> int:
-    return int(os.environ.get("ASSIGNOR_ORACLE_CASES", DEFAULT_CASES))
+def cases_of_this_run(groups: Groups = Groups.ANY) -> int:
+    """Rebalances and placements together."""
+    cases = int(os.environ.get("ASSIGNOR_ORACLE_CASES", DEFAULT_CASES))
+    return cases if groups is Groups.ANY else cases // 2
 
 
 def seed_of_this_run() -> int:
@@ -34,7 +39,7 @@ def seed_of_this_run() -> int:
 
 @dataclass(slots=True)
 class DifferentialRun:
-    """`kind`: rebalances, placements or codec. `ask_kafka`: a line in, the same with Kafka's output out.
+    """`kind`: rebalances, placements or codec, and which of them. `ask_kafka`: a line in, the same with Kafka's output.
 
     `errors`: answers in which Kafka's leader threw; they are equal when class, message and cause are.
     `features`: how often what was seen in Kafka's answers, for the reader.
@@ -63,7 +68,7 @@ class DifferentialRun:
         """`line` has Kafka's output; this project's own leader decides the same line."""
         self.compared += 1
         try:
-            ran = run(line)
+            ran = run(line, task_assignor_named)
             comparison = ran.comparison()
         except Exception as error:  # whatever it is, the other cases are still of interest
             self._failed.append((line, f"raised {type(error).__name__}: {error}"))
@@ -78,13 +83,21 @@ class DifferentialRun:
         if differences:
             self._failed.append((line, "; ".join(differences)))
 
+    def note_kind(self, assignor: str, in_racks: bool) -> None:
+        """For the reader of the figures. `in_racks`: whether with a rack-aware strategy."""
+        custom = is_custom(assignor)
+        self.features[assignor.rpartition(":")[2]] += 1
+        self.features["with a rack-aware strategy"] += in_racks
+        self.features["with an assignor of the public interface"] += custom
+        self.features["with both"] += in_racks and custom
+
     def failed(self, line: Line, difference: str) -> None:
         self._failed.append((line, difference))
 
     def as_text(self) -> str:
         of_bytes = f", {self.equal_bytes} of {self.compared_bytes} to the byte" if self.compared_bytes else ""
         of_errors = f", {self.equal_errors} of {self.errors} errors in class, message and cause" if self.errors else ""
-        seen = "".join(f"; {count} {feature}" for feature, count in sorted(self.features.items()))
+        seen = "".join(f"; {count} {feature}" for feature, count in sorted(self.features.items()) if count)
         equal = self.compared - len(self._failed)
         return f"{self.kind}: seed {self.seed}: {equal} of {self.compared} equal{of_bytes}{of_errors}{seen}"
 
@@ -101,7 +114,7 @@ class DifferentialRun:
 
     def _save(self) -> Path:
         FAILURES.mkdir(parents=True, exist_ok=True)
-        path = FAILURES / f"{self.kind}-{self.seed}.jsonl"
+        path = FAILURES / f"{self.kind.replace(' ', '-')}-{self.seed}.jsonl"
         lines = [json.dumps(line, separators=(",", ":")) for line, _ in self._failed[:_FAILURES_KEPT]]
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return path

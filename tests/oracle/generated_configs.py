@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from random import Random
 from typing import Any
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from tests.oracle import custom_assignors
 
 TAG_KEYS = ("zone", "cluster", "é", "rack", "k5")
 ASSIGNORS = (
@@ -13,6 +15,19 @@ ASSIGNORS = (
     *("LegacyStickyTaskAssignor",) * 2,
     "FallbackPriorTaskAssignor",
 )
+_STICKY = "StickyTaskAssignor"
+CUSTOM_ASSIGNORS_OF_PLACEMENTS, CUSTOM_ASSIGNORS_OF_REBALANCES = (
+    (*(_STICKY,) * len(names), *(f"{custom_assignors.__name__}:{name}" for name in names))
+    for names in (custom_assignors.OF_PLACEMENTS, custom_assignors.OF_REBALANCES)
+)
+"""Of the public interface (KIP-924): Kafka's own for half of the groups, and those of `custom_assignors`."""
+
+
+def is_custom(assignor: str) -> bool:
+    """Whether it is one of the public interface."""
+    return assignor in CUSTOM_ASSIGNORS_OF_REBALANCES
+
+
 _TOPIC_CONFIGS: tuple[tuple[str, object], ...] = (
     ("topic.retention.ms", "999"),
     ("topic.min.insync.replicas", 2),
@@ -22,6 +37,24 @@ _TOPIC_CONFIGS: tuple[tuple[str, object], ...] = (
     ("topic.min.compaction.lag.ms", "5"),
     ("topic.x", ""),
 )
+
+
+class Groups(Enum):
+    """Which groups are drawn. Of all kinds, those of the public interface excepted; all with a rack-aware strategy
+    (KIP-925); or all with an assignor of the public interface (KIP-924), with racks as often as not.
+    """
+
+    ANY = "of any kind"
+    IN_RACKS = "in racks"
+    CUSTOM = "of custom assignors"
+
+    def named(self, what: str) -> str:
+        """`what`, less what goes without saying."""
+        return what if self is Groups.ANY else f"{what} {self.value}"
+
+    def share_in_racks(self, of_any: float) -> float:
+        """How many of the groups get a rack-aware strategy."""
+        return {Groups.ANY: of_any, Groups.IN_RACKS: 1.0, Groups.CUSTOM: 0.5}[self]
 
 
 def placement_configs(random: Random) -> dict[str, Any]:

@@ -13,7 +13,13 @@ from random import Random
 from typing import Any
 
 from assignor.types import JAVA_LONG_MAX, ProcessId
-from tests.oracle.generated_configs import ASSIGNORS, placement_configs, rack_aware_configs
+from tests.oracle.generated_configs import (
+    ASSIGNORS,
+    CUSTOM_ASSIGNORS_OF_PLACEMENTS,
+    Groups,
+    placement_configs,
+    rack_aware_configs,
+)
 from tests.oracle.generated_members import generated_process_id
 
 Line = dict[str, Any]
@@ -50,25 +56,27 @@ def _dense_configs(random: Random) -> Line:
     }
 
 
-def placement_history(seed: str, ask: Ask) -> Iterator[Line]:
+def placement_history(seed: str, ask: Ask, groups: Groups = Groups.ANY) -> Iterator[Line]:
     """The rounds of one group, with Kafka's output, in order."""
-    return _Group(seed, Random(seed)).rounds(ask)
+    return _Group(seed, Random(seed), groups).rounds(ask)
 
 
 class _Group:
-    def __init__(self, seed: str, random: Random) -> None:
+    def __init__(self, seed: str, random: Random, groups: Groups) -> None:
         self._seed = seed
         self._random = random
         self._kind = random.choice(("living", "dense", "wild"))
-        self._assignor = random.choice(ASSIGNORS)
+        self._assignor = random.choice(CUSTOM_ASSIGNORS_OF_PLACEMENTS if groups is Groups.CUSTOM else ASSIGNORS)
         self._configs = placement_configs(random)
         if self._kind == "dense":
             self._configs |= _dense_configs(random)
-        self._racks = random.choice((None, None, ("a", "b", "c"), ("a", "b")))
+        strategy = random.random() < groups.share_in_racks(of_any=0.3)
+        some_racks = (("a", "b", "c"), ("a", "b"))
+        self._racks = random.choice(some_racks if strategy else (None, None, None, *some_racks))
         self._crowded = random.random() < 0.3
         self._tasks, self._stateful = self._draw_tasks()
         self._read: Line = {}
-        if self._racks is not None and random.random() < 0.6:
+        if strategy and self._racks is not None:
             self._configs |= rack_aware_configs(random)
             self._read = self._draw_partitions(self._racks)
         self._ends = {task: random.choice((0, 1, 100, 20_000, 10**6)) for task in self._stateful}

@@ -17,7 +17,13 @@ from assignor.protocol.assignment_info import decode_assigned_tasks, decode_assi
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
-from tests.oracle.generated_configs import ASSIGNORS, rack_aware_configs, rebalance_configs
+from tests.oracle.generated_configs import (
+    ASSIGNORS,
+    CUSTOM_ASSIGNORS_OF_REBALANCES,
+    Groups,
+    rack_aware_configs,
+    rebalance_configs,
+)
 from tests.oracle.generated_members import (
     Process,
     Thread,
@@ -43,25 +49,25 @@ _LAST_OFFSETS = (0, 1, 5, 1000, 10_000, 123_456)
 _HUGE_OFFSETS = (JAVA_LONG_MAX, JAVA_LONG_MAX // 2 + 1, JAVA_LONG_MAX - 1, 0)
 
 
-def rebalance_history(seed: str, ask: Ask) -> Iterator[Line]:
+def rebalance_history(seed: str, ask: Ask, groups: Groups = Groups.ANY) -> Iterator[Line]:
     """The rounds of one group, with Kafka's output, in order; it ends early after an error it cannot recover from."""
-    return _Group(seed, Random(seed)).rounds(ask)
+    return _Group(seed, Random(seed), groups).rounds(ask)
 
 
 class _Group:
-    def __init__(self, seed: str, random: Random) -> None:
+    def __init__(self, seed: str, random: Random, groups: Groups) -> None:
         self._seed = seed
         self._random = random
         self._hostile = random.random() < 0.35
         self._application_id = random.choice(("app", "stream-app", "orders", "AaAa", "a.b_c-D"))
-        self._rack_aware = random.random() < 0.35
+        self._rack_aware = random.random() < groups.share_in_racks(of_any=0.35)
         self._topology, self._cluster = generated_topology(
             random, self._application_id, self._hostile, self._rack_aware
         )
         self._configs = rebalance_configs(random, self._hostile)
         if self._rack_aware:
             self._configs |= rack_aware_configs(random)
-        self._assignor = random.choice(ASSIGNORS)
+        self._assignor = random.choice(CUSTOM_ASSIGNORS_OF_REBALANCES if groups is Groups.CUSTOM else ASSIGNORS)
         self._in_racks = self._rack_aware or random.random() < 0.2
         self._future_process_id = str(generated_process_id(random, self._hostile))
         self._internal_topics: dict[str, Line] = {}

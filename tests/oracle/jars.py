@@ -35,14 +35,27 @@ def class_path() -> str:
     return f"{_fetched()}/*"
 
 
-def compiled(source: Path) -> str:
-    """A class path with the classes of one Java file of ours, compiled anew when file or jars changed."""
+def compiled(source: Path, *beside: Path) -> str:
+    """A class path with the classes of Java files of ours, compiled anew when a file or the jars changed.
+
+    `source`: the one that names the program; `beside`: others that it needs.
+    """
     jars = class_path()
-    stamp = hashlib.sha256(source.read_bytes() + POM.read_bytes()).hexdigest()[:16]
+    sources = (source, *beside)
+    read = [each.read_bytes() for each in (*sources, POM)]
+    stamp = hashlib.sha256(b"".join(read)).hexdigest()[:16]
     classes = BUILD / "classes" / f"{source.stem}-{stamp}"
     if not classes.exists():
         unfinished = classes.with_suffix(f".{os.getpid()}")
-        command = [_program("javac"), "-Xlint:all,-serial,-classfile", "-d", str(unfinished), "-cp", jars, str(source)]
+        command = [
+            _program("javac"),
+            "-Xlint:all,-serial,-classfile",
+            "-d",
+            str(unfinished),
+            "-cp",
+            jars,
+            *map(str, sources),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_COMPILATION_S, check=False)
         if done.returncode != 0:
             raise AssertionError(f"{source.name} does not compile:\n{done.stdout}{done.stderr}")

@@ -24,7 +24,7 @@ from tests.oracle import jars
 
 Line = dict[str, Any]
 
-HARNESS = Path(__file__).parent / "Oracle.java"
+HARNESS = [Path(__file__).parent / f"{name}.java" for name in ("Oracle", "PublicInterface", "CustomAssignors")]
 FAILURES = jars.BUILD / "failures"
 LONGEST_ANSWER_S = 60.0
 _LONGEST_EXIT_S = 10
@@ -45,7 +45,7 @@ class Oracle:
 
     def __init__(self, longest_answer_s: float = LONGEST_ANSWER_S, jvm: Sequence[str] = _OPTIONS) -> None:
         self._longest_answer_s = longest_answer_s
-        self._command = [jars.java(), *jvm, "-cp", jars.compiled(HARNESS), _MAIN]
+        self._command = [jars.java(), *jvm, "-cp", jars.compiled(*HARNESS), _MAIN]
         self._process: subprocess.Popen[str] | None = None
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the oracle
 

@@ -13,6 +13,7 @@ from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from tests.oracle.differential_run import DifferentialRun, cases_of_this_run
+from tests.oracle.generated_configs import Groups
 from tests.oracle.generated_rebalances import rebalance_history
 from tests.oracle.oracle import Oracle
 from tests.told import Tell
@@ -20,19 +21,20 @@ from tests.told import Tell
 pytestmark = pytest.mark.java
 
 
-def test_should_decide_fresh_rebalances_as_kafka_does(oracle_jars: str, tell: Tell) -> None:
+@pytest.mark.parametrize("groups", Groups)
+def test_should_decide_fresh_rebalances_as_kafka_does(oracle_jars: str, tell: Tell, groups: Groups) -> None:
     with Oracle() as oracle:
-        fresh = DifferentialRun("rebalances", oracle.ask)
+        fresh = DifferentialRun(groups.named("rebalances"), oracle.ask)
         for number in count():
-            if fresh.compared >= cases_of_this_run() * 12 // 25:
+            if fresh.compared >= cases_of_this_run(groups) * 12 // 25:
                 break
             fresh.features["groups"] += 1
-            for line in rebalance_history(f"{fresh.seed}-{number}", fresh.ask):
+            for line in rebalance_history(f"{fresh.seed}-{number}", fresh.ask, groups):
                 fresh.compare(line)
+                fresh.note_kind(
+                    line["input"]["assignor"], AssignmentConfigs.from_dotted(line["input"]["configs"]).rack_aware
+                )
                 fresh.features.update(_features(line["output"]))
-                fresh.features["with a rack-aware strategy"] += AssignmentConfigs.from_dotted(
-                    line["input"]["configs"]
-                ).rack_aware
     tell(f"{fresh.as_text()}")
     fresh.check()
 
