@@ -17,11 +17,11 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
     active: set[TaskId] = set()
     standby: set[TaskId] = set()
     for assignment in task_assignment.assignment:
-        for task in assignment.tasks.values():
-            is_active = task.type is AssignedTaskType.ACTIVE
-            if task.id not in tasks or (is_active and task.id in active):
-                return _first_in_java_order(assignment, tasks, active)
-            (active if is_active else standby).add(task.id)
+        runs = {task.id for task in assignment.tasks.values() if task.type is AssignedTaskType.ACTIVE}
+        if not assignment.tasks.keys() <= tasks or not runs.isdisjoint(active):
+            return _first_in_java_order(assignment, tasks, active)
+        active |= runs
+        standby.update(assignment.tasks.keys() - runs)
     if not all(application_state.is_stateful(task) for task in standby):
         return AssignmentError.INVALID_STANDBY_TASK
     known = application_state.problem.clients.keys()
