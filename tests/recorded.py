@@ -12,13 +12,12 @@ REBALANCES = "rebalances.jsonl.gz"
 FRESH_REBALANCES = "fresh_rebalances.jsonl.gz"
 """Hostile groups: crowded buckets, sums beyond a long, text in every alphabet, hosts and partitions claimed twice."""
 RACK_REBALANCES = "rebalances_rack.jsonl.gz"
-CUSTOM_PLACEMENTS = "placements_custom.jsonl.gz"
 PLACEMENTS = (
     "placements.jsonl.gz",
     "placements_tags.jsonl.gz",
     "placements_heap.jsonl.gz",
     "placements_rack.jsonl.gz",
-    CUSTOM_PLACEMENTS,
+    "placements_custom.jsonl.gz",
 )
 RECORDINGS = tuple(
     f"recordings/{name}.jsonl.gz"
@@ -26,6 +25,9 @@ RECORDINGS = tuple(
 )
 CUSTOM_REBALANCES = "rebalances_custom.jsonl.gz"
 """Of the public StickyTaskAssignor (KIP-924)."""
+
+OWN_CUSTOM_REBALANCES = "custom_assignors/rebalances.jsonl.gz"
+"""Of the public interface, with standbys and errors: `tests.oracle.custom_assignors`, of which Kafka had the Java."""
 
 
 def documents(name: str) -> list[dict[str, Any]]:

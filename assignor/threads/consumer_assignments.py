@@ -10,14 +10,14 @@ the time, unless that member rejoins at once anyway; then no member of that proc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
 from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
 from assignor.clients.client_state import ClientState
 from assignor.decisions import Decision, DecisionKind, DecisionLog
-from assignor.errors import IllegalStateError
+from assignor.errors import IllegalStateError, NullPointerError
 from assignor.java.order import hash_set_order, task_hash
 from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import assignment_parts
@@ -125,12 +125,10 @@ def _add_client(
                 continue
             consumer_tasks = _ConsumerTasks((), ())
         assigned, held_back = _hand_out(group_assignment, state, consumer, consumer_tasks.active)
-        standby = {
-            task: group_assignment.in_java_order.of(task)
-            for task in _standby_order(
-                consumer_tasks.standby, _temporary_standbys(group_assignment, state, consumer, held_back)
-            )
-        }
+        standby = _with_partitions(
+            group_assignment,
+            _standby_order(consumer_tasks.standby, _temporary_standbys(group_assignment, state, consumer, held_back)),
+        )
         next_rebalance_ms = JAVA_LONG_MAX
         if held_back:
             next_rebalance_ms, deadline_ms = AT_ONCE_MS, None
@@ -191,14 +189,17 @@ def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
 ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
     """Returns partitions with their tasks, sorted by partition, and the tasks that are held back; a task is held back
-    as a whole.
+    as a whole. Raises NullPointerError as `_with_partitions`.
     """
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []
     owners = group_assignment.group.owners
     owned = state.metadata.owned_partitions
     for task in tasks:
-        partitions = group_assignment.partitions_for_task[task]
+        partitions = group_assignment.partitions_for_task.get(task)
+        if partitions is None:
+            nothing = 'the return value of "java.util.Map.get(Object)" is null'
+            raise _unknown(f'Cannot invoke "java.util.Set.iterator()" because {nothing}', task)
         for partition in partitions:
             if partition in owners and owned.get(partition) != consumer:
                 break  # another member still owns it
@@ -233,6 +234,22 @@ def _temporary_standbys(
         for task in kept
     )
     return kept
+
+
+def _with_partitions(
+    group_assignment: _GroupAssignment, standby: Iterable[TaskId]
+) -> dict[TaskId, tuple[TopicPartition, ...]]:
+    """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
+    another error as well.
+    """
+    try:
+        return {task: group_assignment.in_java_order.of(task) for task in standby}
+    except KeyError as unknown:
+        raise _unknown('Cannot invoke "java.util.Set.size()" because "partitions" is null', unknown.args[0]) from None
+
+
+def _unknown(reason: str, task: TaskId) -> NullPointerError:
+    return NullPointerError(reason, f"{task} is no task of this group")
 
 
 def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> list[TaskId]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from assignor.clients.client_metadata import ClientMetadata
+from assignor.errors import NullPointerError
 from assignor.java.order import hash_set_order, host_hash, topic_partition_hash
 from assignor.task_assignors.base import Placement
 from assignor.threads.partition_order import PartitionsInJavaOrder
@@ -42,5 +43,12 @@ def host_maps(
 
 
 def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
-    as_added = [partition for task in tasks for partition in partitions.of(task)]
+    """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
+    another error as well.
+    """
+    try:
+        as_added = [partition for task in tasks for partition in partitions.of(task)]
+    except KeyError as unknown:
+        reason = 'Cannot invoke "java.util.Collection.iterator()" because "c" is null'
+        raise NullPointerError(reason, f"{unknown.args[0]} is no task of this group") from None
     return tuple(hash_set_order(as_added, topic_partition_hash))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from assignor.rerun import RerunRebalance, run
+from assignor.task_assignors.registry import task_assignor_named
 from tests.recorded import (
     CUSTOM_REBALANCES,
     FRESH_REBALANCES,
+    OWN_CUSTOM_REBALANCES,
     PLACEMENTS,
     RACK_REBALANCES,
     REBALANCES,
@@ -21,6 +23,7 @@ LINES = {
     FRESH_REBALANCES: 150,
     RACK_REBALANCES: 395,
     CUSTOM_REBALANCES: 239,
+    OWN_CUSTOM_REBALANCES: 77,
     "placements.jsonl.gz": 2027,
     "placements_tags.jsonl.gz": 430,
     "placements_heap.jsonl.gz": 186,
@@ -36,7 +39,7 @@ LINES = {
     "recordings/racks.jsonl.gz": 6,
 }
 
-ERRORS = {REBALANCES: 62, FRESH_REBALANCES: 47, RACK_REBALANCES: 23, CUSTOM_REBALANCES: 7}
+ERRORS = {REBALANCES: 62, FRESH_REBALANCES: 47, RACK_REBALANCES: 23, CUSTOM_REBALANCES: 7, OWN_CUSTOM_REBALANCES: 15}
 """Lines on which Kafka's leader threw."""
 
 
@@ -46,7 +49,7 @@ def test_should_decide_what_kafka_decided(name: str, tell: Tell) -> None:
     compared = errors = 0
     different, other_bytes, other_texts = [], [], []
     for document in documents(name):
-        ran = run(document)
+        ran = run(document, task_assignor_named)
         comparison = ran.comparison()
         if comparison is None:
             continue

@@ -207,7 +207,9 @@ public final class CustomAssignors {
             if (kind == 0) {
                 last.assignTask(new AssignedTask(task, AssignedTask.Type.ACTIVE));
             } else if (kind == 1) {
-                last.assignTask(new AssignedTask(new TaskId(99, 0), AssignedTask.Type.STANDBY));
+                last.assignTask(new AssignedTask(
+                    new TaskId(99, placed.size()),
+                    placed.size() % 3 == 0 ? AssignedTask.Type.ACTIVE : AssignedTask.Type.STANDBY));
                 last.assignTask(new AssignedTask(task, AssignedTask.Type.ACTIVE));
             } else if (kind == 2) {
                 state.allTasks().keySet().forEach(each -> last.assignTask(new AssignedTask(each, AssignedTask.Type.STANDBY)));

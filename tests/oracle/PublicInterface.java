@@ -87,7 +87,16 @@ final class PublicInterface {
             stateOfClient.set(made, client.getValue());
             metadata.put(client.getKey(), made);
         }
-        return new DefaultApplicationState(configs, tasks, metadata);
+        return new DefaultApplicationState(configs, tasks, metadata) {
+            /** The leader fills this map as it filled that of its ClientStates; with crowded buckets, a copy has another order. */
+            @Override
+            public Map<ProcessId, KafkaStreamsState> kafkaStreamsStates(final boolean computeTaskLags) {
+                final Map<ProcessId, KafkaStreamsState> states = super.kafkaStreamsStates(computeTaskLags);
+                final Map<ProcessId, KafkaStreamsState> inTheLeadersOrder = new LinkedHashMap<>();
+                clients.keySet().forEach(process -> inTheLeadersOrder.put(process, states.get(process)));
+                return inTheLeadersOrder;
+            }
+        };
     }
 
     /** As the leader makes them. A line without partitions only says which tasks have a changelog. */

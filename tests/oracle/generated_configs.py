@@ -39,6 +39,11 @@ _TOPIC_CONFIGS: tuple[tuple[str, object], ...] = (
 )
 
 
+def has_defined_bytes(assignor: str) -> bool:
+    """Whether each JVM writes the same bytes."""
+    return assignor.rpartition(":")[2] not in custom_assignors.WITHOUT_DEFINED_BYTES
+
+
 class Groups(Enum):
     """Which groups are drawn. Of all kinds, those of the public interface excepted; all with a rack-aware strategy
     (KIP-925); or all with an assignor of the public interface (KIP-924), with racks as often as not.

@@ -5,22 +5,30 @@ from __future__ import annotations
 import pytest
 
 from assignor.rerun import run
+from tests.oracle.generated_configs import has_defined_bytes
 from tests.oracle.oracle import Oracle, OracleFault
-from tests.recorded import CUSTOM_PLACEMENTS, PLACEMENTS, RACK_REBALANCES, REBALANCES, documents
+from tests.recorded import (
+    CUSTOM_REBALANCES,
+    OWN_CUSTOM_REBALANCES,
+    PLACEMENTS,
+    RACK_REBALANCES,
+    REBALANCES,
+    documents,
+)
 
 pytestmark = pytest.mark.java
 
-LINES_OF_EACH = 60
-PLACED_BY_ORACLE = [name for name in PLACEMENTS if name != CUSTOM_PLACEMENTS]
-"""The harness makes the assignors of internal.task.assignor.class, not yet the public ones of KIP-924."""
+LINES_OF_EACH = 80
 
 
-@pytest.mark.parametrize("name", [REBALANCES, RACK_REBALANCES, *PLACED_BY_ORACLE])
+@pytest.mark.parametrize("name", [REBALANCES, RACK_REBALANCES, CUSTOM_REBALANCES, OWN_CUSTOM_REBALANCES, *PLACEMENTS])
 def test_should_give_what_the_vectors_have_from_kafka(oracle_jars: str, name: str) -> None:
     with Oracle() as oracle:
         for line in documents(name)[:LINES_OF_EACH]:
             asked = {key: value for key, value in line.items() if key != "output"}
-            assert oracle.ask(asked) == line
+            answered = oracle.ask(asked)
+            if has_defined_bytes(line.get("assignor") or line["input"]["assignor"]):
+                assert answered == line
 
 
 def test_should_leave_a_line_as_it_is_when_it_is_asked_again(oracle_jars: str) -> None:

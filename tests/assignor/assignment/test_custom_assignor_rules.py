@@ -103,6 +103,33 @@ def test_should_fail_with_kafkas_name_after_the_assignor_has_heard_of_it(
     assert not result.assignments
 
 
+def unknown_process_for_a_known_one(answer: list[KafkaStreamsAssignment], state: ApplicationState) -> None:
+    answer[0] = KafkaStreamsAssignment(own.NOBODY)
+
+
+def active_twice_and_unknown_task(answer: list[KafkaStreamsAssignment], state: ApplicationState) -> None:
+    """Both fall into one bucket of Kafka's HashMap, in this order."""
+    active_twice(answer, state)
+    answer[1].assign_task(AssignedTask.standby(TaskId(99, 4)))
+
+
+@pytest.mark.parametrize(
+    ("change", "what_java_says"),
+    [
+        (unknown_process_for_a_known_one, 'Cannot read field "state" because "clientMetadata" is null'),
+        (active_twice_and_unknown_task, 'Cannot invoke "java.util.Collection.iterator()" because "c" is null'),
+    ],
+)
+def test_should_fail_as_kafka_stumbles_when_a_lesser_error_is_found_first(
+    snapshot: RebalanceSnapshot, change: Change, what_java_says: str
+) -> None:
+    assignor = Changed(change)
+    error = decided(snapshot, assignor).error
+    assert error is not None
+    assert error.as_recorded() == f"NullPointerException: {what_java_says}"
+    assert assignor.heard == []
+
+
 @pytest.fixture(scope="module")
 def stateless_too(snapshot: RebalanceSnapshot) -> RebalanceSnapshot:
     """The same group, whose stores of the last subtopology are gone."""

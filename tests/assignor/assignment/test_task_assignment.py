@@ -92,6 +92,23 @@ class TestStates:
             assert any(each.is_changelog for each in info.topic_partitions) == info.is_stateful
             assert all(each.rack_ids for each in info.topic_partitions)
 
+    def test_should_know_the_racks_of_a_shared_partition_with_its_first_task_only(
+        self, problem: PlacementProblem
+    ) -> None:
+        """As in Kafka, which then swaps nothing."""
+        assert problem.racks is not None
+        first, second = problem.tasks[:2]
+        shared = {**problem.racks.task_partitions, second: problem.racks.task_partitions[first]}
+        state = ApplicationState(replace(problem, racks=replace(problem.racks, task_partitions=shared)))
+        sources = {
+            task: [each.rack_ids for each in state.all_tasks[task].topic_partitions if each.is_source]
+            for task in (first, second)
+        }
+        assert all(sources[first])
+        assert sources[second] == [None] * len(sources[first])
+        StickyTaskAssignor().assign(state)
+        assert not any(step.kind is DecisionKind.RACK_MOVED for step in state.log)
+
 
 class TestAssignments:
     def test_should_keep_what_there_was(self, problem: PlacementProblem) -> None:
