@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -28,6 +28,21 @@ def create_topics(bootstrap_servers: str, topics: Mapping[str, int]) -> None:
         await admin.start()
         try:
             await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
+        finally:
+            await admin.close()
+
+    asyncio.run(create())
+
+
+def create_topic_on(bootstrap_servers: str, topic: str, brokers: Sequence[int]) -> None:
+    """`brokers`: the one that has it, of each partition."""
+
+    async def create() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+        await admin.start()
+        try:
+            replicas = {number: [broker] for number, broker in enumerate(brokers)}
+            await admin.create_topics([NewTopic(topic, -1, -1, replica_assignments=replicas)])
         finally:
             await admin.close()
 

@@ -1,0 +1,126 @@
+"""What tests of led groups ask of their recordings, and the commands that make these: `assignor record` and `lead`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tests.oracle.assignor_process import AssignorProcess
+from tests.oracle.group_watch import Generation, GroupWatch
+from tests.oracle.oracle import Oracle
+from tests.oracle.scenario import EventResult, GroupScenario
+from tests.oracle.streams_app import topology_description
+from tests.program import assignor
+
+RECORDED = "recorded.jsonl"
+APPLICATION, PYTHON = "one of the application", "Python"
+LONGEST_RECORDING_S = 30.0
+
+_ASSIGNMENT_CONFIGS = (
+    "num.standby.replicas",
+    "acceptable.recovery.lag",
+    "probing.rebalance.interval.ms",
+    "rack.aware.assignment.strategy",
+    "replication.factor",
+)
+_LEAD_SESSION_MS = "60000"
+
+
+def as_many_rounds(one: EventResult, other: EventResult) -> bool:
+    """Exactly, unless members were overtaken: each time may have cost a round."""
+    return one.rounds - one.overtaken <= other.rounds and other.rounds - other.overtaken <= one.rounds
+
+
+def rounds_of(watch: GroupWatch, group: GroupScenario) -> list[Generation]:
+    """A generation with nobody but the Python leader in it is none."""
+    return [generation for generation in watch.generations(group.application_id) if generation.workers]
+
+
+def leaders_of(generations: list[Generation]) -> list[str]:
+    """Who led, one after the other."""
+    return [who for who, _ in groupby(PYTHON if each.is_led_from_outside else APPLICATION for each in generations)]
+
+
+def equal_again(recording: Path) -> str:
+    """In words, how many rounds came out again. Raises AssertionError when one did not, or cannot be used."""
+    checked = assignor("assign", str(recording), "--check")
+    assert checked.returncode == 0, checked.stderr
+    return " ".join(next(line for line in checked.stdout.splitlines() if line.startswith("equal after")).split())
+
+
+def decided_by_kafka(led: Path) -> Path:
+    """The rounds that Python led, each decided once more by Kafka Streams' own leader."""
+    again = led.with_name("decided-by-kafka.jsonl")
+    with Oracle() as kafka:
+        again.write_text("".join(json.dumps(kafka.ask(line)) + "\n" for line in lines_of(led)))
+    return again
+
+
+def assignments_of(recording: Path) -> dict[tuple[str, int], dict[str, str]]:
+    """Group and generation to what each member was sent."""
+    return {(line["group_id"], line["generation_id"]): line["output"]["assignments"] for line in lines_of(recording)}
+
+
+def lines_of(recording: Path) -> list[dict[str, Any]]:
+    """All that are whole; the last may just be written."""
+    whole, _, _ = recording.read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def recorded_generations(directory: Path) -> dict[str, list[int]]:
+    """Group to the generations that `assignor record` wrote."""
+    found: dict[str, list[int]] = {}
+    for line in lines_of(directory / RECORDED):
+        found.setdefault(line["group_id"], []).append(line["generation_id"])
+    return found
+
+
+def led_file(group: GroupScenario) -> Path:
+    return group.directory / "led.jsonl"
+
+
+@contextmanager
+def recording(address: str, groups: Sequence[GroupScenario], directory: Path) -> Iterator[AssignorProcess]:
+    """Follows the groups from before their first round until after their last, into one file."""
+    arguments = ["record", "--bootstrap-server", address, "--output", str(directory / RECORDED)]
+    for group in groups:
+        name = group.application_id
+        arguments += [
+            "--group",
+            name,
+            "--topology",
+            f"{name}={_described(group.topology, group.directory, group.configs)}",
+        ]
+        for key in _ASSIGNMENT_CONFIGS:
+            if key in group.configs:
+                arguments += ["--config", f"{name}:{key}={group.configs[key]}"]
+    recorder = AssignorProcess("record", arguments, directory)
+    recorder.start()
+    try:
+        follows = [f"{group.application_id}: there is no such group yet" for group in groups]
+        recorder.wait_until(lambda: all(each in recorder.said() for each in follows), "start", LONGEST_RECORDING_S)
+        yield recorder
+        assert recorder.terminate() == 0, recorder.last_words()
+    finally:
+        recorder.kill()
+
+
+def _described(topology: str, directory: Path, configs: Mapping[str, str]) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    described = directory / "topology.txt"
+    described.write_text(topology_description(topology, directory, configs))
+    return described
+
+
+def python_leader(address: str, group: str, topology: str, directory: Path, configs: dict[str, str]) -> AssignorProcess:
+    described = str(_described(topology, directory, configs))
+    arguments = ["lead", "--bootstrap-server", address, "--group", group, "--topology", described]
+    arguments += ["--session-timeout-ms", _LEAD_SESSION_MS, "--standby"]  # one that was killed is missed only after 6 s
+    for name in _ASSIGNMENT_CONFIGS:
+        if name in configs:
+            arguments += ["--config", f"{name}={configs[name]}"]
+    return AssignorProcess("lead", [*arguments, "--output", str(directory / "led.jsonl")], directory)
