@@ -54,6 +54,7 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, 
 
 LEGACY_STICKY = "LegacyStickyTaskAssignor"
 FALLBACK_PRIOR = "FallbackPriorTaskAssignor"
+STREAMS_GROUP_STICKY = "StreamsGroupStickyTaskAssignor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,7 @@ def _placement_problem(
                 rack=state.metadata.first_rack if is_public else state.metadata.rack,
                 host=state.metadata.host,
                 reported_tasks=state.metadata.reported_tasks,
+                active_owners=state.active_owners,
             )
             for process_id, state in states.items()
         },
@@ -244,8 +246,8 @@ def _topics(partitions: Mapping[TaskId, Iterable[TopicPartition]]) -> set[str]:
 
 
 def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:
-    """Without lags every assignor gives way to FallbackPrior, except LegacySticky, which does not need them, and those
-    of the public interface.
+    """Without lags every assignor gives way to FallbackPrior, except LegacySticky and that of streams groups, which do
+    not need them, and those of the public interface.
 
     A class that a snapshot names is never loaded here: snapshots come over the network, classes run code.
     """
@@ -254,7 +256,7 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
             f"{snapshot.assignor!r} is not built in; the caller must pass an instance of it", "input.assignor"
         )
     chosen = task_assignor or task_assignor_named(snapshot.assignor)
-    needs_no_lags = chosen.name == LEGACY_STICKY or isinstance(chosen, PublicInterfaceAssignor)
+    needs_no_lags = chosen.name in (LEGACY_STICKY, STREAMS_GROUP_STICKY) or isinstance(chosen, PublicInterfaceAssignor)
     return chosen if lags_known or needs_no_lags else task_assignor_named(FALLBACK_PRIOR)
 
 

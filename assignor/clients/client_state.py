@@ -18,12 +18,15 @@ from assignor.types import LATEST_OFFSET, TaskId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
-    """`previous_active` and `previous_standby` may contain tasks that the topology no longer has."""
+    """`previous_active` and `previous_standby` may contain tasks that the topology no longer has. `active_owners`: of
+    each task the member that owns a partition of it.
+    """
 
     metadata: ClientMetadata
     previous_active: frozenset[TaskId]
     previous_standby: frozenset[TaskId]
     lags: TaskLags
+    active_owners: Mapping[TaskId, str]
 
     def previous_tasks_by_lag(self, consumer: str) -> list[TaskId]:
         """The stateful tasks that this member reported, smallest lag first."""
@@ -42,9 +45,12 @@ def client_state(
     partitions and none of them belongs to a task, or when it reports tasks of a named topology and there are others to
     compare them with.
     """
-    previous_active = {
-        task_for_partition[partition] for partition in metadata.owned_partitions if partition in task_for_partition
+    active_owners = {
+        task_for_partition[partition]: member
+        for partition, member in metadata.owned_partitions.items()
+        if partition in task_for_partition
     }
+    previous_active = set(active_owners)
     if metadata.owned_partitions and not previous_active:
         raise IllegalStateError(
             "Must initialize prevActiveTasks from ownedPartitions before initializing remaining tasks.",
@@ -62,4 +68,5 @@ def client_state(
         previous_active=frozenset(previous_active),
         previous_standby=frozenset(previous_standby),
         lags=compute_task_lags(metadata.offset_sums, end_offset_sums),
+        active_owners=active_owners,
     )

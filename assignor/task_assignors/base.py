@@ -23,6 +23,7 @@ from assignor.types import HostInfo, ProcessId, TaskId
 class PlacementClient:
     """One process as a task assignor sees it. `capacity`: its threads; equal to the number of `consumers` when these
     are known. `host`: its `application.server`. `reported_tasks`: what each consumer said it has on disk.
+    `active_owners`: the consumer that owns a partition of the task, where one does.
     """
 
     process_id: ProcessId
@@ -35,6 +36,7 @@ class PlacementClient:
     rack: str | None = None
     host: HostInfo | None = None
     reported_tasks: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
+    active_owners: Mapping[TaskId, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Task assignors by the names that configs and recordings use.
 
-Kafka's own names and this project's MinimalMovementTaskAssignor are built in; `module:Class` is a user's own class. It
-extends `assignor.assignment.CustomTaskAssignor`, or has the simpler `assign(problem, log)` and a `name`. An assignor is
+Kafka's own names are built in; so are this project's MinimalMovementTaskAssignor, and the assignor of the broker's
+streams groups, which Kafka calls `sticky`. `module:Class` is a user's own class. It extends
+`assignor.assignment.CustomTaskAssignor`, or has the simpler `assign(problem, log)` and a `name`. An assignor is
 imported when it is asked for. Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
@@ -21,6 +22,7 @@ BUILT_IN_ASSIGNORS = {
     "LegacyStickyTaskAssignor": "assignor.task_assignors.sticky:LegacyStickyTaskAssignor",
     "FallbackPriorTaskAssignor": "assignor.task_assignors.sticky:FallbackPriorTaskAssignor",
     "StickyTaskAssignor": "assignor.assignment.sticky:StickyTaskAssignor",
+    "StreamsGroupStickyTaskAssignor": "assignor.task_assignors.streams_groups.pipeline:StreamsGroupStickyTaskAssignor",
     "MinimalMovementTaskAssignor": "assignor.task_assignors.minimal.movement:MinimalMovementTaskAssignor",
 }
 """Name to `module:Class`."""

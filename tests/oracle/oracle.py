@@ -31,6 +31,8 @@ _LONGEST_EXIT_S = 10
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", _QUIET)
 _MAIN = "org.apache.kafka.streams.processor.internals.Oracle"
+STREAMS_GROUPS = [Path(__file__).parent / "StreamsGroups.java"]
+_STREAMS_GROUPS_MAIN = "org.apache.kafka.coordinator.group.streams.assignor.StreamsGroups"
 
 
 class OracleFault(Exception):
@@ -40,12 +42,16 @@ class OracleFault(Exception):
 class Oracle:
     """A context manager. `longest_answer_s`: the Java process is killed when a line takes longer.
 
-    `jvm`: options in place of those for many short runs, for whoever measures.
+    `jvm`: options in place of those for many short runs, for whoever measures. `harness`: HARNESS is Kafka Streams,
+    STREAMS_GROUPS the broker's assignor for streams groups.
     """
 
-    def __init__(self, longest_answer_s: float = LONGEST_ANSWER_S, jvm: Sequence[str] = _OPTIONS) -> None:
+    def __init__(
+        self, longest_answer_s: float = LONGEST_ANSWER_S, jvm: Sequence[str] = _OPTIONS, harness: Sequence[Path] = HARNESS
+    ) -> None:
         self._longest_answer_s = longest_answer_s
-        self._command = [jars.java(), *jvm, "-cp", jars.compiled(*HARNESS), _MAIN]
+        main_class = _MAIN if harness is HARNESS else _STREAMS_GROUPS_MAIN
+        self._command = [jars.java(), *jvm, "-cp", jars.compiled(*harness), main_class]
         self._process: subprocess.Popen[str] | None = None
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the oracle
 

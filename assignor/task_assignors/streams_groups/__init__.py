@@ -1,0 +1,1 @@
+"""The task assignor that a Kafka broker uses for its streams groups (KIP-1071), to compare with the others."""

@@ -1,0 +1,72 @@
+"""The sticky assignor of streams groups as one more task assignor of the pipeline, to compare with the others.
+
+Every consumer is a member. It had active what it owns, and as standbys what else it reported. A task of which only the
+process is known goes to its members in turn.
+
+Differs from Kafka: a broker goes by what it had told each member before, and a member by what it is told. Here the
+members are of a classic group: state that a thread found on its disk counts as a standby, and the leader spreads a
+process's tasks over its threads (step 4 of the pipeline), whichever member they were placed on. `num.standby.replicas`
+is that of the members, not the group's own config on the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+
+from assignor.decisions import Decision, DecisionLog
+from assignor.errors import InputError
+from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
+from assignor.task_assignors.streams_groups.sticky import MemberSpec, StreamsGroupPlacement
+from assignor.types import TaskId
+
+
+class StreamsGroupStickyTaskAssignor:
+    """Tasks stay with their members as long as their number allows it. Lags and racks decide nothing."""
+
+    name = "StreamsGroupStickyTaskAssignor"
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        """Raises InputError when there are no clients, or one without threads."""
+        if not problem.clients:
+            raise InputError("a placement needs at least one client", "clients")
+        specs = {member: spec for client in problem.clients.values() for member, spec in _members(client)}
+        process_of = {str(process): process for process in problem.clients}
+        placing = StreamsGroupPlacement(
+            specs, problem.tasks, problem.stateful_tasks, problem.configs.num_standby_replicas
+        )
+        active: dict[str, set[TaskId]] = {process: set() for process in process_of}
+        standby: dict[str, set[TaskId]] = {process: set() for process in process_of}
+        for member, assignment in placing.solved().items():
+            active[specs[member].process_id] |= assignment.active
+            standby[specs[member].process_id] |= assignment.standby
+        for each in placing.decisions:
+            chosen = None if each.member is None else process_of[specs[each.member].process_id]
+            log.append(Decision(each.kind, each.task, each.role, chosen, detail=each.missing))
+        return Placement(
+            False,
+            {
+                process: ClientPlacement(frozenset(active[name]), frozenset(standby[name]))
+                for name, process in process_of.items()
+            },
+        )
+
+
+def _members(client: PlacementClient) -> Iterator[tuple[str, MemberSpec]]:
+    """Raises InputError for a client without a thread."""
+    if client.capacity < 1:
+        raise InputError(f"capacity must be at least 1, not {client.capacity}", f"clients.{client.process_id}")
+    names = client.consumers or tuple([f"{client.process_id}-{number}" for number in range(1, client.capacity + 1)])
+    reporter = {task: consumer for consumer, tasks in client.reported_tasks.items() for task in tasks}
+    active: dict[str, set[TaskId]] = {name: set() for name in names}
+    standby: dict[str, set[TaskId]] = {name: set() for name in names}
+    in_turn = cycle(names)
+    for tasks, of_member, known in (
+        (client.previous_active, active, {**reporter, **client.active_owners}),
+        (client.previous_standby, standby, reporter),
+    ):
+        for task in sorted(tasks):
+            member = known.get(task)
+            of_member[member if member in of_member else next(in_turn)].add(task)
+    for name in names:
+        yield name, MemberSpec(str(client.process_id), frozenset(active[name]), frozenset(standby[name]))

@@ -1,0 +1,245 @@
+"""The sticky task assignor of streams groups, by member: a member is one thread's client, and names its process.
+
+1. Active tasks stay with the member that had them, up to its quota: all active tasks by members, rounded up.
+2. Tasks left over go to the least loaded member that had a standby of them, within the same quota.
+3. The rest goes to the process with the fewest tasks per member, and there to the member with the fewest.
+4. Standbys go to the member that had the task active, then to one that had its standby, within the quota of all tasks;
+   the rest to the process with the fewest tasks per member that does not have the task.
+
+A quota is computed anew whenever a member reaches it. Lags, racks and tags decide nothing, and there are no warm-ups.
+Where Java's maps and heaps decide among equals, their order is reproduced: members and processes are walked by the hash
+of their ids. Members whose ids share a bucket come in the order given here, on a broker in that of its own map.
+Source: `StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assignor.decisions import DecisionKind
+from assignor.errors import IllegalStateError
+from assignor.java.order import JavaHashMap
+from assignor.java.priority_queue import JavaPriorityQueue
+from assignor.task_assignors.streams_groups.process_state import ProcessState
+from assignor.types import Role, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """`process_id`: as text, by whose hash processes are walked. `active`, `standby`: what it had. Source:
+    `AssignmentMemberSpec`.
+    """
+
+    process_id: str
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAssignment:
+    """Source: `MemberAssignment`; its warm-ups are always empty."""
+
+    active: frozenset[TaskId]
+    standby: frozenset[TaskId]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDecision:
+    """Why a copy is where it is. `member`: None when no process was left for it; `missing`: how many found none."""
+
+    kind: DecisionKind
+    task: TaskId
+    role: Role
+    member: str | None = None
+    missing: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _PreviousMember:
+    id: str
+    process: ProcessState
+
+    @property
+    def tasks(self) -> int:
+        return self.process.tasks_of[self.id]
+
+
+class _Quota:
+    """How many tasks a member may have. Source: `computeTasksPerMember`, `maybeUpdate…TasksPerMember`."""
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._tasks, self._members = tasks, members
+        self.per_member = self._rounded_up()
+
+    def note(self, tasks_of_member: int) -> None:
+        """A member that has just reached the quota takes no part in it any more."""
+        if tasks_of_member == self.per_member:
+            self._members -= 1
+            self._tasks -= tasks_of_member
+            self.per_member = self._rounded_up()
+
+    def _rounded_up(self) -> int:
+        return -(-self._tasks // self._members) if self._members else 0
+
+
+class StreamsGroupPlacement:
+    """`members`: by id. `tasks`: those of all subtopologies; `stateful`: those with a changelog."""
+
+    def __init__(
+        self,
+        members: Mapping[str, MemberSpec],
+        tasks: Sequence[TaskId],
+        stateful: Sequence[TaskId],
+        num_standby_replicas: int,
+    ) -> None:
+        self.decisions: list[MemberDecision] = []
+        self._tasks = tasks
+        self._stateful = stateful
+        self._replicas = num_standby_replicas
+        self._active_quota = _Quota(len(tasks), len(members))
+        self._quota = _Quota(len(tasks) + len(stateful) * num_standby_replicas, len(members))
+        walked = list(JavaHashMap(members.items()))
+        self._processes = _processes(members, walked)
+        self._had_active: dict[TaskId, _PreviousMember] = {}
+        self._had_standby: dict[TaskId, list[_PreviousMember]] = {}
+        for member_id in walked:
+            spec = members[member_id]
+            member = _PreviousMember(member_id, self._processes[spec.process_id])
+            self._had_active.update(dict.fromkeys(spec.active, member))  # of several, the last one counts
+            for task in spec.standby:
+                self._had_standby.setdefault(task, []).append(member)
+
+    def solved(self) -> dict[str, MemberAssignment]:
+        """By member. Raises IllegalStateError when there are tasks and no members."""
+        if self._tasks and not self._processes:
+            raise IllegalStateError(f"No process available to assign active task {min(self._tasks, key=_by_text)}.")
+        self._assign_active()
+        if self._replicas > 0:
+            self._assign_standbys()
+        return {
+            member: MemberAssignment(frozenset(process.active[member]), frozenset(process.standby[member]))
+            for process in self._processes.values()
+            for member in process.tasks_of
+        }
+
+    def _assign_active(self) -> None:
+        left = []
+        for task in sorted(self._tasks, key=_by_partition):
+            member = self._had_active.get(task)
+            if member is None or not self._give_active(member, task, DecisionKind.PREVIOUS_ACTIVE):
+                left.append(task)
+        remaining = []
+        for task in left:
+            member = _least_loaded(self._had_standby.get(task, ()))
+            if member is None or not self._give_active(member, task, DecisionKind.PREVIOUS_STANDBY):
+                remaining.append(task)
+        by_load = self._processes_by_load()
+        for task in sorted(remaining, key=_by_text):
+            process = by_load.poll()
+            assert process is not None, "every process is put back"
+            chosen, count = process.add_to_least_loaded(task, is_active=True)
+            self._active_quota.note(count)
+            self._quota.note(count)
+            self._say(DecisionKind.LEAST_LOADED, task, Role.ACTIVE, chosen)
+            by_load.offer(process)
+
+    def _give_active(self, member: _PreviousMember, task: TaskId, kind: DecisionKind) -> bool:
+        if member.tasks >= self._active_quota.per_member:
+            return False
+        count = member.process.add(member.id, task, is_active=True)
+        self._active_quota.note(count)
+        self._quota.note(count)
+        self._say(kind, task, Role.ACTIVE, member.id)
+        return True
+
+    def _assign_standbys(self) -> None:
+        left = []
+        for task in sorted(self._stateful, key=_by_partition, reverse=True):
+            given = 0
+            while given < self._replicas and (self._give_back(task) or self._give_to_previous_standby(task)):
+                given += 1
+            if given < self._replicas:
+                left.append((task, self._replicas - given))
+        by_load = self._processes_by_load()
+        for task, wanted in sorted(left, key=lambda each: _by_text(each[0]), reverse=True):
+            for given in range(wanted):
+                if not self._give_standby_to_least_loaded(by_load, task):
+                    missing = wanted - given
+                    self.decisions.append(
+                        MemberDecision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, missing=missing)
+                    )
+                    break
+
+    def _give_back(self, task: TaskId) -> bool:
+        """To the member that had it active until now."""
+        member = self._had_active.get(task)
+        if member is None or member.process.has_task(task):
+            return False
+        return self._give_standby(member, task, DecisionKind.PREVIOUS_ACTIVE)
+
+    def _give_to_previous_standby(self, task: TaskId) -> bool:
+        member = _least_loaded(self._had_standby.get(task, ()), without=task)
+        return member is not None and self._give_standby(member, task, DecisionKind.PREVIOUS_STANDBY)
+
+    def _give_standby(self, member: _PreviousMember, task: TaskId, kind: DecisionKind) -> bool:
+        if member.tasks >= self._quota.per_member:
+            return False
+        self._quota.note(member.process.add(member.id, task, is_active=False))
+        self._say(kind, task, Role.STANDBY, member.id)
+        return True
+
+    def _give_standby_to_least_loaded(self, by_load: JavaPriorityQueue[ProcessState], task: TaskId) -> bool:
+        """Processes that have the task are taken out of the heap on the way, and put back last one first."""
+        passed_over: list[ProcessState] = []
+        process = by_load.poll()
+        while process is not None and process.has_task(task):
+            passed_over.append(process)
+            process = by_load.poll()
+        if process is not None:
+            chosen, count = process.add_to_least_loaded(task, is_active=False)
+            self._quota.note(count)
+            self._say(DecisionKind.LEAST_LOADED, task, Role.STANDBY, chosen)
+            by_load.offer(process)
+        by_load.add_all(reversed(passed_over))
+        return process is not None
+
+    def _processes_by_load(self) -> JavaPriorityQueue[ProcessState]:
+        return JavaPriorityQueue(lambda process: process.load, self._processes.values())
+
+    def _say(self, kind: DecisionKind, task: TaskId, role: Role, member: str) -> None:
+        self.decisions.append(MemberDecision(kind, task, role, member))
+
+
+def _processes(members: Mapping[str, MemberSpec], walked: Iterable[str]) -> JavaHashMap[str, ProcessState]:
+    of_process: dict[str, list[str]] = {}
+    for member in walked:
+        of_process.setdefault(members[member].process_id, []).append(member)
+    states = ((process_id, ProcessState(process_id, ids)) for process_id, ids in of_process.items())
+    return JavaHashMap(states, initial_capacity=len(members))
+
+
+def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = None) -> _PreviousMember | None:
+    """The first of `members`, unless a later one has less load in its process and fewer tasks itself.
+
+    `without`: a task that its process must not have. As in Kafka, None when the process of the first has it, whatever
+    the others have.
+    """
+    if not members or (without is not None and members[0].process.has_task(without)):
+        return None
+    candidate = members[0]
+    for member in members[1:]:
+        if without is not None and member.process.has_task(without):
+            continue
+        if member.process.load < candidate.process.load and member.tasks < candidate.tasks:
+            candidate = member
+    return candidate
+
+
+def _by_text(task: TaskId) -> tuple[str, int]:
+    """A broker knows subtopologies by their names, so "10" comes before "2"."""
+    return str(task.subtopology), task.partition
+
+
+def _by_partition(task: TaskId) -> tuple[int, str]:
+    return task.partition, str(task.subtopology)

@@ -1,0 +1,89 @@
+"""The assignor of streams groups (KIP-1071): by member equal to Kafka 4.3.1's, and what a leader makes of it.
+
+`streams_groups` are 501 placements of Kafka's own class, rounds of 182 groups: some of crowded ids, some in which any
+number of members claim a task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignor.decisions import DecisionKind, DecisionLog
+from assignor.errors import IllegalStateError, InputError
+from assignor.pipeline import assign
+from assignor.recording.rebalance import parse_recorded_rebalance
+from assignor.task_assignors.base import PlacementClient
+from assignor.task_assignors.streams_groups.pipeline import StreamsGroupStickyTaskAssignor
+from assignor.task_assignors.streams_groups.sticky import MemberSpec, StreamsGroupPlacement
+from assignor.types import TaskId
+from tests.assignor.task_assignors.high_availability_cases import held, process, tasks
+from tests.assignor.task_assignors.test_sticky import client, problem
+from tests.recorded import document, documents
+from tests.streams_group_lines import placed_here
+
+ASSIGNOR = StreamsGroupStickyTaskAssignor()
+
+
+def test_should_place_every_task_with_the_member_that_kafka_chose() -> None:
+    lines = documents("streams_groups.jsonl.gz")
+    different = [line["id"] for line in lines if placed_here(line) != line["output"]]
+    assert (len(lines), different) == (501, [])
+
+
+def test_should_refuse_tasks_that_no_member_can_get() -> None:
+    with pytest.raises(IllegalStateError, match="No process available to assign active task 10_0"):
+        StreamsGroupPlacement({}, tasks("2_0 10_0"), (), 0).solved()
+
+
+def test_should_count_a_quota_for_each_member_and_not_for_each_process() -> None:
+    specs = {"a1": MemberSpec("a", frozenset(tasks("0_0 0_1 0_2 0_3"))), "a2": MemberSpec("a"), "b1": MemberSpec("b")}
+    placed = StreamsGroupPlacement(specs, tasks("0_0 0_1 0_2 0_3"), (), 0).solved()
+    assert {member: len(each.active) for member, each in placed.items()} == {"a1": 2, "a2": 1, "b1": 1}
+    assert placed["a1"].active == frozenset(tasks("0_0 0_1"))
+
+
+def test_should_place_by_process_in_a_pipeline_and_say_why() -> None:
+    log: DecisionLog = []
+    asked = problem("0_0 0_1 0_2 0_3", client(1, "0_0 0_1 0_2", "0_3", capacity=2), client(2), standbys=1)
+    placement = ASSIGNOR.assign(asked, log)
+    assert held(placement) == {1: ("0_0 0_1 0_2", "0_3"), 2: ("0_3", "0_0 0_1 0_2")}
+    assert not placement.probing_rebalance_needed
+    active = {str(each.task): each.kind for each in log if each.role.value == "active"}
+    assert active == {
+        "0_0": DecisionKind.PREVIOUS_ACTIVE,
+        "0_1": DecisionKind.PREVIOUS_ACTIVE,
+        "0_2": DecisionKind.PREVIOUS_ACTIVE,
+        "0_3": DecisionKind.LEAST_LOADED,
+    }
+
+
+def test_should_say_that_a_standby_found_no_process() -> None:
+    log: DecisionLog = []
+    ASSIGNOR.assign(problem("0_0", client(1), standbys=2), log)
+    assert [(each.kind, each.detail) for each in log if each.detail] == [(DecisionKind.NO_STANDBY_HOST, 2)]
+
+
+@pytest.mark.parametrize("clients", [(), (client(1, capacity=0),)], ids=["no clients", "no threads"])
+def test_should_refuse_a_group_without_threads(clients: tuple[PlacementClient, ...]) -> None:
+    with pytest.raises(InputError):
+        ASSIGNOR.assign(problem("0_0", *clients), [])
+
+
+@pytest.mark.parametrize("owners, kept", [({}, "0_0 0_1 0_2"), (dict.fromkeys(tasks("0_0 0_1 0_2"), "x"), "0_0 0_1")])
+def test_should_count_what_a_thread_owned_as_that_threads_own(owners: dict[TaskId, str], kept: str) -> None:
+    """One thread of three keeps two of four tasks; where nothing is known, both threads of the process had some."""
+    known = replace(client(1, "0_0 0_1 0_2", capacity=2), consumers=("x", "y"), active_owners=owners)
+    placement = ASSIGNOR.assign(problem("0_0 0_1 0_2 0_3", known, client(2)), [])
+    assert set(tasks(kept)) == known.previous_active & placement.clients[process(1)].active
+
+
+def test_should_hear_from_a_recorded_group_which_thread_owned_which_task() -> None:
+    recorded = parse_recorded_rebalance(document("recordings/threads2.jsonl.gz", "threads2.14"))
+    result = assign(recorded.snapshot, 0, ASSIGNOR)
+    assert result.problem is not None
+    for each in result.problem.clients.values():
+        assert each.active_owners.keys() == each.previous_active
+        assert set(each.active_owners.values()) <= set(each.consumers)
+    assert max(len(set(each.active_owners.values())) for each in result.problem.clients.values()) > 1
