@@ -31,9 +31,10 @@ class DecisionKind(StrEnum):
     STATELESS = "stateless"  # process = client with the lowest load per thread
     # MinimalMovementTaskAssignor, instead of target and balanced; afterwards kept, swapped and so on as above
     TARGET_KEPT = "target-kept"  # process = owner, which has no more than its share
-    TARGET_MOVED = "target-moved"  # process = receiver, other = owner, which has more than its share
+    TARGET_MOVED = "target-moved"  # process = receiver, other = owner, which has more than its share; detail: below
     TARGET_PINNED = "target-pinned"  # process = receiver, other = owner, which a pin keeps the task off
     TARGET_NEW = "target-new"  # process = chosen client; an active that no caught-up client runs, or one more standby
+    # detail of these two, of an active with a rack-aware strategy = how many partitions process reads across racks
     PIN_SET_ASIDE = "pin-set-aside"  # process = receiver; no client can keep the pins
     HANDED_OVER = "handed-over"  # process = caught-up target, other = owner until now
     WAITS = "waits"  # process = owner until `other`, the target, has caught up

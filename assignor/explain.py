@@ -327,6 +327,8 @@ def _phrase(step: Decision, problem: PlacementProblem) -> str:
         return "{role} is meant for {process}"
     if step.kind is DecisionKind.TARGET_NEW and step.role is not Role.ACTIVE:
         return "one more {role} is wanted: it belongs on {process}"
+    if step.kind in (DecisionKind.TARGET_NEW, DecisionKind.TARGET_MOVED):
+        return f"{_PHRASES[step.kind]}{traffic_there(step)}"
     if step.kind is DecisionKind.KEPT and _is_caught_up(problem, step):
         return "{role} {stays with} {process}{lag}, which is caught up"
     if step.kind is DecisionKind.NO_STANDBY_HOST and step.detail == 1:
@@ -346,6 +348,13 @@ def rack_reason(step: Decision, problem: PlacementProblem) -> str:
     if problem.configs.rack_aware_assignment_strategy == "balance_subtopology" and step.role is Role.ACTIVE:
         return "to spread its subtopology, or to make room for a task that is read across racks otherwise"
     return "to make room for a task that is read across racks otherwise"
+
+
+def traffic_there(step: Decision) -> str:
+    """What MinimalMovementTaskAssignor says of a client that it chose with a rack-aware strategy; empty without one."""
+    if step.detail is None:
+        return ""
+    return f", which reads {step.detail or 'no'} partition{'' if step.detail == 1 else 's'} of it across racks"
 
 
 def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:

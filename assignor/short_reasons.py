@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from assignor.clients.task_lags import is_caught_up
 from assignor.decisions import Decision, DecisionKind
-from assignor.explain import Explanation, rack_reason
+from assignor.explain import Explanation, rack_reason, traffic_there
 from assignor.task_assignors.base import PlacementProblem
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
 
@@ -110,7 +110,8 @@ class _Reason:
         for kind, words in _BELONGS:
             step = steps.get(kind)
             if step is not None:
-                return words.format(process=self._name(step.process), other=self._name(step.other))
+                traffic = traffic_there(step) if kind in _CHOSEN else ""
+                return words.format(process=self._name(step.process), other=self._name(step.other)) + traffic
         return ""
 
     def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
@@ -221,3 +222,5 @@ _BELONGS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
 )
 """The first that was logged is said."""
+
+_CHOSEN = (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)

@@ -111,9 +111,10 @@ def _say_what_was_done(finished: FinishedSweep) -> None:
 
 
 def _print_front(finished: FinishedSweep, format: Format) -> None:
-    from spark_jobs.sweep.tables import front_document, front_table
+    from spark_jobs.sweep.tables import front_document, front_table, full_table
 
     if format.is_data:
         print(data_text(front_document(finished.result), format))
         return
-    console_of(format).print(front_table(finished.result))
+    table = full_table if format is Format.WIDE else front_table
+    console_of(format).print(table(finished.result))

@@ -1,4 +1,4 @@
-"""The Pareto front of a sweep as a table, and as the document in `front.json`."""
+"""The Pareto front of a sweep as a table, all its combinations as another, and the document in `front.json`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from spark_jobs.sweep.totals import CombinationTotal, SweepResult
 _MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
 _TRAFFIC = "read across\nracks"
 """Only where the racks of some group are known."""
+_IN_FULL = (
+    "time to\nstable",
+    "rounds",
+    "active\nmoves",
+    "standby\nmoves",
+    "warm-\nups",
+    "no owner",
+    "standbys\nper task",
+    "skew",
+)
+"""With all combinations."""
 _STAR = "*"
 
 
@@ -38,6 +49,31 @@ def front_table(result: SweepResult) -> Group:
     return titled(front_title(result), table, *notes)
 
 
+def full_table(result: SweepResult) -> Group:
+    """Every combination, in the order of the grid, with all measures. The first column marks those of the front."""
+    table = plain_table()
+    table.add_column("")
+    for key in result.grid.keys:
+        table.add_column(_heading(key), justify="right", overflow="fold")
+    for measure in (*_IN_FULL, _TRAFFIC) if _knows_racks(result) else _IN_FULL:
+        table.add_column(measure, justify="right", overflow="fold")
+    for total in result.totals:
+        values = zip(result.grid.axes, total.combination.values, strict=True)
+        front = "front" if total.combination.number in result.front else ""
+        time_to_stable, _, standbys, skew, *traffic = _measures(total)
+        table.add_row(
+            front,
+            *(values_text(axis, [value]) for axis, value in values),
+            time_to_stable,
+            *(f"{count:,}" for count in (total.rounds, total.active_moves, total.standby_moves, total.warm_ups)),
+            duration_text(total.unowned_ms),
+            standbys,
+            skew,
+            *traffic,
+        )
+    return titled(_title("All of", result), table)
+
+
 def front_document(result: SweepResult) -> dict[str, object]:
     """Equal runs give equal documents. Each combination of the front has its own entry."""
     defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
@@ -56,8 +92,12 @@ def front_document(result: SweepResult) -> dict[str, object]:
 
 
 def front_title(result: SweepResult) -> str:
+    return _title("Pareto front of", result)
+
+
+def _title(what: str, result: SweepResult) -> str:
     return (
-        f"Pareto front of {_count(len(result.totals), 'combination')} "
+        f"{what} {_count(len(result.totals), 'combination')} "
         f"over {_count(result.episodes, 'episode')} of {_count(result.groups, 'group')}"
     )
 
@@ -112,6 +152,7 @@ def _document(result: SweepResult, total: CombinationTotal) -> dict[str, object]
         "episodes": total.episodes,
         "settled": total.settled,
         "looping": total.looping,
+        "rounds": total.rounds,
         "active_moves": total.active_moves,
         "standby_moves": total.standby_moves,
         "warm_ups": total.warm_ups,

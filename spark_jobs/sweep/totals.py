@@ -33,6 +33,7 @@ _SUMS = (
     "episodes",
     "settled",
     "looping",
+    "rounds",
     "active_moves",
     "standby_moves",
     "warm_ups",
@@ -55,6 +56,7 @@ class CombinationTotal:
     episodes: int
     settled: int
     looping: int
+    rounds: int
     time_to_stable_ms: float | None
     active_moves: int
     standby_moves: int

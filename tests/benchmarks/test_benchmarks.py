@@ -19,7 +19,7 @@ from benchmarks import (
 )
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.failover_results import DRAINED
-from benchmarks.minimal_movement import MOVES
+from benchmarks.minimal_movement import MOVES, READS
 
 
 def printed(name: str) -> str:
@@ -55,6 +55,9 @@ def test_should_print_how_much_less_moves_beside_kafkas_assignor() -> None:
     (shares,) = re.findall(rf"{MOVES} +│ +│ +([\d.]+)% / ([\d.]+)% / ([\d.]+)% ", text)
     least, median, most = map(float, shares)
     assert 0 < least <= median <= most <= 10
+    (reads,) = re.findall(rf"{READS} +│(.*)│", text)
+    kafkas, without, with_racks = (float(column.split("/")[1]) for column in reads.split("│"))
+    assert kafkas <= with_racks < without
 
 
 def test_should_print_restore_rates_beside_writing_straight_into_rocksdict() -> None:

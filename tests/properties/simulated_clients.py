@@ -10,6 +10,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.decisions import DecisionLog
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
+from assignor.task_assignors.rack_information import RackInformation
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 
 END = 150_000
@@ -27,7 +28,8 @@ def at_once(task: TaskId, lag: int) -> int:
 @dataclass(slots=True)
 class SimulatedClients:
     """`lags`: what each client in the group would report. Those of a client that left are kept: it may come back.
-    `running`: the stateless tasks it has active.
+    `running`: the stateless tasks it has active. `racks`: of the clients, and `read` where partitions are, for whoever
+    asks about racks.
     """
 
     configs: AssignmentConfigs
@@ -37,6 +39,8 @@ class SimulatedClients:
     tags: dict[ProcessId, Mapping[str, str]] = field(default_factory=dict)
     lags: dict[ProcessId, dict[TaskId, int]] = field(default_factory=dict)
     running: dict[ProcessId, frozenset[TaskId]] = field(default_factory=dict)
+    racks: dict[ProcessId, str] = field(default_factory=dict)
+    read: RackInformation | None = None
     assignor: TaskAssignor = field(default_factory=HighAvailabilityTaskAssignor)
 
     def join(self, process: ProcessId, capacity: int = 1, tags: Mapping[str, str] | None = None) -> None:
@@ -64,9 +68,11 @@ class SimulatedClients:
                     TaskLags(self.lags[process], end_offsets),
                     previous_active=self.running.get(process, frozenset()),
                     tags=self.tags[process],
+                    rack=self.racks.get(process),
                 )
                 for process in self.capacity
             },
+            self.read,
         )
 
     def rebalance(self, catch_up: CatchUp = at_once) -> Placement:

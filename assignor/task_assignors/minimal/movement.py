@@ -5,7 +5,8 @@ one that is not; warm-ups, max.warmup.replicas, standbys, tags, probing rebalanc
 differs in the targets: Kafka's HighAvailabilityTaskAssignor deals all tasks out again over the sorted process ids each
 time, so a new client shifts nearly all of them; here only as many tasks move as the new client is to have.
 
-Racks decide nothing here: with it, `rack.aware.assignment.strategy` has no effect, as with Kafka's FallbackPrior.
+With a rack-aware strategy, whichever of the two, and racks that are known, the traffic across racks decides between
+placements that move equally much. A move is never made for it, so the costs of traffic and non-overlap have no effect.
 
 In this order: targets of active tasks (`targets.py`), targets of standbys (`standbys.py`), what lag allows for now
 (`transition.py`), and stateless tasks, which can move at once.
@@ -25,6 +26,7 @@ from assignor.task_assignors.minimal.spread import StandbySpread
 from assignor.task_assignors.minimal.standbys import assign_standby_targets
 from assignor.task_assignors.minimal.targets import TaskToPlace, place_evenly
 from assignor.task_assignors.minimal.transition import MovementTransition
+from assignor.task_assignors.racks.costs import Foreign, RackTraffic
 from assignor.task_assignors.task_movement import WarmUpBudget
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import ProcessId, Role, TaskId
@@ -34,24 +36,30 @@ class MinimalMovementTaskAssignor:
     name = "MinimalMovementTaskAssignor"
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Raises InputError (no clients or threads), IllegalStateError (a lag is missing)."""
+        """Raises InputError (no clients or threads), IllegalStateError (a lag or a partition's racks are missing)."""
         configs = problem.configs
         state = WorkingState.of(problem, log)
         copies = copies_before(state, configs.acceptable_recovery_lag, configs.minimal_movement_task_weights)
         pins = PinnedTasks(configs.minimal_movement_pins, state.clients)
-        _assign_stateful_targets(state, copies, pins)
+        traffic = RackTraffic.of(problem, state.processes)
+        _assign_stateful_targets(state, copies, pins, traffic)
         counts = [len(active) for active in state.active]
         carried = [sum(copies.weight[task] for task in active) for active in state.active]
         standbys: Sequence[Sequence[int]] = [()] * len(state.tasks)
         if configs.num_standby_replicas > 0:
             spread = StandbySpread(state, configs.rack_aware_assignment_tags, pins)
-            standbys = assign_standby_targets(state, copies, spread, configs.num_standby_replicas)
+            foreign = (
+                [] if traffic is None else [traffic.foreign_partitions(task, Role.STANDBY) for task in state.tasks]
+            )
+            standbys = assign_standby_targets(state, copies, spread, configs.num_standby_replicas, foreign)
         probing = MovementTransition(state, copies, standbys).apply(WarmUpBudget(configs.max_warmup_replicas))
-        stateless = _assign_stateless_tasks(state, problem, pins, counts, carried)
+        stateless = _assign_stateless_tasks(state, problem, pins, counts, carried, traffic)
         return state.placement(stateless, probing)
 
 
-def _assign_stateful_targets(state: WorkingState, copies: Copies, pins: PinnedTasks) -> None:
+def _assign_stateful_targets(
+    state: WorkingState, copies: Copies, pins: PinnedTasks, traffic: RackTraffic | None
+) -> None:
     tasks = [
         TaskToPlace(
             task,
@@ -60,17 +68,28 @@ def _assign_stateful_targets(state: WorkingState, copies: Copies, pins: PinnedTa
             copies.elsewhere[number],
             copies.weight[number],
             pins.allowed(task),
+            _foreign(traffic, task),
         )
         for number, task in enumerate(state.tasks)
     ]
-    placed = _placed(tasks, state.capacity, [0] * len(state.clients), [0] * len(state.clients), pins)
+    nothing = [0] * len(state.clients)
+    placed = _placed(tasks, state.capacity, nothing, nothing, pins, traffic)
     for number, client in enumerate(placed.owner):
         state.assign_active(client, number)
         _say_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
 
 
+def _foreign(traffic: RackTraffic | None, task: TaskId) -> Foreign:
+    return () if traffic is None else traffic.foreign_partitions(task, Role.ACTIVE)
+
+
 def _assign_stateless_tasks(
-    state: WorkingState, problem: PlacementProblem, pins: PinnedTasks, counts: list[int], carried: list[int]
+    state: WorkingState,
+    problem: PlacementProblem,
+    pins: PinnedTasks,
+    counts: list[int],
+    carried: list[int],
+    traffic: RackTraffic | None,
 ) -> list[list[TaskId]]:
     """`counts`, `carried`: how many stateful tasks belong to each client, and their weight. Returns the tasks of each
     client.
@@ -83,10 +102,12 @@ def _assign_stateless_tasks(
     }
     weights = stateful_weights(names, [1] * len(names), problem.configs.minimal_movement_task_weights)
     tasks = [
-        TaskToPlace(task, previous.get(task, NOBODY), {}, CAUGHT_UP, weight, pins.allowed(task))
+        TaskToPlace(
+            task, previous.get(task, NOBODY), {}, CAUGHT_UP, weight, pins.allowed(task), _foreign(traffic, task)
+        )
         for task, weight in zip(names, weights, strict=True)
     ]
-    placed = _placed(tasks, state.capacity, counts, carried, pins)
+    placed = _placed(tasks, state.capacity, counts, carried, pins, traffic)
     stateless: list[list[TaskId]] = [[] for _ in state.clients]
     for number, client in enumerate(placed.owner):
         stateless[client].append(names[number])
@@ -104,7 +125,12 @@ class _PlacedTasks:
 
 
 def _placed(
-    tasks: Sequence[TaskToPlace], capacity: list[int], present: list[int], carried: list[int], pins: PinnedTasks
+    tasks: Sequence[TaskToPlace],
+    capacity: list[int],
+    present: list[int],
+    carried: list[int],
+    pins: PinnedTasks,
+    traffic: RackTraffic | None,
 ) -> _PlacedTasks:
     """Tasks that a pin keeps apart are placed first, then all others around them."""
     present, carried = list(present), list(carried)
@@ -121,9 +147,9 @@ def _placed(
             owner[number] = client
             carried[client] += tasks[number].weight
         set_aside |= {apart[place] for place in failed}
-    for number, client in zip(
-        others, place_evenly([tasks[number] for number in others], capacity, present, carried), strict=True
-    ):
+    racks = () if traffic is None else traffic.racks
+    clients = place_evenly([tasks[number] for number in others], capacity, present, carried, racks)
+    for number, client in zip(others, clients, strict=True):
         owner[number] = client
     return _PlacedTasks(owner, frozenset(set_aside))
 
@@ -142,4 +168,6 @@ def _say_target(
         kind = DecisionKind.TARGET_MOVED
     else:
         kind = DecisionKind.TARGET_PINNED
-    log.append(Decision(kind, each.task, Role.ACTIVE, processes[client], other))
+    is_chosen = kind in (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)
+    foreign = each.foreign[client] if is_chosen and each.foreign else None
+    log.append(Decision(kind, each.task, Role.ACTIVE, processes[client], other, detail=foreign))

@@ -4,7 +4,8 @@ restored.
 First every task keeps the copies that it has, including the one on the client that gives the active task up. Then
 missing standbys go to the clients with the fewest copies per thread. Then clients with more than their share of all
 copies give some to those with less: first tasks of which the receiver has some state, then those of which the giver
-has least.
+has least. Where racks count, a missing standby goes to that of the equally loaded clients which reads the fewest of its
+partitions across racks.
 """
 
 from __future__ import annotations
@@ -15,16 +16,25 @@ from heapq import heapify, heappop, heappush
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, Copies
 from assignor.task_assignors.minimal.shares import level_shares
 from assignor.task_assignors.minimal.spread import StandbySpread, Tag
+from assignor.task_assignors.racks.costs import Foreign
 from assignor.task_assignors.working_state import WorkingState
 
 
 class SpreadStandbys:
-    """Puts the standbys of `tasks` into `state`."""
+    """Puts the standbys of `tasks` into `state`. `foreign`: as in `assign_standby_targets`."""
 
-    def __init__(self, state: WorkingState, copies: Copies, spread: StandbySpread, tasks: Sequence[int]) -> None:
+    def __init__(
+        self,
+        state: WorkingState,
+        copies: Copies,
+        spread: StandbySpread,
+        tasks: Sequence[int],
+        foreign: Sequence[Foreign] = (),
+    ) -> None:
         self._state = state
         self._copies = copies
         self._spread = spread
+        self._foreign = foreign
         self._of_task: dict[int, list[int]] = {task: [] for task in tasks}
 
     def placed(self, num_standby_replicas: int, balance: bool) -> dict[int, list[int]]:
@@ -97,7 +107,7 @@ class SpreadStandbys:
                     heappush(queue, (state.load(client), client))
 
     def _draw(self, queue: list[tuple[float, int]], task: int, on_unused_tags: bool) -> int | None:
-        """The lightest client that may hold it; it is taken out of the queue."""
+        """The lightest client that may hold it, of several that with least traffic; it is taken out of the queue."""
         spread = self._spread
         used: frozenset[Tag] = frozenset()
         if on_unused_tags:
@@ -105,17 +115,17 @@ class SpreadStandbys:
             used = spread.used_tags(copies)
             if not spread.spreads(task) or not spread.anyone_has_unused_tags(task, used, copies):
                 return None
-        rejected: list[tuple[float, int]] = []
-        found: int | None = None
-        while queue and found is None:
+        fit: list[tuple[float, int]] = []
+        others: list[tuple[float, int]] = []
+        while queue and (not fit or (self._foreign and queue[0][0] == fit[0][0])):
             entry = heappop(queue)
-            if spread.has_unused_tags(entry[1], used) and spread.may_hold(task, entry[1]):
-                found = entry[1]
-            else:
-                rejected.append(entry)
-        for entry in rejected:
-            heappush(queue, entry)
-        return found
+            may_hold = spread.has_unused_tags(entry[1], used) and spread.may_hold(task, entry[1])
+            (fit if may_hold else others).append(entry)
+        found = min(fit, key=lambda entry: self._foreign[task][entry[1]] if self._foreign else 0, default=None)
+        for entry in (*fit, *others):
+            if entry is not found:
+                heappush(queue, entry)
+        return None if found is None else found[1]
 
     def _balance(self) -> None:
         quota = self._quotas()

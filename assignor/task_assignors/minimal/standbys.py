@@ -4,14 +4,16 @@ Each client gets its share of all copies, active and standby, rounded down or up
 up has all of its state, and is as good a home for its standby as the client that had the standby.
 
 Small groups get the optimum, as the cheapest flow: every task sends one unit for each standby to any client but its
-owner, at the price of how much that client has to restore. Every task with every client is an arc, so this is for
-groups of some thousand arcs at most. Larger groups, and tasks that tags or pins spread, get what is found step by step,
-which is hardly ever worse (`spread_standbys.py`).
+owner, at the price of how much that client has to restore; where racks count, of standbys that restore as much those
+are cheaper that read fewer partitions across racks. Every task with every client is an arc, so this is for groups of
+some thousand arcs at most. Larger groups, and tasks that tags or pins spread, get what is found step by step, which is
+hardly ever worse (`spread_standbys.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from assignor.decisions import DecisionKind
 from assignor.task_assignors.minimal.copies import NO_COPY, Copies
@@ -19,25 +21,33 @@ from assignor.task_assignors.minimal.flow import FlowNetwork
 from assignor.task_assignors.minimal.shares import level_shares
 from assignor.task_assignors.minimal.spread import StandbySpread
 from assignor.task_assignors.minimal.spread_standbys import SpreadStandbys
+from assignor.task_assignors.racks.costs import Foreign
 from assignor.task_assignors.standby_assignors import log_missing_hosts
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role
 
 
 def assign_standby_targets(
-    state: WorkingState, copies: Copies, spread: StandbySpread, num_standby_replicas: int
+    state: WorkingState,
+    copies: Copies,
+    spread: StandbySpread,
+    num_standby_replicas: int,
+    foreign: Sequence[Foreign] = (),
 ) -> list[list[int]]:
     """Puts standbys into `state`, whose active tasks are on their targets. Returns the clients of each task's
-    standbys, sorted.
+    standbys, sorted. `foreign`: by task and client, how many partitions a standby reads across racks; empty when racks
+    do not count.
     """
     tasks = range(len(state.tasks))
     exactly = [task for task in tasks if not spread.spreads(task) and not spread.is_apart(task)]
     if len(exactly) * len(state.clients) > MAX_ARCS:
         exactly = []
     one_by_one = sorted(set(tasks).difference(exactly))
-    placed = SpreadStandbys(state, copies, spread, one_by_one).placed(num_standby_replicas, balance=not exactly)
+    placed = SpreadStandbys(state, copies, spread, one_by_one, foreign).placed(
+        num_standby_replicas, balance=not exactly
+    )
     if exactly:
-        cheapest = cheapest_standbys(state, copies, spread, exactly, num_standby_replicas)
+        cheapest = cheapest_standbys(state, copies, spread, exactly, num_standby_replicas, foreign)
         for task, standbys in cheapest.items():
             for client in standbys:
                 spread.put(task, client)
@@ -74,7 +84,12 @@ Only pins lead to that.
 
 
 def cheapest_standbys(
-    state: WorkingState, copies: Copies, spread: StandbySpread, tasks: Sequence[int], num_standby_replicas: int
+    state: WorkingState,
+    copies: Copies,
+    spread: StandbySpread,
+    tasks: Sequence[int],
+    num_standby_replicas: int,
+    foreign: Sequence[Foreign] = (),
 ) -> dict[int, list[int]]:
     """Each of `tasks` with the clients of its standbys; fewer than wanted when fewer clients may hold one.
 
@@ -84,8 +99,11 @@ def cheapest_standbys(
     wanted = {task: min(num_standby_replicas, len(able[task])) for task in tasks}
     network = FlowNetwork()
     source, sink = network.node(), network.node()
-    price_of_all = sum(wanted.values()) * max(map(copies.weight.__getitem__, tasks)) * _price(NO_COPY, True)
-    clients = _add_clients(network, sink, state, sum(wanted.values()), price_of_all + 1)
+    units = sum(wanted.values())
+    most_foreign = sum(wanted[task] * max(foreign[task]) for task in tasks) if foreign else 0
+    prices = _Prices.of(units, most_foreign)
+    price_of_all = units * prices.of_copy(NO_COPY, max(map(copies.weight.__getitem__, tasks)), True, 0)
+    clients = _add_clients(network, sink, state, units, price_of_all + prices.foreign * most_foreign + 1)
     arcs: dict[int, list[tuple[int, int]]] = {}
     # The flow serves the first tasks first, so the last ones stay where nothing else decides; warm-ups begin with the
     # first ones.
@@ -100,7 +118,12 @@ def cheapest_standbys(
                     node,
                     clients[client],
                     1,
-                    weight * _price(levels.get(client, NO_COPY), client == copies.previous[task]),
+                    prices.of_copy(
+                        levels.get(client, NO_COPY),
+                        weight,
+                        client == copies.previous[task],
+                        foreign[task][client] if foreign else 0,
+                    ),
                 ),
             )
             for client in able[task]
@@ -125,6 +148,22 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
     return nodes
 
 
-def _price(level: int, ran_it_until_now: bool) -> int:
-    """A client that has a standby keeps it before the client that gives the active task up gets one."""
-    return 2 * level + ran_it_until_now
+@dataclass(frozen=True, slots=True)
+class _Prices:
+    """`level`: of one unit of weight, one level away from caught up; `foreign`: of one partition that is read across
+    racks; each more than everything below it can add up to.
+    """
+
+    level: int
+    foreign: int
+
+    @classmethod
+    def of(cls, copies: int, most_foreign: int) -> _Prices:
+        if not most_foreign:
+            return cls(2, 0)
+        return cls((copies + 1) * (most_foreign + 1), copies + 1)
+
+    def of_copy(self, level: int, weight: int, ran_it_until_now: bool, foreign: int) -> int:
+        """A client that has a standby keeps it before the client that gives the active task up gets one."""
+        kept = weight if self.foreign == 0 else 1
+        return self.level * level * weight + self.foreign * foreign + ran_it_until_now * kept

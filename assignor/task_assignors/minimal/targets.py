@@ -2,9 +2,10 @@
 
 Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Among all
 such placements this finds, exactly, the one with the fewest tasks away from home; then the least weight away from
-home; then the nearest to caught up where tasks go. It is the cheapest flow of tasks through clients. A task without a
-home is at home on any client where it is caught up. Every rebalance finds the same optimum that an earlier one was
-moving towards, so what has been warmed up is never given up for another choice.
+home; then, where racks count, the fewest partitions read across racks; then the nearest to caught up where tasks go. It
+is the cheapest flow of tasks through clients. A task without a home is at home on any client where it is caught up.
+Every rebalance finds the same optimum that an earlier one was moving towards, so what has been warmed up is never given
+up for another choice: racks stay as they are, and what has moved or warmed up only makes that choice cheaper.
 
 Most tasks need no flow: a client that is home to no more tasks of a subtopology than its share keeps all of them, and
 a client that is home to more takes no others. Tasks between which nothing decides pass through the flow as one.
@@ -15,17 +16,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
+from itertools import islice
 
-from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, NOBODY
+from assignor.task_assignors.minimal.copies import CAUGHT_UP, NOBODY
 from assignor.task_assignors.minimal.flow import FlowNetwork
 from assignor.task_assignors.minimal.pins import AllowedClients
+from assignor.task_assignors.minimal.prices import Prices
 from assignor.task_assignors.minimal.shares import ShareBounds, Shares, TaskClass, even_shares
 from assignor.types import TaskId
 
 
 @dataclass(frozen=True, slots=True)
 class TaskToPlace:
-    """`home`, `level` (smallest lag first), `elsewhere`, `weight` as in `Copies`."""
+    """`home`, `level` (smallest lag first), `elsewhere`, `weight` as in `Copies`. `foreign`: for each client, how many
+    of the task's partitions it reads across racks; empty when racks do not count.
+    """
 
     task: TaskId
     home: int
@@ -33,19 +38,27 @@ class TaskToPlace:
     elsewhere: int
     weight: int
     allowed: AllowedClients
+    foreign: Sequence[int] = ()
 
 
 def place_evenly(
-    tasks: Sequence[TaskToPlace], capacity: Sequence[int], present: Sequence[int], weights: Sequence[int]
+    tasks: Sequence[TaskToPlace],
+    capacity: Sequence[int],
+    present: Sequence[int],
+    weights: Sequence[int],
+    racks: Sequence[str] = (),
 ) -> list[int]:
-    """Returns the client of each task. `present`, `weights`: how many tasks each client has, and their weight."""
+    """Returns the client of each task. `present`, `weights`: how many tasks each client has, and their weight. `racks`:
+    of the clients, empty when they do not count; two clients of a rack have equal `foreign` in each task.
+    """
     classes = _by_class(tasks)
     kinds = [TaskClass(len(members), tasks[members[0]].allowed.clients) for members in classes]
     shares = even_shares(kinds, capacity, present)
     homes = [each.home if each.home in each.allowed.members else NOBODY for each in tasks]
     if _is_even(classes, homes, shares):
         return homes
-    return _EvenPlacement(tasks, homes, classes, shares, may_be_uneven=any(present)).solved(capacity, weights)
+    placement = _EvenPlacement(tasks, homes, classes, shares, racks, may_be_uneven=any(present))
+    return placement.solved(capacity, weights)
 
 
 def _by_class(tasks: Sequence[TaskToPlace]) -> list[list[int]]:
@@ -78,18 +91,20 @@ def _within(bounds: ShareBounds, count: int) -> bool:
 @dataclass(slots=True)
 class _TaskGroup:
     """Tasks between which nothing decides. `arcs`: client and arc in the network, for clients that have some of their
-    state.
+    state; `elsewhere`: hub and arc, for all others.
     """
 
     members: list[int] = field(default_factory=list)
     arcs: list[tuple[int, int]] = field(default_factory=list)
+    elsewhere: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Cell:
-    """How many tasks of one class one client may still get, after those that stay in any case."""
+    """How many tasks of one class one client may still get, after those that stay in any case. `hub`: of its rack."""
 
     client: int
+    hub: int
     low: int
     high: int
     takes_others: bool
@@ -97,15 +112,18 @@ class _Cell:
     from_hub: int = NOBODY
 
 
-_GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool]
+_GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool, tuple[int, ...]]
 """Homes that have room, smallest lag first; weight; the levels that decide; the level elsewhere; whether the task has
-any home.
+any home; `foreign`.
 """
 
 
 class _EvenPlacement:
     """`may_be_uneven`: whether a client's share of all tasks may require more or fewer tasks of a class than its share
     of that class. Only tasks that are there already can cause that; the share of all tasks then has priority.
+
+    A client without any of the task's state costs as much as any other of its rack, so all of a rack are behind one
+    hub; without racks, all clients are.
     """
 
     def __init__(
@@ -114,12 +132,16 @@ class _EvenPlacement:
         homes: Sequence[int],
         classes: Sequence[Sequence[int]],
         shares: Shares,
+        racks: Sequence[str],
         may_be_uneven: bool,
     ) -> None:
         self._tasks = tasks
         self._homes = homes
         self._shares = shares
         self._may_be_uneven = may_be_uneven
+        hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
+        self._hub_of = [hubs[rack] for rack in racks] or [0] * len(shares.of_client)
+        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # a client of each
         self._owner = [NOBODY] * len(tasks)
         self._kept = [0] * len(shares.of_client)
         cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
@@ -129,7 +151,7 @@ class _EvenPlacement:
     def solved(self, capacity: Sequence[int], weights: Sequence[int]) -> list[int]:
         network = FlowNetwork()
         source, sink = network.node(), network.node()
-        prices = _Prices.of(self._tasks, self._owner)
+        prices = self._prices()
         rows: dict[int, int] = {}
         for cells, groups in self._classes:
             for cell in cells.values():
@@ -141,9 +163,15 @@ class _EvenPlacement:
         for number, client in enumerate(self._owner):
             if client != NOBODY:
                 carried[client] += self._tasks[number].weight
-        for (cells, _), members in zip(self._classes, left, strict=True):
-            self._give_to_lightest(network, cells, members, capacity, carried)
+        for (cells, _), by_hub in zip(self._classes, left, strict=True):
+            for hub, members in by_hub.items():
+                of_hub = [cell for cell in cells.values() if cell.hub == hub]
+                self._give_to_lightest(network, of_hub, members, capacity, carried)
         return self._owner
+
+    def _prices(self) -> Prices:
+        moving = [self._tasks[number] for number, client in enumerate(self._owner) if client == NOBODY]
+        return Prices.of([each.weight for each in moving], sum(max(each.foreign, default=0) for each in moving))
 
     def _cells(self, members: Sequence[int], bounds: Mapping[int, ShareBounds]) -> dict[int, _Cell]:
         """Keeps the tasks that stay at home in any case."""
@@ -165,7 +193,7 @@ class _EvenPlacement:
             low, high = share.low - len(keep), share.high - len(keep)
             if high > 0 or self._may_be_uneven:
                 takes_others = len(own) <= share.low or self._may_be_uneven
-                cells[client] = _Cell(client, low, high, takes_others)
+                cells[client] = _Cell(client, self._hub_of[client], low, high, takes_others)
         return cells
 
     def _caught_up(self, number: int) -> list[int]:
@@ -205,11 +233,12 @@ class _EvenPlacement:
                 tuple(levels),
                 each.elsewhere if decides else 0,
                 bool(homes),
+                tuple(each.foreign),
             )
             groups.setdefault(key, _TaskGroup()).members.append(number)
         return groups
 
-    def _add_cell(self, network: FlowNetwork, cell: _Cell, rows: dict[int, int], sink: int, prices: _Prices) -> None:
+    def _add_cell(self, network: FlowNetwork, cell: _Cell, rows: dict[int, int], sink: int, prices: Prices) -> None:
         row = rows.get(cell.client)
         if row is None:
             row = rows[cell.client] = network.node()
@@ -231,47 +260,49 @@ class _EvenPlacement:
         source: int,
         cells: Mapping[int, _Cell],
         groups: Mapping[_GroupKey, _TaskGroup],
-        prices: _Prices,
+        prices: Prices,
     ) -> None:
-        hub = network.node()
+        hubs = [network.node() for _ in self._of_hub]
         for cell in cells.values():
             if cell.takes_others:
-                cell.from_hub = network.arc(hub, cell.node, len(self._tasks), 0)
-        for (homes, weight, levels, elsewhere, moves), group in groups.items():
+                cell.from_hub = network.arc(hubs[cell.hub], cell.node, len(self._tasks), 0)
+        for (homes, weight, levels, elsewhere, moves, foreign), group in groups.items():
             node, size = network.node(), len(group.members)
             network.arc(source, node, size, 0)
             for home in homes:
-                group.arcs.append((home, network.arc(node, cells[home].node, size, 0)))
+                price = prices.of_placing(False, 0, 0, foreign[home] if foreign else 0)
+                group.arcs.append((home, network.arc(node, cells[home].node, size, price)))
             for client, level in levels:
-                price = prices.of_placing(moves, weight, level)
+                price = prices.of_placing(moves, weight, level, foreign[client] if foreign else 0)
                 group.arcs.append((client, network.arc(node, cells[client].node, size, price)))
-            network.arc(node, hub, size, prices.of_placing(moves, weight, elsewhere))
+            for hub, client in enumerate(self._of_hub):
+                price = prices.of_placing(moves, weight, elsewhere, foreign[client] if foreign else 0)
+                group.elsewhere.append((hub, network.arc(node, hubs[hub], size, price)))
 
-    def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _TaskGroup]) -> list[int]:
-        """Gives tasks to their homes and to clients with some of their state. Returns the tasks for clients that have
-        none.
+    def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _TaskGroup]) -> dict[int, list[int]]:
+        """Gives tasks to their homes and to clients with some of their state. Returns, by hub, the tasks for clients
+        that have none.
         """
-        left: list[int] = []
+        left: dict[int, list[int]] = {}
         for group in groups.values():
-            given = 0
+            members = iter(group.members)
             for client, arc in group.arcs:
-                units = network.flow(arc)
-                for number in group.members[given : given + units]:
+                for number in islice(members, network.flow(arc)):
                     self._owner[number] = client
-                given += units
-            left += group.members[given:]
+            for hub, arc in group.elsewhere:
+                left.setdefault(hub, []).extend(islice(members, network.flow(arc)))
         return left
 
     def _give_to_lightest(
         self,
         network: FlowNetwork,
-        cells: Mapping[int, _Cell],
+        cells: Sequence[_Cell],
         members: list[int],
         capacity: Sequence[int],
         carried: list[int],
     ) -> None:
         """As many to each client as the flow says; the heaviest task goes where the weight per thread is lowest."""
-        room = {cell.client: network.flow(cell.from_hub) for cell in cells.values() if cell.from_hub != NOBODY}
+        room = {cell.client: network.flow(cell.from_hub) for cell in cells if cell.from_hub != NOBODY}
         queue = [(carried[client] / capacity[client], client) for client, units in room.items() if units]
         heapify(queue)
         for number in sorted(members, key=lambda number: (-self._tasks[number].weight, self._tasks[number].task)):
@@ -285,33 +316,3 @@ class _EvenPlacement:
                 last = queue.pop()
                 if queue:
                     heapreplace(queue, last)
-
-
-@dataclass(frozen=True, slots=True)
-class _Prices:
-    """Each price is more than everything below it can add up to, so comparing sums compares one criterion after the
-    other.
-
-    `weight`: of one unit of weight away from home; `move`: of one task away from home; `uneven_class`,
-    `uneven_client`: of one task more than the lower bound, and so one fewer elsewhere.
-    """
-
-    weight: int
-    move: int
-    uneven_class: int
-    uneven_client: int
-
-    @classmethod
-    def of(cls, tasks: Sequence[TaskToPlace], owner: Sequence[int]) -> _Prices:
-        moving = [number for number, client in enumerate(owner) if client == NOBODY]
-        total = sum(tasks[number].weight for number in moving)
-        of_level = NO_COPY * total + 1
-        all_alike = all(tasks[number].weight == 1 for number in moving)
-        weight = 0 if all_alike else of_level
-        move = of_level if all_alike else of_level * (total + 2)
-        uneven_class = move * (len(moving) + 2)
-        return cls(weight, move, uneven_class, uneven_class * 4 * (len(moving) + 2))
-
-    def of_placing(self, moves: bool, weight: int, level: int) -> int:
-        """`moves`: whether the task has a home that it would be away from."""
-        return (self.move + self.weight * weight if moves else 0) + level * weight

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.minimal_movement import KAFKAS, MINIMAL, fifty_to_fifty_five, ten_to_eleven
-from tests.properties.growing_group import Grown, Growth, grow
+from benchmarks.minimal_movement import (
+    KAFKAS,
+    MINIMAL,
+    fifty_to_fifty_five,
+    ten_to_eleven,
+    twelve_to_fifteen_on_racks,
+)
+from tests.properties.growing_group import Grown, Growth, grow, least_cross_rack_reads
 
 SEEDS = range(6)
 
@@ -45,3 +51,15 @@ def test_should_grow_with_less_than_a_twentieth_of_kafkas_moves(growth: Growth) 
     kafkas, minimal = grow(growth, KAFKAS), grow(growth, MINIMAL)
     assert minimal.moves < 0.05 * kafkas.moves
     assert_as_balanced_as_kafkas(growth, kafkas, minimal)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_should_read_a_quarter_across_racks_without_one_move_more(seed: int) -> None:
+    """Of what it reads when it does not look at racks; no placement with even shares reads less than the bound."""
+    growth = twelve_to_fifteen_on_racks(seed)
+    without, with_racks = grow(growth, MINIMAL), grow(growth, MINIMAL, "min_traffic")
+    assert with_racks.moves == without.moves
+    assert with_racks.cross_rack_reads is not None
+    assert without.cross_rack_reads is not None
+    assert least_cross_rack_reads(growth) <= with_racks.cross_rack_reads < 0.25 * without.cross_rack_reads
+    assert (with_racks.skew, with_racks.uneven) == (without.skew, without.uneven)

@@ -1,4 +1,6 @@
-"""The number of tasks that move is the least there can be: held against networkx's minimum-cost flow."""
+"""The number of tasks that move is the least there can be, and with racks the traffic is the least that goes with it:
+held against networkx's minimum-cost flow.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ from assignor.task_assignors.minimal.shares import level_shares
 from assignor.task_assignors.minimal.targets import TaskToPlace, place_evenly
 from assignor.types import TaskId
 
-UNIT_OF_WEIGHT = 10_000
+FOREIGN_PARTITION = 10_000
+UNIT_OF_WEIGHT = 1_000 * FOREIGN_PARTITION
 MOVE = 10_000 * UNIT_OF_WEIGHT
 """Each more than all of what is below it can add up to."""
 
 
 @st.composite
-def tasks_on(draw: st.DrawFn, clients: int) -> list[TaskToPlace]:
+def tasks_on(draw: st.DrawFn, racks: Sequence[str], count_racks: bool) -> list[TaskToPlace]:
+    clients = len(racks)
     everybody = AllowedClients.of(range(clients))
+    partitions = st.integers(0, 3) if count_racks else st.just(0)
     sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
     weights = st.just(1) if draw(st.booleans()) else st.integers(1, 20)
     tasks: list[TaskToPlace] = []
@@ -33,25 +38,32 @@ def tasks_on(draw: st.DrawFn, clients: int) -> list[TaskToPlace]:
             levels = draw(st.dictionaries(st.integers(0, clients - 1), st.integers(0, NO_COPY - 1), max_size=2))
             if home != NOBODY:
                 levels[home] = CAUGHT_UP
-            tasks.append(TaskToPlace(TaskId(subtopology, partition), home, levels, NO_COPY, draw(weights), everybody))
+            read = {rack: draw(partitions) for rack in sorted(set(racks))}
+            foreign = [read[rack] for rack in racks] if count_racks else []
+            task = TaskId(subtopology, partition)
+            tasks.append(TaskToPlace(task, home, levels, NO_COPY, draw(weights), everybody, foreign))
     return tasks
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[list[TaskToPlace], list[int]]:
+def problems(draw: st.DrawFn) -> tuple[list[TaskToPlace], list[int], list[str]]:
+    """Tasks, the threads of each client, and the racks of clients where they count."""
     capacity = draw(st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=1, max_size=6))
-    return draw(tasks_on(len(capacity))), capacity
+    racks = [draw(st.sampled_from("abc")) for _ in capacity]
+    count_racks = draw(st.booleans())
+    return draw(tasks_on(racks, count_racks)), capacity, racks if count_racks else []
 
 
 def price(task: TaskToPlace, client: int) -> int:
-    """A task without an owner is at home where it is caught up. Else: moves, then weight moved, then levels."""
+    """A task without an owner is at home where it is caught up. Moves, then weight moved, then traffic, then levels."""
+    foreign = FOREIGN_PARTITION * task.foreign[client] if task.foreign else 0
     level = task.level.get(client, NO_COPY)
     homes = {task.home}
     if task.home == NOBODY:
         homes = {other for other, other_level in task.level.items() if other_level == CAUGHT_UP}
     if client in homes:
-        return 0
-    return (MOVE + UNIT_OF_WEIGHT * task.weight if homes else 0) + level * task.weight
+        return foreign
+    return foreign + (MOVE + UNIT_OF_WEIGHT * task.weight if homes else 0) + level * task.weight
 
 
 def least_price(tasks: Sequence[TaskToPlace], capacity: Sequence[int]) -> int:
@@ -81,10 +93,12 @@ def least_price(tasks: Sequence[TaskToPlace], capacity: Sequence[int]) -> int:
 
 
 @given(problems())
-def test_should_move_as_few_tasks_as_balance_allows(problem: tuple[list[TaskToPlace], list[int]]) -> None:
-    tasks, capacity = problem
+def test_should_move_as_few_tasks_as_balance_allows_and_then_read_as_little_across_racks(
+    problem: tuple[list[TaskToPlace], list[int], list[str]],
+) -> None:
+    tasks, capacity, racks = problem
     nothing = [0] * len(capacity)
-    owners = place_evenly(tasks, capacity, nothing, nothing)
+    owners = place_evenly(tasks, capacity, nothing, nothing, racks)
     assert sum(price(task, client) for task, client in zip(tasks, owners, strict=True)) == least_price(tasks, capacity)
     threads = sum(capacity)
     for client, own in enumerate(capacity):

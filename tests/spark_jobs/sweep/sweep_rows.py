@@ -22,6 +22,8 @@ class Came:
     skew: int = 0
     cross_rack_reads: int | None = None
     group: str = "g"
+    rounds: int = 0
+    unowned_ms: int = 0
 
 
 def result_of(grid_text: str, *combinations: Came | Sequence[Came]) -> SweepResult:
@@ -39,6 +41,8 @@ def result_of(grid_text: str, *combinations: Came | Sequence[Came]) -> SweepResu
                 time_to_stable_max_ms=max(settled, default=0),
                 active_moves=one.moves - one.moves // 4,
                 standby_moves=one.moves // 4,
+                rounds=one.rounds,
+                unowned_ms=one.unowned_ms,
                 stateful_tasks=10 * len(one.time_ms),
                 standbys=one.standbys,
                 skew=one.skew,

@@ -9,7 +9,7 @@ import re
 import pytest
 from rich.console import Console
 
-from spark_jobs.sweep.tables import duration_text, front_document, front_table
+from spark_jobs.sweep.tables import duration_text, front_document, front_table, full_table
 from spark_jobs.sweep.totals import SweepResult
 from tests.spark_jobs.sweep.sweep_rows import Came, result_of
 
@@ -68,6 +68,18 @@ def test_should_say_how_often_kafkas_defaults_do_not_settle() -> None:
     ]
 
 
+def test_should_print_all_combinations_with_all_measures_when_asked_for_more() -> None:
+    written = io.StringIO()
+    slow = Came((90_000,), moves=8, rounds=7, unowned_ms=61_000)
+    result = result_of("max.warmup.replicas=1|2", slow, Came((None,), moves=4))
+    Console(width=200, file=written).print(full_table(result))
+    title, *_, first, second = written.getvalue().splitlines()
+
+    assert title == "All of 2 combinations over 1 episode of 1 group"
+    assert re.split(" {2,}", first) == ["front", "1", "1 min 30 s", "7", "6", "2", "0", "1 min 01 s", "0.00", "0"]
+    assert re.split(" {2,}", second.strip()) == ["2", "0 of 1 settle", "0", "3", "1", "0", "0.0 s", "0.00", "0"]
+
+
 def test_should_write_every_combination_of_the_front_into_the_document() -> None:
     result = beaten_defaults()
     document = json.loads(json.dumps(front_document(result)))
@@ -87,6 +99,7 @@ def test_should_write_every_combination_of_the_front_into_the_document() -> None
         "episodes": 2,
         "settled": 2,
         "looping": 0,
+        "rounds": 0,
         "active_moves": 53,
         "standby_moves": 17,
         "warm_ups": 0,

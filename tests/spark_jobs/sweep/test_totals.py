@@ -25,6 +25,7 @@ def test_should_weigh_groups_by_their_episodes_and_keep_the_worst_skew() -> None
             episodes=4,
             settled=4,
             looping=0,
+            rounds=0,
             time_to_stable_ms=4_000.0,
             active_moves=9,
             standby_moves=3,

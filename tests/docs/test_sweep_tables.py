@@ -1,0 +1,46 @@
+"""Tables of sweeps on pages are what their commands print: those on recordings that take seconds, not minutes."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.docs.command_lines import command_lines
+from tests.docs.pages import blocks
+from tests.program import assignor
+
+PAGES = ("docs/batch/minimal-movement.md",)
+
+
+def sweeps(page: str) -> list[tuple[list[str], str]]:
+    """The arguments of each sweep that a text block follows, and that block."""
+    found = []
+    for block, following in pairwise(blocks(page)):
+        if (block.language, following.language) == ("shell", "text"):
+            words = [shlex.split(line) for line in command_lines(block)]
+            found += [(line[1:], following.code) for line in words if line[:2] == ["assignor", "sweep"]]
+    return found
+
+
+SWEEPS = [pytest.param(*each, id=f"{page} {place}") for page in PAGES for place, each in enumerate(sweeps(page))]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("arguments", "printed"), SWEEPS)
+def test_should_print_the_table_of_the_page(
+    arguments: list[str], printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    place = arguments.index("--output") + 1
+    result = assignor(*arguments[:place], str(tmp_path / "out"), *arguments[place + 1 :])
+    assert result.returncode == 0, result.stderr
+    assert [line.rstrip() for line in result.stdout.splitlines()] == printed.splitlines()
+
+
+def test_should_find_a_sweep_on_each_page() -> None:
+    assert [page for page in PAGES if not sweeps(page)] == []
