@@ -101,7 +101,7 @@ def cheapest_standbys(
     source, sink = network.node(), network.node()
     units = sum(wanted.values())
     most_foreign = sum(wanted[task] * max(foreign[task]) for task in tasks) if foreign else 0
-    prices = _Prices.of(units, most_foreign)
+    prices = _StandbyPrices.of(units, most_foreign)
     price_of_all = units * prices.of_copy(NO_COPY, max(map(copies.weight.__getitem__, tasks)), True, 0)
     clients = _add_clients(network, sink, state, units, price_of_all + prices.foreign * most_foreign + 1)
     arcs: dict[int, list[tuple[int, int]]] = {}
@@ -149,7 +149,7 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
 
 
 @dataclass(frozen=True, slots=True)
-class _Prices:
+class _StandbyPrices:
     """`level`: of one unit of weight, one level away from caught up; `foreign`: of one partition that is read across
     racks; each more than everything below it can add up to.
     """
@@ -158,7 +158,7 @@ class _Prices:
     foreign: int
 
     @classmethod
-    def of(cls, copies: int, most_foreign: int) -> _Prices:
+    def of(cls, copies: int, most_foreign: int) -> _StandbyPrices:
         if not most_foreign:
             return cls(2, 0)
         return cls((copies + 1) * (most_foreign + 1), copies + 1)
