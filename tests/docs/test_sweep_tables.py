@@ -13,7 +13,7 @@ from tests.docs.command_lines import command_lines
 from tests.docs.pages import blocks
 from tests.program import assignor
 
-PAGES = ("docs/batch/minimal-movement.md",)
+PAGES = ("docs/batch/assignors.md", "docs/batch/minimal-movement.md")
 
 
 def sweeps(page: str) -> list[tuple[list[str], str]]:
