@@ -7,6 +7,7 @@ probing rebalance. Times are milliseconds since the recorded rebalance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -20,7 +21,11 @@ from assignor.simulate.loops import LoopFinder
 from assignor.simulate.model import End, Forecast, ForecastModel, ForecastRebalance, ForecastTrigger, Loop, check_model
 from assignor.simulate.placement_leader import PlacementLeader
 from assignor.simulate.rebalance_leader import RebalanceLeader
+from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import ProcessId, TaskId
+
+MeasureEnd = Callable[[PlacementProblem, Placement], tuple[float, ...]]
+"""A caller's own measures of what the last rebalance was asked and answered."""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class ForecastHistory:
     _owners: dict[TaskId, ProcessId] = field(default_factory=dict)
     _warming_up: frozenset[tuple[ProcessId, TaskId]] = frozenset()
     _warm_ups: int = 0
+    measure_end: MeasureEnd | None = None
+    _last: Decided | None = None
 
     def add(
         self, now_ms: int, trigger: ForecastTrigger, decided: Decided, measures: RebalanceMeasures, unowned: int
@@ -44,6 +51,7 @@ class ForecastHistory:
         moved = self._moved(decided, owners)
         self._warm_ups += len(warming_up - self._warming_up)
         self._owners, self._warming_up = owners, warming_up
+        self._last = decided
         self._held_back.append(decided.held_back)
         self._rebalances.append(
             ForecastRebalance(
@@ -88,7 +96,13 @@ class ForecastHistory:
             final=rebalances[-1].measures if rebalances else None,
             owners=tuple(sorted(self._owners.items())),
             behind=behind,
+            own_measures=self._own_measures(),
         )
+
+    def _own_measures(self) -> tuple[float, ...]:
+        if self.measure_end is None or self._last is None:
+            return ()
+        return self.measure_end(self._last.problem, self._last.placement)
 
     def _moved(self, decided: Decided, owners: dict[TaskId, ProcessId]) -> tuple[TaskId, ...]:
         if self._rebalances:
@@ -112,17 +126,19 @@ def forecast(
     max_rounds: int = 1000,
     load_own: LoadOwn | None = None,
     as_recorded: RecordedRebalance | RecordedPlacement | None = None,
+    measure_end: MeasureEnd | None = None,
 ) -> Forecast:
     """What the group does from the recorded rebalance on; the same for the same arguments.
 
     `max_rounds`: the most rebalances, the recorded one included. `load_own`: see `assignor.rerun`. `as_recorded`: for
     a what-if, the line without it; who ran what before, and how many standbys were wanted, then comes from there. A
-    rebalance that the leader cannot place ends the forecast with `End.ERROR`. Raises InputError for a model out of
+    rebalance that the leader cannot place ends the forecast with `End.ERROR`. `measure_end`: measures the placement of
+    the last rebalance. Raises InputError for a model out of
     bounds, and for a recording whose members cannot be read or have a future version; NotBuiltYet.
     """
     check_model(model, max_rounds)
     leader = _leader(recorded, model, load_own, as_recorded)
-    story = ForecastHistory()
+    story = ForecastHistory(measure_end=measure_end)
     try:
         decided, members = leader.recorded_rebalance()
     except RebalanceNotPlaced as failure:

@@ -109,6 +109,8 @@ class Forecast:
     """Where every task is active at the end."""
     behind: tuple[TaskId, ...] = ()
     """Tasks with a copy that has not caught up at the end; in a stable group, with one that never will."""
+    own_measures: tuple[float, ...] = ()
+    """Of the placement of the last rebalance; what the caller of the forecast measures beside `final`."""
 
     @property
     def probing_rounds(self) -> int:

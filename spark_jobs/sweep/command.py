@@ -30,10 +30,16 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SweepResultOptions:
-    """Where the picture of a sweep goes, and how its front is shown."""
+    """Where the picture of a sweep goes, what is measured beside the usual, and how its front is shown."""
 
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
+    ] = None
+    measures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure", metavar="M:F", help="A measure of your own, module:function; one more column. May be repeated."
+        ),
     ] = None
     format: FormatOption = Format.TEXT
 
@@ -89,6 +95,7 @@ def sweep(
         output=output,
         plot=shown.plot,
         run_by=run_by,
+        own_measures=tuple(shown.measures or ()),
     )
     with batch_run():
         finished = run_sweep(order, read_with_bar(order.inputs), Console(stderr=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -37,10 +37,10 @@ _AFTER_AXES = (
 )
 
 
-def schema_of(axes: Sequence[Axis]) -> pa.Schema:
-    """Each axis has a column of its own name, dots included."""
+def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Schema:
+    """Each axis has a column of its own name, dots included, and so has each of the user's own measures."""
     values = tuple((axis.key, pa.int64() if axis.is_number else pa.string()) for axis in axes)
-    return pa.schema([*_BEFORE_AXES, *values, *_AFTER_AXES])
+    return pa.schema([*_BEFORE_AXES, *values, *_AFTER_AXES, *((name, pa.float64()) for name in own_measures)])
 
 
 @dataclass(slots=True)
@@ -50,7 +50,8 @@ class EpisodeTotals:
     Times are milliseconds; `time_to_stable_max_ms` and `skew` are of the worst episode, `standby_coverage` is the mean,
     all else are sums. `stateful_tasks` and `standbys` are counted at each episode's end: tasks, and copies that stand
     by for them; so is `cross_rack_reads`, in the `racks_known` episodes. An episode whose forecast failed counts as an
-    episode and nowhere else; `error` is the first reason.
+    episode and nowhere else; `error` is the first reason. `own_sums`: of the user's own measures, in the `measured`
+    episodes; a row has their means, and none when there was none.
     """
 
     episodes: int = 0
@@ -73,6 +74,9 @@ class EpisodeTotals:
     racks_known: int = 0
     error: str | None = None
     compute_ms: float = 0.0
+    own_measures: tuple[str, ...] = ()
+    own_sums: list[float] = field(default_factory=list)
+    measured: int = 0
 
     def add(self, forecast: Forecast, standbys_wanted: int) -> None:
         """`standbys_wanted`: num.standby.replicas."""
@@ -89,6 +93,10 @@ class EpisodeTotals:
         self.standby_moves += forecast.standby_moves
         self.warm_ups += forecast.warm_ups
         self.unowned_ms += forecast.unowned_ms
+        if forecast.own_measures:
+            before = self.own_sums or [0.0] * len(forecast.own_measures)
+            self.own_sums = [sum(pair) for pair in zip(before, forecast.own_measures, strict=True)]
+            self.measured += 1
         final = forecast.final
         if final is None:
             return
@@ -131,4 +139,5 @@ class EpisodeTotals:
             "cross_rack_reads": self.cross_rack_reads if 0 < self.episodes == self.racks_known else None,
             "error": self.error,
             "compute_ms": self.compute_ms,
+            **{name: total / self.measured for name, total in zip(self.own_measures, self.own_sums, strict=False)},
         }

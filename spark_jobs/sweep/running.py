@@ -25,6 +25,7 @@ from spark_jobs.batch.running import run_plan
 from spark_jobs.batch.work import Plan
 from spark_jobs.sweep.episodes import Episodes, gather_episodes
 from spark_jobs.sweep.grid import ASSIGNOR, GRID_OPTION, Grid, parse_grid
+from spark_jobs.sweep.own_measures import OwnMeasures
 from spark_jobs.sweep.picture import draw_front
 from spark_jobs.sweep.rows import FRONT_NAME, PLOT_NAME
 from spark_jobs.sweep.tables import front_document
@@ -36,7 +37,7 @@ MAX_FORECASTS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SweepOrder:
-    """What was asked for. `plot`: None for the one in `output`."""
+    """What was asked for. `plot`: None for the one in `output`. `own_measures`: see `OwnMeasures`."""
 
     inputs: tuple[str, ...]
     grid: tuple[str, ...]
@@ -46,6 +47,7 @@ class SweepOrder:
     output: str
     plot: str | None
     run_by: EngineChoice
+    own_measures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,13 @@ def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> Fin
     for name in _assignors(grid, order.changes):
         if is_class_path(name):
             own_assignors(name)  # what is wrong with it is said at once, and Spark sends what is imported
+    own_measures = OwnMeasures(order.own_measures, os.getcwd())
+    own_measures.check()
     directory = Path(order.output)
     with spool_directory(directory) as spool:
         plot = check_picture_path(order.plot or directory / PLOT_NAME)
         episodes = gather_episodes(lines, spool / "episodes")
-        plan = _plan(order, grid, episodes, own_assignors)
+        plan = _plan(order, grid, episodes, own_assignors, own_measures)
         forecasts = len(grid) * episodes.total
         title = f"{len(grid):,} combinations from {episodes.total:,} episodes"
         outcome = run_plan(
@@ -86,7 +90,7 @@ def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> Fin
             title=title,
             restart=order.run_by.restart,
         )
-    result = sweep_result(grid, outcome.batches())
+    result = sweep_result(grid, outcome.batches(), own_measures.names)
     front_file = directory / FRONT_NAME
     write_document(front_file, front_document(result))
     draw_front(result, plot)
@@ -104,7 +108,9 @@ def _assignors(grid: Grid, changes: Changes) -> list[str]:
     return of_grid if changes.assignor is None else [*of_grid, changes.assignor]
 
 
-def _plan(order: SweepOrder, grid: Grid, episodes: Episodes, own_assignors: OwnAssignors) -> Plan[SweepChunk]:
+def _plan(
+    order: SweepOrder, grid: Grid, episodes: Episodes, own_assignors: OwnAssignors, own_measures: OwnMeasures
+) -> Plan[SweepChunk]:
     if not episodes.groups:
         rejected = sum(block.count for block in episodes.rejects)
         raise InputError(
@@ -127,4 +133,7 @@ def _plan(order: SweepOrder, grid: Grid, episodes: Episodes, own_assignors: OwnA
         "model": asdict(order.model),
         "max_rounds": order.max_rounds,
     }
-    return sweep_plan(SweepWork(grid, order.model, order.changes, order.max_rounds, own_assignors), episodes, identity)
+    if own_measures.names:
+        identity["own measures"] = own_measures.names
+    work = SweepWork(grid, order.model, order.changes, order.max_rounds, own_assignors, own_measures)
+    return sweep_plan(work, episodes, identity)

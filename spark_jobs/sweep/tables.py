@@ -35,7 +35,7 @@ def front_table(result: SweepResult) -> Group:
     table.add_column("", justify="right")
     for key in result.grid.keys:
         table.add_column(_heading(key), justify="right", overflow="fold")
-    for measure in (*_MEASURES, _TRAFFIC) if _knows_racks(result) else _MEASURES:
+    for measure in _headings(result, _MEASURES):
         table.add_column(measure, justify="right", overflow="fold")
     for line, block in enumerate(blocks, start=1):
         number = f"{_STAR} {line}" if result.defaults in block.numbers else str(line)
@@ -55,12 +55,12 @@ def full_table(result: SweepResult) -> Group:
     table.add_column("")
     for key in result.grid.keys:
         table.add_column(_heading(key), justify="right", overflow="fold")
-    for measure in (*_IN_FULL, _TRAFFIC) if _knows_racks(result) else _IN_FULL:
+    for measure in _headings(result, _IN_FULL):
         table.add_column(measure, justify="right", overflow="fold")
     for total in result.totals:
         values = zip(result.grid.axes, total.combination.values, strict=True)
         front = "front" if total.combination.number in result.front else ""
-        time_to_stable, _, standbys, skew, *traffic = _measures(total)
+        time_to_stable, _, standbys, skew, *others = _measures(total)
         table.add_row(
             front,
             *(values_text(axis, [value]) for axis, value in values),
@@ -69,7 +69,7 @@ def full_table(result: SweepResult) -> Group:
             duration_text(total.unowned_ms),
             standbys,
             skew,
-            *traffic,
+            *others,
         )
     return titled(_title("All of", result), table)
 
@@ -126,7 +126,14 @@ def _measures(total: CombinationTotal) -> tuple[str, ...]:
     time_ms = total.time_to_stable_ms
     settles = f"{total.settled} of {total.episodes} settle" if time_ms is None else duration_text(time_ms)
     traffic = () if total.cross_rack_reads is None else (f"{total.cross_rack_reads:,}",)
-    return settles, f"{total.moves:,}", f"{total.standbys_per_task:.2f}", str(total.skew), *traffic
+    own = ("-" if measure is None else f"{measure:,.2f}" for measure in total.own_measures)
+    return settles, f"{total.moves:,}", f"{total.standbys_per_task:.2f}", str(total.skew), *traffic, *own
+
+
+def _headings(result: SweepResult, measures: tuple[str, ...]) -> tuple[str, ...]:
+    """A function that the user measures with has a heading of its own name, a word to a line."""
+    own = (name.partition(":")[2].replace("_", "\n") for name in result.own_measures)
+    return (*measures, *((_TRAFFIC,) if _knows_racks(result) else ()), *own)
 
 
 def _knows_racks(result: SweepResult) -> bool:
@@ -158,4 +165,5 @@ def _document(result: SweepResult, total: CombinationTotal) -> dict[str, object]
         "warm_ups": total.warm_ups,
         "unowned_ms": total.unowned_ms,
         "stateful_tasks": total.stateful_tasks,
+        **dict(zip(result.own_measures, total.own_measures, strict=True)),
     }

@@ -50,6 +50,7 @@ class CombinationTotal:
 
     All other fields are sums. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each
     episode; the latter in groups whose racks are known under every combination, None when there is none.
+    `own_measures`: the user's, means over all episodes; None where one could not be taken of every group.
     """
 
     combination: Combination
@@ -66,6 +67,7 @@ class CombinationTotal:
     standbys: int
     skew: int
     cross_rack_reads: int | None = None
+    own_measures: tuple[float | None, ...] = ()
 
     @property
     def moves(self) -> int:
@@ -95,6 +97,8 @@ class SweepResult:
     front: tuple[int, ...]
     defaults: int | None
     beats_defaults: int | None
+    own_measures: tuple[str, ...] = ()
+    """The names of the user's own measures, which the totals have in this order."""
 
     @property
     def episodes(self) -> int:
@@ -111,6 +115,8 @@ class _Sums:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
     time_ms: float = 0.0
     skew: int = 0
+    own_measures: tuple[str, ...] = ()
+    own: dict[str, float | None] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, object]) -> None:
         for name in _SUMS:
@@ -119,22 +125,36 @@ class _Sums:
         if isinstance(time_ms, float):
             self.time_ms += time_ms * _whole(row["episodes"])
         self.skew = max(self.skew, _whole(row["skew"]))
+        for name in self.own_measures:
+            so_far, found = self.own.get(name, 0.0), row[name]
+            if so_far is None or not isinstance(found, float):
+                self.own[name] = None
+            else:
+                self.own[name] = so_far + found * _whole(row["episodes"])
 
     def total(self, combination: Combination, cross_rack_reads: int | None) -> CombinationTotal:
         settled = 0 < self.counts["episodes"] == self.counts["settled"]
         time_ms = self.time_ms / self.counts["episodes"] if settled else None
         return CombinationTotal(
-            combination, time_to_stable_ms=time_ms, skew=self.skew, cross_rack_reads=cross_rack_reads, **self.counts
+            combination,
+            time_to_stable_ms=time_ms,
+            skew=self.skew,
+            cross_rack_reads=cross_rack_reads,
+            own_measures=tuple(self._mean(self.own.get(name)) for name in self.own_measures),
+            **self.counts,
         )
 
+    def _mean(self, total: float | None) -> float | None:
+        return None if total is None else total / max(1, self.counts["episodes"])
 
-def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch]) -> SweepResult:
+
+def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tuple[str, ...] = ()) -> SweepResult:
     """`batches`: of rows as `spark_jobs.sweep.rows` has them, with one row for every group and combination."""
-    sums = [_Sums() for _ in range(len(grid))]
+    sums = [_Sums(own_measures=own_measures) for _ in range(len(grid))]
     groups: set[str] = set()
     reads: dict[str, dict[int, int]] = {}  # by group, then by combination
     for batch in batches:
-        for row in batch.select([*_OTHERS, *_SUMS]).to_pylist():
+        for row in batch.select([*_OTHERS, *_SUMS, *own_measures]).to_pylist():
             groups.add(row["group_id"])
             sums[row["combination"]].add(row)
             if row["cross_rack_reads"] is not None:
@@ -149,7 +169,8 @@ def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch]) -> SweepResult:
     )
     front = _front(totals)
     defaults = grid.kafkas_defaults()
-    return SweepResult(grid, len(groups), totals, front, defaults, _beats(totals, front, defaults))
+    beats = _beats(totals, front, defaults)
+    return SweepResult(grid, len(groups), totals, front, defaults, beats, own_measures)
 
 
 def _front(totals: Sequence[CombinationTotal]) -> tuple[int, ...]:

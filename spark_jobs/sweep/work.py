@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from assignor.what_if.changes import Changes
 from spark_jobs.batch.work import ChunkOutput, Plan
 from spark_jobs.sweep.episodes import Episodes, GroupEpisodes, read_rejects
 from spark_jobs.sweep.grid import ASSIGNOR, Combination, Grid
+from spark_jobs.sweep.own_measures import OwnMeasures
 from spark_jobs.sweep.rows import FRONT_NAME, PLOT_NAME, TIMING_COLUMNS, EpisodeTotals, schema_of
 from spark_jobs.sweep.spool import SpooledLines, read_spooled
 
@@ -74,10 +75,11 @@ class SweepWork:
     changes: Changes
     max_rounds: int
     own_assignors: OwnAssignors
+    own_measures: OwnMeasures = field(default_factory=OwnMeasures)
 
     @property
     def schema(self) -> pa.Schema:
-        return schema_of(self.grid.axes)
+        return schema_of(self.grid.axes, self.own_measures.names)
 
     def run(self, chunks: Iterator[SweepChunk]) -> Iterator[ChunkOutput]:
         for chunk in chunks:
@@ -89,7 +91,7 @@ class SweepWork:
     def _rows(self, chunk: CombinationsOfGroup) -> list[dict[str, object]]:
         """An episode is read once for all combinations, and one is in memory at a time."""
         combinations = [self.grid.combination(number) for number in range(chunk.first, chunk.first + chunk.lines)]
-        totals = [EpisodeTotals() for _ in combinations]
+        totals = [EpisodeTotals(own_measures=self.own_measures.names) for _ in combinations]
         for line in read_spooled(chunk.group.lines):
             episode = self._episode(line)
             for combination, total in zip(combinations, totals, strict=True):
@@ -119,6 +121,7 @@ class SweepWork:
                 max_rounds=self.max_rounds,
                 load_own=self.own_assignors,
                 as_recorded=episode.recorded,
+                measure_end=self.own_measures if self.own_measures.names else None,
             )
             total.add(ahead, configs.num_standby_replicas)
         except AssignorFault as error:

@@ -11,9 +11,9 @@ import pytest
 from tests.checkout import ROOT
 from tests.docs.command_lines import command_lines
 from tests.docs.pages import blocks
-from tests.program import assignor
+from tests.program import assignor_process
 
-PAGES = ("docs/batch/assignors.md", "docs/batch/minimal-movement.md")
+PAGES = ("docs/batch/assignors.md", "docs/batch/minimal-movement.md", "docs/how-to/write-your-own-assignor.md")
 
 
 def sweeps(page: str) -> list[tuple[list[str], str]]:
@@ -26,18 +26,18 @@ def sweeps(page: str) -> list[tuple[list[str], str]]:
     return found
 
 
-SWEEPS = [pytest.param(*each, id=f"{page} {place}") for page in PAGES for place, each in enumerate(sweeps(page))]
+SWEEPS = [pytest.param(page, *each, id=f"{page} {place}") for page in PAGES for place, each in enumerate(sweeps(page))]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("arguments", "printed"), SWEEPS)
-def test_should_print_the_table_of_the_page(
-    arguments: list[str], printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    place = arguments.index("--output") + 1
-    result = assignor(*arguments[:place], str(tmp_path / "out"), *arguments[place + 1 :])
+@pytest.mark.parametrize(("page", "arguments", "printed"), SWEEPS)
+def test_should_print_the_table_of_the_page(page: str, arguments: list[str], printed: str, tmp_path: Path) -> None:
+    """Where the reader has the recordings, and the modules that the page tells him to write."""
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    for block in blocks(page):
+        if block.language == "python":
+            (tmp_path / block.code.splitlines()[0].removeprefix("# ")).write_text(block.code, encoding="utf-8")
+    result = assignor_process(*arguments, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert [line.rstrip() for line in result.stdout.splitlines()] == printed.splitlines()
 

@@ -14,7 +14,7 @@ from spark_jobs.sweep.totals import SweepResult, sweep_result
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """`time_ms`: of each episode; one that is None did not settle."""
+    """`time_ms`: of each episode; one that is None did not settle. `measured`: by an own measure, of each episode."""
 
     time_ms: tuple[int | None, ...]
     moves: int = 0
@@ -24,10 +24,13 @@ class Came:
     group: str = "g"
     rounds: int = 0
     unowned_ms: int = 0
+    measured: tuple[float, ...] = ()
 
 
-def result_of(grid_text: str, *combinations: Came | Sequence[Came]) -> SweepResult:
-    """One entry for each combination, in order; several groups as a sequence. Every episode has 10 stateful tasks."""
+def result_of(grid_text: str, *combinations: Came | Sequence[Came], own_measures: tuple[str, ...] = ()) -> SweepResult:
+    """One entry for each combination, in order; several groups as a sequence. Every episode has 10 stateful tasks.
+    `own_measures`: one name, or none.
+    """
     grid = parse_grid([grid_text])
     rows = []
     for number, came in enumerate(combinations):
@@ -47,7 +50,11 @@ def result_of(grid_text: str, *combinations: Came | Sequence[Came]) -> SweepResu
                 standbys=one.standbys,
                 skew=one.skew,
                 cross_rack_reads=one.cross_rack_reads or 0,
+                own_measures=own_measures,
+                own_sums=[sum(one.measured)] if one.measured else [],
+                measured=len(one.measured),
                 racks_known=0 if one.cross_rack_reads is None else len(one.time_ms),
             )
             rows.append(totals.row(one.group, number, grid.axes, grid.combination(number).values))
-    return sweep_result(grid, [pa.RecordBatch.from_pylist(rows, schema_of(grid.axes))])
+    batch = pa.RecordBatch.from_pylist(rows, schema_of(grid.axes, own_measures))
+    return sweep_result(grid, [batch], own_measures)

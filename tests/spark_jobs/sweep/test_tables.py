@@ -80,6 +80,20 @@ def test_should_print_all_combinations_with_all_measures_when_asked_for_more() -
     assert re.split(" {2,}", second.strip()) == ["2", "0 of 1 settle", "0", "3", "1", "0", "0.0 s", "0.00", "0"]
 
 
+def test_should_have_a_column_for_a_measure_of_ones_own() -> None:
+    """The mean over all episodes of all groups; none when it could not be taken of a group."""
+    both = [Came((1, 1, 1), measured=(1.0, 2.0, 3.0), group="a"), Came((1,), measured=(4.0,), group="b")]
+    only_one = [Came((1, 1, 1), measured=(1.0, 2.0, 3.0), group="a"), Came((1,), group="b")]
+    result = result_of("max.warmup.replicas=1|2", both, only_one, own_measures=("weighing:busiest_thread",))
+    written = io.StringIO()
+    Console(width=200, file=written).print(full_table(result))
+
+    assert [total.own_measures for total in result.totals] == [(2.5,), (None,)]
+    assert [line.split()[-1] for line in written.getvalue().splitlines()[-4:]] == ["busiest", "thread", "2.50", "-"]
+    first = json.loads(json.dumps(front_document(result)))["front"][0]
+    assert first["weighing:busiest_thread"] == 2.5
+
+
 def test_should_write_every_combination_of_the_front_into_the_document() -> None:
     result = beaten_defaults()
     document = json.loads(json.dumps(front_document(result)))

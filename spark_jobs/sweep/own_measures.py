@@ -1,0 +1,69 @@
+"""A user's own measures of a sweep: each is a function, `module:function`, and one more column.
+
+It gets what the last rebalance of a forecast was asked and the active tasks of each process as it placed them, and
+returns a number:
+
+    def busiest_thread(application_state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float
+
+As with own assignors, its module is also looked for where the command was started.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+from assignor.assignment import ApplicationState
+from assignor.errors import InputError
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.types import ProcessId, TaskId
+
+MEASURE_OPTION = "--measure"
+
+OwnMeasure = Callable[[ApplicationState, Mapping[ProcessId, frozenset[TaskId]]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMeasures:
+    """`names`: of the functions, module:function. `directory`: where the command was started; it travels with the work
+    to the processes that measure.
+    """
+
+    names: tuple[str, ...] = ()
+    directory: str = "."
+
+    def check(self) -> None:
+        """Loads them here. Raises InputError with what is wrong with one."""
+        if len(set(self.names)) < len(self.names):
+            raise InputError("names a function twice", MEASURE_OPTION)
+        for name in self.names:
+            self._function(name)
+
+    def __call__(self, problem: PlacementProblem, placement: Placement) -> tuple[float, ...]:
+        """In the order of `names`. Raises InputError when one raises, or returns no number."""
+        active = {process: client.active for process, client in placement.clients.items()}
+        return tuple([self._measured(name, ApplicationState(problem), active) for name in self.names])
+
+    def _measured(self, name: str, state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float:
+        try:
+            found = self._function(name)(state, active)
+        except Exception as error:  # a user's function can raise anything
+            raise InputError(f"{name} raised {type(error).__name__}: {error}", MEASURE_OPTION) from error
+        if isinstance(found, bool) or not isinstance(found, (int, float)):
+            raise InputError(f"{name} returned {type(found).__name__} instead of a number", MEASURE_OPTION)
+        return float(found)
+
+    def _function(self, name: str) -> OwnMeasure:
+        if self.directory not in sys.path and os.path.isdir(self.directory):
+            sys.path.insert(0, self.directory)
+        module_name, _, function_name = name.partition(":")
+        try:
+            found: object = getattr(import_module(module_name), function_name)
+        except Exception as error:  # a user's module can raise anything
+            raise InputError(f"{name!r} is not to be found: {error}", MEASURE_OPTION) from error
+        if not callable(found):
+            raise InputError(f"{name!r} is not a function", MEASURE_OPTION)
+        return found
