@@ -25,6 +25,8 @@ MIN_COMPACTION_LAG_MS = "min.compaction.lag.ms"
 RETENTION_MS = "retention.ms"
 SEGMENT_BYTES = "segment.bytes"
 
+VERSIONED_ADDITIONAL_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000
+
 DESCRIBE_TOPICS_FAILURE = "describe_topics"
 CREATE_TOPICS_FAILURE = "create_topics"
 
@@ -34,7 +36,6 @@ _CHANGELOG_CLEANUP = {
     ChangelogType.WINDOWED: "compact,delete",
     ChangelogType.VERSIONED: "compact",
 }
-_VERSIONED_ADDITIONAL_COMPACTION_LAG_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def _computed(changelog: ChangelogConfig, configs: AssignmentConfigs) -> dict[st
         retention_ms = (changelog.retention_ms or 0) + configs.window_store_additional_retention_ms
         return {RETENTION_MS: str(min(retention_ms, JAVA_LONG_MAX))}
     if changelog.type is ChangelogType.VERSIONED and MIN_COMPACTION_LAG_MS not in changelog.configs:
-        lag_ms = (changelog.min_compaction_lag_ms or 0) + _VERSIONED_ADDITIONAL_COMPACTION_LAG_MS
+        lag_ms = (changelog.min_compaction_lag_ms or 0) + VERSIONED_ADDITIONAL_COMPACTION_LAG_MS
         return {MIN_COMPACTION_LAG_MS: str(min(lag_ms, JAVA_LONG_MAX))}
     return {}
 

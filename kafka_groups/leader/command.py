@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 _TOPOLOGY_HELP = "Topology#describe text, or JSON: input.topology of rebalance/1 or a whole definition."
 _CONFIG_HELP = "A placement config of the application, such as num.standby.replicas=1; repeat for more."
 _CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
-_STORE_HELP = "What Topology#describe does not say: STORE=not-logged, STORE=topic:NAME or STORE=retention.ms:N."
+_STORE_HELP = (
+    "What Topology#describe does not say: STORE=not-logged, STORE=topic:NAME, STORE=key-value, STORE=retention.ms:N "
+    "(windowed) or STORE=history.retention.ms:N (versioned)."
+)
 _ASSIGNOR_HELP = "A built-in task assignor, or your own class as module:Class."
 _INSTANCE_HELP = "group.instance.id that all leaders of the group share. [default: GROUP-assignor-leader]"
 _SESSION_HELP = "session.timeout.ms of this member."

@@ -1,14 +1,21 @@
 """What a leader leads: the application's file, completed by the command line and by the topics of the cluster.
 
-The command line overrides the file. The text of `Topology#describe` lacks some facts about stores, which `--store`
-adds: `STORE=not-logged`, `STORE=topic:NAME` (restored from a topic that the application reads, without a changelog of
-its own) and `STORE=retention.ms:N` (windowed; its changelog keeps windowstore.changelog.additional.retention.ms more).
+The command line overrides the file. The text of `Topology#describe` lacks some facts about stores. The configs of a
+changelog that exists tell its kind; `--store` adds what nobody can see, and goes before what was seen:
+
+| fact | the store |
+|---|---|
+| `STORE=not-logged` | has no changelog |
+| `STORE=topic:NAME` | is restored from a topic that the application reads, without a changelog of its own |
+| `STORE=key-value` | is neither windowed nor versioned |
+| `STORE=retention.ms:N` | is windowed; its changelog keeps windowstore.changelog.additional.retention.ms more |
+| `STORE=history.retention.ms:N` | is versioned |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from assignor.cluster import Cluster
 from assignor.configs import AssignmentConfigs
@@ -16,24 +23,33 @@ from assignor.errors import InputError
 from assignor.recording.assignor_fields import as_assignor
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.described.described_topology import topology_from_description
+from assignor.topology.described.stores import StoreFacts
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, ApplicationFile
+
+_NO_STORE_FACTS = StoreFacts()
+_STORE_FORMS = (
+    "STORE=not-logged, STORE=topic:NAME, STORE=key-value, STORE=retention.ms:N or STORE=history.retention.ms:N"
+)
+_WHAT_TO_DO = (
+    "say what each of these stores is before the application starts, so that its changelog is created as a JVM creates "
+    "it: --store STORE=key-value, --store STORE=retention.ms:N (windowed) or --store STORE=history.retention.ms:N "
+    "(versioned)"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class StoreFacts:
-    """What the text of a topology lacks, by store name. `source_changelogs`: to the topic; `retention_ms`: of windowed
-    stores.
+class SeenTopics:
+    """What the cluster shows. `partition_counts`: topic to its partitions. `changelog_configs`: changelog to the
+    configs that are set on it, of those that may be read.
     """
 
-    not_logged: frozenset[str] = frozenset()
-    source_changelogs: Mapping[str, str] = field(default_factory=dict)
-    retention_ms: Mapping[str, int] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.not_logged or self.source_changelogs or self.retention_ms)
+    partition_counts: Mapping[str, int]
+    changelog_configs: Mapping[str, Mapping[str, str]]
 
 
-_NO_STORE_FACTS = StoreFacts()
+def changelogs_among(topics: Iterable[str], group: str) -> list[str]:
+    """Those that have the name of a changelog of this application."""
+    return sorted(topic for topic in topics if topic.startswith(f"{group}-") and topic.endswith("-changelog"))
 
 
 def definition_of(
@@ -41,13 +57,14 @@ def definition_of(
     group: str,
     assignor: str | None,
     configs: Mapping[str, object],
-    partition_counts: Mapping[str, int],
+    seen: SeenTopics,
     stores: StoreFacts = _NO_STORE_FACTS,
 ) -> tuple[RebalanceSnapshot, tuple[str, ...]]:
-    """The group without members and cluster, and the assumptions made, as sentences.
+    """The group without members and cluster, and as sentences the assumptions made and what to do about them.
 
-    `partition_counts`: topic of the cluster to its partitions. Raises InputError.
+    Raises InputError.
     """
+    placement = AssignmentConfigs.from_dotted({**file.configs, **configs}, "--config")
     topology = file.topology
     assumptions: tuple[str, ...] = ()
     if topology is not None and stores:
@@ -60,18 +77,20 @@ def definition_of(
             described = topology_from_description(
                 file.description,
                 group,
-                partition_counts,
-                not_logged=stores.not_logged,
-                source_changelogs=stores.source_changelogs,
-                retention_ms=stores.retention_ms,
+                seen.partition_counts,
+                stores=stores,
+                changelog_configs=seen.changelog_configs,
+                configs=placement,
                 creates_missing=True,
             )
         except InputError as error:
             raise InputError(str(error), file.path) from None
         topology, assumptions = described.topology, described.assumptions
+        if described.stores_in_doubt:
+            assumptions = (*assumptions, _WHAT_TO_DO)
     snapshot = RebalanceSnapshot(
         assignor=as_assignor(assignor or file.assignor or DEFAULT_ASSIGNOR, "--assignor"),
-        configs=AssignmentConfigs.from_dotted({**file.configs, **configs}, "--config"),
+        configs=placement,
         application_id=group,
         topology=topology,
         cluster=Cluster((), {}),
@@ -95,21 +114,28 @@ def configs_from_options(options: list[str]) -> dict[str, str]:
 
 def stores_from_options(options: Sequence[str]) -> StoreFacts:
     """Each option is `STORE=WHAT`, as above. Raises InputError."""
-    not_logged: set[str] = set()
-    source_changelogs: dict[str, str] = {}
-    retention_ms: dict[str, int] = {}
+    said: dict[str, str] = {}
+    names: dict[str, set[str]] = {"not-logged": set(), "key-value": set()}
+    topics: dict[str, str] = {}
+    times: dict[str, dict[str, int]] = {"retention.ms": {}, "history.retention.ms": {}}
     for option in options:
         store, _, fact = option.partition("=")
         kind, _, value = fact.partition(":")
-        if store in not_logged or store in source_changelogs or store in retention_ms:
+        if store in said:
             raise InputError(f"{store} is given twice", "--store")
-        if store and fact == "not-logged":
-            not_logged.add(store)
+        said[store] = fact
+        if store and fact in names:
+            names[fact].add(store)
         elif store and kind == "topic" and value:
-            source_changelogs[store] = value
-        elif store and kind == "retention.ms" and value.isascii() and value.isdecimal():
-            retention_ms[store] = int(value)
+            topics[store] = value
+        elif store and kind in times and value.isascii() and value.isdecimal():
+            times[kind][store] = int(value)
         else:
-            forms = "STORE=not-logged, STORE=topic:NAME or STORE=retention.ms:N"
-            raise InputError(f"must be {forms}, not {option!r}", "--store")
-    return StoreFacts(frozenset(not_logged), source_changelogs, retention_ms)
+            raise InputError(f"must be {_STORE_FORMS}, not {option!r}", "--store")
+    return StoreFacts(
+        not_logged=frozenset(names["not-logged"]),
+        source_changelogs=topics,
+        retention_ms=times["retention.ms"],
+        history_retention_ms=times["history.retention.ms"],
+        key_value=frozenset(names["key-value"]),
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +17,13 @@ from assignor.errors import AssignorFault
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.recording import is_class_path
 from assignor.snapshot import RebalanceSnapshot
+from assignor.topology.described.stores import StoreFacts
 from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
-from kafka_client.errors import FencedInstance
+from kafka_client.errors import FencedInstance, KafkaRefused
 from kafka_client.group_membership import GroupMembership, MembershipSettings
 from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.application_file import ApplicationFile
-from kafka_groups.leader.definition import StoreFacts, definition_of
+from kafka_groups.leader.definition import SeenTopics, changelogs_among, definition_of
 from kafka_groups.leader.election import Election, LeadTaken
 from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.leader import Leader
@@ -101,15 +102,27 @@ async def lead_until_stopped(
 async def _definition(
     admin: ClusterAdmin, settings: LeadSettings, application: LedApplication, say: Callable[[str], None]
 ) -> RebalanceSnapshot:
-    counts: dict[str, int] = {}
+    seen = SeenTopics({}, {})
     if application.file.topology is None:
         counts = {name: topic.partitions for name, topic in (await admin.topics()).items()}
+        seen = SeenTopics(counts, await _changelog_configs(admin, changelogs_among(counts, settings.group), say))
     definition, assumptions = definition_of(
-        application.file, settings.group, application.assignor, application.configs, counts, application.stores
+        application.file, settings.group, application.assignor, application.configs, seen, application.stores
     )
     for assumption in assumptions:
         say(f"topology: {assumption}")
     return definition
+
+
+async def _changelog_configs(
+    admin: ClusterAdmin, changelogs: Sequence[str], say: Callable[[str], None]
+) -> Mapping[str, Mapping[str, str]]:
+    """Empty when this user may not read them: then the stores count as if they had no changelog yet."""
+    try:
+        return await admin.topic_configs(changelogs, only_own=True)
+    except KafkaRefused as error:
+        say(f"topology: the configs of the changelogs cannot be read, grant DESCRIBE_CONFIGS: {error}")
+        return {}
 
 
 class _Run:

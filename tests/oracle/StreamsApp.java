@@ -34,17 +34,24 @@ import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * One instance of a small Kafka Streams application, told what to do on stdin, telling what it does on stdout.
@@ -94,6 +101,7 @@ public final class StreamsApp {
      * words: the words of the lines, counted; two subtopologies without a table.
      * told-words: as words, and every task tells its first record since it was initialised: {@code first-record}.
      * count-by-key: how often each key came; one subtopology, nothing between.
+     * every-store: a store of each kind: key-value, windowed, session, versioned, and the windows of a join.
      */
     private static Topology topology(final Properties own) {
         final String output = own.getProperty("app.output", "word-counts");
@@ -104,6 +112,7 @@ public final class StreamsApp {
             case "words" -> words(builder, own);
             case "told-words" -> toldWords(builder, own);
             case "count-by-key" -> lines(builder, own).groupByKey(Grouped.with(STRING, STRING)).count(counts(own));
+            case "every-store" -> everyStore(builder, own);
             default -> throw new IllegalArgumentException("no such app.topology: " + kind);
         };
         counts.toStream().to(output, Produced.with(STRING, Serdes.Long()));
@@ -157,6 +166,29 @@ public final class StreamsApp {
             .<String>processValues(TellFirst::new)
             .groupByKey(Grouped.with(STRING, STRING))
             .count(counts(own));
+    }
+
+    private static KTable<String, Long> everyStore(final StreamsBuilder builder, final Properties own) {
+        final KStream<String, String> lines = lines(builder, own);
+        final KGroupedStream<String, String> byKey = lines.groupByKey(Grouped.with(STRING, STRING));
+        byKey.windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1)))
+            .count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("windows")
+                .withRetention(Duration.ofHours(2)).withKeySerde(STRING).withValueSerde(Serdes.Long()));
+        byKey.windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofMinutes(3), Duration.ofMinutes(4)))
+            .count(Materialized.<String, Long, SessionStore<Bytes, byte[]>>as("sessions")
+                .withKeySerde(STRING).withValueSerde(Serdes.Long()));
+        lines.toTable(Materialized.<String, String>as(
+            Stores.persistentVersionedKeyValueStore("versions", Duration.ofMinutes(10)))
+            .withKeySerde(STRING).withValueSerde(STRING));
+        lines.leftJoin(
+            lines.mapValues(line -> line),
+            (line, other) -> line + other,
+            JoinWindows.ofTimeDifferenceAndGrace(Duration.ofMinutes(1), Duration.ofMinutes(5)),
+            StreamJoined.with(STRING, STRING, STRING).withStoreName("pairs")
+        );
+        return lines.selectKey((key, line) -> line)
+            .groupByKey(Grouped.with(STRING, STRING))
+            .count(counts(own).withLoggingEnabled(Map.of("segment.bytes", "2097152")));
     }
 
     /** Tells the first record of its task, and passes all of them on. */

@@ -11,7 +11,7 @@ call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from assignor.cluster import Cluster, TopicMetadata
@@ -21,19 +21,25 @@ from assignor.topology.assembly import assemble
 from assignor.topology.definition import TopologyDefinition
 from assignor.topology.described.copartition import copartitioned_sources
 from assignor.topology.described.graph import described_graph
-from assignor.topology.described.stores import StoreOptions, described_stores
+from assignor.topology.described.stores import SeenChangelogs, StoreFacts, described_stores
 from assignor.topology.described.text import read_description
 from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.repartition_topics import prepare_repartition_topics
 
+_NO_FACTS = StoreFacts()
+_DEFAULT_CONFIGS = AssignmentConfigs()
+
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
-    """`assumptions`: one sentence for each thing that the text does not say and that was assumed."""
+    """`assumptions`: one sentence for each thing that the text does not say and that was assumed. `stores_in_doubt`:
+    the stores whose kind (key-value, windowed, versioned) was assumed, each with the kinds that it can have.
+    """
 
     topology: GroupTopology
     assumptions: tuple[str, ...] = ()
+    stores_in_doubt: tuple[str, ...] = ()
 
 
 def topology_from_description(
@@ -41,26 +47,29 @@ def topology_from_description(
     application_id: str,
     partition_counts: Mapping[str, int] | None = None,
     *,
-    not_logged: Collection[str] = (),
-    source_changelogs: Mapping[str, str] | None = None,
-    retention_ms: Mapping[str, int] | None = None,
+    stores: StoreFacts = _NO_FACTS,
+    changelog_configs: Mapping[str, Mapping[str, str]] | None = None,
+    configs: AssignmentConfigs = _DEFAULT_CONFIGS,
     has_run: bool = False,
     creates_missing: bool = False,
 ) -> DescribedTopology:
     """The topology as Kafka's leader has it, with the application id in front of internal topics.
 
-    `partition_counts`: all topics of the cluster; without them every store counts as logged. `has_run`: the group has
-    completed a rebalance, so a changelog that does not exist is not wanted, even when none exists. `creates_missing`:
-    the caller creates missing topics, so a changelog that does not exist will be created. By store: `not_logged`;
-    `source_changelogs`, the source topic that serves as changelog; `retention_ms` of windowed ones. Raises InputError:
-    with the line for text that is not a description, and for options that do not fit it.
+    `partition_counts`: all topics of the cluster; without them every store counts as logged. `stores`: what the caller
+    knows about stores. `changelog_configs`: changelog topic to the configs set on the topic itself, of as many as the
+    caller may read; None when it did not ask. `configs`: the application's, with which its changelogs were created.
+    `has_run`: the group has completed a rebalance, so a changelog that does not exist is not wanted, even when none
+    exists. `creates_missing`: the caller creates missing topics, so a changelog that does not exist will be created.
+    Raises InputError: with the line for text that is not a description, and for `stores` that do not fit it.
     """
     graph = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
-    options = StoreOptions(frozenset(not_logged), source_changelogs or {}, retention_ms or {}, creates_missing)
-    stores = described_stores(graph.definition, application_id, partition_counts, has_run, options)
+    seen = SeenChangelogs(partition_counts, changelog_configs, configs)
+    found = described_stores(
+        graph.definition, application_id, seen, stores, has_run=has_run, creates_missing=creates_missing
+    )
     groups = copartitioned_sources(graph.definition, application_id, counts)
-    definition = replace(graph.definition, stores=stores.definitions, copartitioned_sources=groups.sources)
+    definition = replace(graph.definition, stores=found.definitions, copartitioned_sources=groups.sources)
     try:
         repartition = repartition_counts(definition, application_id, counts)
         topology = assemble(replace(definition, repartition_topics=repartition.fixed), application_id)
@@ -70,11 +79,12 @@ def topology_from_description(
         _as_led(topology),
         (
             *graph.assumptions,
-            *stores.assumptions,
+            *found.assumptions,
             *groups.assumptions,
             *_said_of_groups(topology),
             *repartition.assumptions,
         ),
+        found.in_doubt,
     )
 
 

@@ -2,93 +2,160 @@
 
 The text does not say it. Kafka calls a changelog `<application id>-<store>-changelog` and creates all of them in the
 first rebalance. So when some exist and one does not, its store is not logged; or, for the store of a table that is
-read from one topic, that topic serves as changelog.
+read from one topic, that topic serves as changelog. Nor does the text say which kind a store has. The configs of its
+changelog do; while there is no changelog, the store's name may.
 
 A leader that creates missing topics cannot conclude that: the topology may have a new store, or the leader before it
-died while it was creating them. An unneeded empty changelog does no harm, a missing one stops a task. Source:
-`InternalTopologyBuilder`, `TableSourceNode`.
+died while it was creating them. An unneeded empty changelog does no harm, a missing one stops a task. A store in
+doubt gets a changelog that loses nothing. Source: `InternalTopologyBuilder`,
+`TableSourceNode`.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.topology.builder import LOGGED
 from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition, node_groups
+from assignor.topology.described.existing_changelogs import changelog_of_configs
+from assignor.topology.described.store_kinds import JOIN_WINDOW, KEY_VALUE, StoreKinds, possible_kinds
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
+from assignor.topology.internal_topics import CLEANUP_POLICY, RETENTION_MS
+
+_KIND_WORDS = {
+    ChangelogType.UNWINDOWED: "key-value",
+    ChangelogType.WINDOWED: "windowed",
+    ChangelogType.VERSIONED: "versioned",
+}
+_NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
+"""The windows of a join keep records with equal keys. Source: `StreamJoinedStoreFactory`."""
+_KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
 
 
 @dataclass(frozen=True, slots=True)
-class StoreOptions:
-    """What the caller knows, by store. `source_changelogs`: the topic that serves as changelog; `retention_ms`: of
-    windowed stores. `creates_missing`: whether a changelog that does not exist will be created.
+class StoreFacts:
+    """What the caller knows about stores that the text does not say, by store name.
+
+    `source_changelogs`: to the topic that serves as changelog. `retention_ms`: of windowed stores, session stores
+    among them; `history_retention_ms`: of versioned ones; `key_value`: stores that are neither.
     """
 
-    not_logged: Collection[str]
-    source_changelogs: Mapping[str, str]
-    retention_ms: Mapping[str, int]
-    creates_missing: bool = False
+    not_logged: Collection[str] = frozenset()
+    source_changelogs: Mapping[str, str] = field(default_factory=dict)
+    retention_ms: Mapping[str, int] = field(default_factory=dict)
+    history_retention_ms: Mapping[str, int] = field(default_factory=dict)
+    key_value: Collection[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return any(
+            (self.not_logged, self.source_changelogs, self.retention_ms, self.history_retention_ms, self.key_value)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChangelogs:
+    """What the cluster shows. `partition_counts`: of all its topics, None when it was not asked. `changelog_configs`:
+    the configs that are set on a changelog itself, by topic; None when they were not asked for. `configs`: the
+    application's.
+    """
+
+    partition_counts: Mapping[str, int] | None = None
+    changelog_configs: Mapping[str, Mapping[str, str]] | None = None
+    configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedStores:
+    """`in_doubt`: stores whose kind neither the text nor the cluster tells, in words such as `counts (key-value or
+    windowed)`.
+    """
+
     definitions: Mapping[str, StoreDefinition]
     assumptions: tuple[str, ...]
+    in_doubt: tuple[str, ...] = ()
 
 
 def described_stores(
     definition: TopologyDefinition,
     application_id: str,
-    partition_counts: Mapping[str, int] | None,
-    has_run: bool,
-    options: StoreOptions,
+    seen: SeenChangelogs,
+    facts: StoreFacts,
+    *,
+    has_run: bool = False,
+    creates_missing: bool = False,
 ) -> DescribedStores:
-    """Every store that a processor uses. Raises InputError for an option that names another store, or a topic that the
+    """Every store that a processor uses. `has_run`, `creates_missing`: see `topology_from_description`.
+
+    Raises InputError for facts about another store, for facts that exclude each other, and for a topic that the
     store's subtopology does not read.
     """
     users = _users(definition)
-    _check_options(definition, users, options)
-    there = {store for store in users if f"{application_id}-{store}-changelog" in (partition_counts or {})}
-    telling = partition_counts is not None and (has_run or bool(there))
+    _check_facts(definition, users, facts)
+    topics = {store: f"{application_id}-{store}-changelog" for store in users}
+    there = {store for store, topic in topics.items() if topic in (seen.partition_counts or {})}
+    telling = seen.partition_counts is not None and (has_run or bool(there))
     stores: dict[str, StoreDefinition] = {}
     assumptions: list[str] = []
     guessed: list[str] = []
+    unknown: list[str] = []
+    endless: list[str] = []
     for store in users:
-        known = _known(store, options)
+        known = _known(store, facts)
         if known is not None:
             stores[store] = known
-        elif store in there or not telling or options.creates_missing:
-            stores[store] = StoreDefinition(store, _changelog(store, options))
+        elif store in there or not telling or creates_missing:
+            kinds = possible_kinds(store, users[store], definition.repartition_topics)
+            changelog = _changelog(store, topics[store], seen, facts, kinds)
+            stores[store] = StoreDefinition(store, changelog or (_KEPT_FOR_EVER if kinds == JOIN_WINDOW else LOGGED))
             guessed += [] if store in there else [store]
+            if changelog is None and not (store in there and seen.changelog_configs is None):
+                (endless if kinds == JOIN_WINDOW else unknown).append(f"{store} ({_in_words(kinds)})")
         else:
             topic = _table_topic(definition, store, users[store])
             stores[store] = StoreDefinition(store, None if topic is None else LOGGED, topic)
             what = "not logged" if topic is None else f"restored from its source topic {topic}"
-            assumptions.append(
-                f"{application_id}-{store}-changelog is not on the cluster: store {store} assumed to be {what}"
-            )
+            assumptions.append(f"{topics[store]} is not on the cluster: store {store} assumed to be {what}")
     if guessed:
         assumptions.append(f"assumed to be logged, each to a changelog of its own: {', '.join(guessed)}")
-    plain = [store for store in users if stores[store] == StoreDefinition(store) and store not in there]
-    if plain:
-        assumptions.append(
-            f"changelogs are assumed to be compacted only, give retention_ms of windowed stores: {', '.join(plain)}"
-        )
-    return DescribedStores(stores, tuple(assumptions))
+    if unknown:
+        assumptions.append(f"not known which they are, changelogs assumed to be compacted only: {', '.join(unknown)}")
+    if endless:
+        assumptions.append(f"windows of joins, changelogs assumed to delete nothing: {', '.join(endless)}")
+    return DescribedStores(stores, tuple(assumptions), (*unknown, *endless))
 
 
-def _known(store: str, options: StoreOptions) -> StoreDefinition | None:
-    if store in options.source_changelogs:
-        return StoreDefinition(store, LOGGED, options.source_changelogs[store])
-    return StoreDefinition(store, None) if store in options.not_logged else None
+def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
+    if store in facts.source_changelogs:
+        return StoreDefinition(store, LOGGED, facts.source_changelogs[store])
+    return StoreDefinition(store, None) if store in facts.not_logged else None
 
 
-def _changelog(store: str, options: StoreOptions) -> ChangelogConfig:
-    retention_ms = options.retention_ms.get(store)
-    return LOGGED if retention_ms is None else ChangelogConfig(ChangelogType.WINDOWED, retention_ms=retention_ms)
+def _changelog(
+    store: str, topic: str, seen: SeenChangelogs, facts: StoreFacts, kinds: StoreKinds
+) -> ChangelogConfig | None:
+    """None when nothing tells it. What the caller knows goes before the cluster, and the cluster before names."""
+    if store in facts.retention_ms:
+        own_policy = _NEVER_COMPACTED if kinds == JOIN_WINDOW else {}
+        return ChangelogConfig(ChangelogType.WINDOWED, own_policy, retention_ms=facts.retention_ms[store])
+    if store in facts.history_retention_ms:
+        return ChangelogConfig(ChangelogType.VERSIONED, min_compaction_lag_ms=facts.history_retention_ms[store])
+    if store in facts.key_value:
+        return LOGGED
+    own = (seen.changelog_configs or {}).get(topic)
+    if own is not None:
+        return changelog_of_configs(own, seen.configs)
+    return LOGGED if kinds == KEY_VALUE else None
+
+
+def _in_words(kinds: StoreKinds) -> str:
+    words = [_KIND_WORDS[kind] for kind in kinds]
+    if len(words) == 1:
+        return f"{words[0]}, retention not known"
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _users(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
@@ -119,21 +186,26 @@ def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[Pro
     return next(iter(topics.values())) if len(topics) == 1 else None
 
 
-def _check_options(
-    definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], options: StoreOptions
+def _check_facts(
+    definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], facts: StoreFacts
 ) -> None:
-    _check_names(users, "not_logged", options.not_logged)
-    _check_names(users, "source_changelogs", options.source_changelogs)
-    _check_names(users, "retention_ms", options.retention_ms)
+    _check_names(users, "not_logged", facts.not_logged)
+    _check_names(users, "source_changelogs", facts.source_changelogs)
+    _check_names(users, "retention_ms", facts.retention_ms)
+    _check_names(users, "history_retention_ms", facts.history_retention_ms)
+    _check_names(users, "key_value", facts.key_value)
     groups = [frozenset(names) for names in node_groups(definition).values()]
-    for store, topic in options.source_changelogs.items():
+    for store, topic in facts.source_changelogs.items():
         where = f"source_changelogs[{store!r}]"
-        if store in options.not_logged:
+        if store in facts.not_logged:
             raise InputError("is also given as not logged", where)
         group = next(names for names in groups if users[store][0].name in names)
         nodes = [definition.nodes[name] for name in group]
         if not any(isinstance(node, SourceNode) and topic in node.topics for node in nodes):
             raise InputError(f"{topic} is not read in the subtopology of {store}", where)
+    for store in facts.history_retention_ms:
+        if store in facts.retention_ms:
+            raise InputError("is also given as windowed", f"history_retention_ms[{store!r}]")
 
 
 def _check_names(stores: Collection[str], option: str, names: Iterable[str]) -> None:

@@ -18,6 +18,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.topology.described.described_topology import DescribedTopology, topology_from_description
 from assignor.topology.described.graph import described_graph
+from assignor.topology.described.stores import StoreFacts
 from assignor.topology.described.text import read_description
 from assignor.topology.description import describe
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, GroupTopology, SubtopologyStore
@@ -82,7 +83,7 @@ def test_should_give_the_topology_of_our_dsl_when_the_cluster_is_known(name: str
         (DSL / f"{name}.txt").read_text(),
         "app",
         topics_of_a_cluster(expected),
-        retention_ms=retention_ms(expected),
+        stores=StoreFacts(retention_ms=retention_ms(expected)),
         has_run=True,
     )
 
@@ -339,13 +340,52 @@ def test_should_know_a_table_that_is_restored_from_its_topic_by_the_changelog_th
 def test_should_take_what_the_caller_knows_of_stores() -> None:
     text = (KAFKA / "process_shared_store.txt").read_text()
     described = topology_from_description(
-        text, "app", not_logged=["unlogged"], source_changelogs={"shared": "a"}, retention_ms={"shared": 5}
+        text, "app", stores=StoreFacts(not_logged=["unlogged"], source_changelogs={"shared": "a"})
     )
-    windowed = topology_from_description(text, "app", retention_ms={"shared": 5})
-    shared = next(store for store in windowed.topology.subtopologies[0].stores if store.name == "shared")
+    kinds = StoreFacts(retention_ms={"shared": 5}, history_retention_ms={"unlogged": 7})
+    told = topology_from_description(text, "app", stores=kinds)
 
     assert stores_of(described) == {"shared": (None, "a"), "unlogged": (None, None)}
-    assert shared.changelog == ChangelogConfig(ChangelogType.WINDOWED, retention_ms=5)
+    assert {store.name: store.changelog for store in told.topology.subtopologies[0].stores} == {
+        "shared": ChangelogConfig(ChangelogType.WINDOWED, retention_ms=5),
+        "unlogged": ChangelogConfig(ChangelogType.VERSIONED, min_compaction_lag_ms=7),
+    }
+    assert told.stores_in_doubt == ()
+    assert topology_from_description(text, "app", stores=StoreFacts(key_value=["shared"])).stores_in_doubt == (
+        "unlogged (key-value, windowed or versioned)",
+    )
+
+
+@pytest.mark.parametrize(
+    "name, in_doubt",
+    [
+        (
+            "stream_joins",
+            {
+                "KSTREAM-JOINTHIS-0000000004-store": "windowed, retention not known",
+                "KSTREAM-JOINOTHER-0000000005-store": "windowed, retention not known",
+                "KSTREAM-OUTERTHIS-0000000013-store": "windowed, retention not known",
+                "KSTREAM-OUTEROTHER-0000000014-store": "windowed, retention not known",
+            },
+        ),
+        ("suppressed_windows", {"KSTREAM-AGGREGATE-STATE-STORE-0000000003": "key-value or windowed"}),
+        ("cogroup", {"COGROUPKSTREAM-AGGREGATE-STATE-STORE-0000000004": "key-value or windowed"}),
+        ("foreign_key_join", {}),
+        ("foreign_key_join_named", {"joined-store": "key-value, windowed or versioned"}),
+    ],
+)
+def test_should_name_the_stores_that_can_be_windowed_or_versioned_and_no_others(
+    name: str, in_doubt: dict[str, str]
+) -> None:
+    described = topology_from_description((KAFKA / f"{name}.txt").read_text(), "app")
+
+    assert sorted(described.stores_in_doubt) == sorted(f"{store} ({kinds})" for store, kinds in in_doubt.items())
+
+
+def test_should_name_a_table_that_the_user_keeps_as_one_that_can_be_versioned() -> None:
+    described = topology_from_description((DSL / "source_tables.txt").read_text(), "app")
+
+    assert described.stores_in_doubt == ("kept-store (key-value or versioned)",)
 
 
 def stores_of(described: DescribedTopology) -> dict[str, tuple[str | None, str | None]]:
@@ -357,20 +397,27 @@ def stores_of(described: DescribedTopology) -> dict[str, tuple[str | None, str |
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "stores, message",
     [
-        ({"not_logged": ["unloged"]}, "not_logged: no processor uses a store unloged; is it unlogged?"),
-        ({"retention_ms": {"x": 1}}, "retention_ms: no processor uses a store x"),
-        ({"source_changelogs": {"shared": "z"}}, "source_changelogs['shared']: z is not read in the subtopology"),
+        (StoreFacts(not_logged=["unloged"]), "not_logged: no processor uses a store unloged; is it unlogged?"),
+        (StoreFacts(retention_ms={"x": 1}), "retention_ms: no processor uses a store x"),
         (
-            {"source_changelogs": {"shared": "a"}, "not_logged": ["shared"]},
+            StoreFacts(source_changelogs={"shared": "z"}),
+            "source_changelogs['shared']: z is not read in the subtopology",
+        ),
+        (
+            StoreFacts(source_changelogs={"shared": "a"}, not_logged=["shared"]),
             "source_changelogs['shared']: is also given as not logged",
+        ),
+        (
+            StoreFacts(retention_ms={"shared": 1}, history_retention_ms={"shared": 1}),
+            "history_retention_ms['shared']: is also given as windowed",
         ),
     ],
 )
-def test_should_refuse_options_that_do_not_fit_the_topology(options: dict[str, Any], message: str) -> None:
+def test_should_refuse_facts_that_do_not_fit_the_topology(stores: StoreFacts, message: str) -> None:
     with pytest.raises(InputError) as refused:
-        topology_from_description((KAFKA / "process_shared_store.txt").read_text(), "app", **options)
+        topology_from_description((KAFKA / "process_shared_store.txt").read_text(), "app", stores=stores)
 
     assert message in str(refused.value)
 

@@ -9,13 +9,16 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.recording import rebalance_input
+from assignor.topology.described.stores import StoreFacts
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from kafka_groups.application_file import placement_configs, read_application_file
-from kafka_groups.leader.definition import StoreFacts, configs_from_options, definition_of, stores_from_options
+from kafka_groups.leader.definition import SeenTopics, configs_from_options, definition_of, stores_from_options
 from tests.group_model import SimulatedGroup, topology_of
 
 GROUP = SimulatedGroup(*topology_of([2]), leader_in_group=False)
 INPUT = rebalance_input(GROUP.snapshot())
+NOTHING_SEEN = SeenTopics({}, {})
+SEEN = SeenTopics({"topic-0": 2}, {})
 DESCRIBED = """Topologies:
    Sub-topology: 0
     Source: KSTREAM-SOURCE-0000000000 (topics: [topic-0])
@@ -32,7 +35,7 @@ DESCRIBED = """Topologies:
 def test_should_read_json_in_every_form(content: object, tmp_path: Path) -> None:
     path = tmp_path / "application.json"
     path.write_text(json.dumps(content))
-    definition, assumptions = definition_of(read_application_file(path), "app", None, {}, {})
+    definition, assumptions = definition_of(read_application_file(path), "app", None, {}, NOTHING_SEEN)
     assert (definition.topology, assumptions) == (GROUP.topology, ())
     assert (definition.application_id, definition.assignor) == ("app", "HighAvailabilityTaskAssignor")
     assert dict(definition.members) == {}
@@ -41,7 +44,7 @@ def test_should_read_json_in_every_form(content: object, tmp_path: Path) -> None
 def test_should_read_the_text_of_a_description_and_say_what_it_assumed(tmp_path: Path) -> None:
     path = tmp_path / "topology.txt"
     path.write_text(DESCRIBED)
-    definition, assumptions = definition_of(read_application_file(path), "app", None, {}, {"topic-0": 2})
+    definition, assumptions = definition_of(read_application_file(path), "app", None, {}, SEEN)
     (subtopology,) = definition.topology.subtopologies
     (store,) = subtopology.stores
     assert (subtopology.source_topics, store.name, store.changelog_topic) == (
@@ -56,13 +59,43 @@ def test_should_take_what_is_said_of_stores(tmp_path: Path) -> None:
     path = tmp_path / "topology.txt"
     path.write_text(DESCRIBED)
     stores = stores_from_options(["store-0=retention.ms:86400000"])
-    definition, _ = definition_of(read_application_file(path), "app", None, {}, {"topic-0": 2}, stores)
+    definition, _ = definition_of(read_application_file(path), "app", None, {}, SEEN, stores)
     (store,) = definition.topology.subtopologies[0].stores
     assert store.changelog == ChangelogConfig(ChangelogType.WINDOWED, retention_ms=86_400_000)
-    assert stores_from_options(["a=not-logged", "b=topic:lines"]) == StoreFacts(frozenset({"a"}), {"b": "lines"}, {})
+    options = ["a=not-logged", "b=topic:lines", "c=history.retention.ms:7", "d=key-value"]
+    assert stores_from_options(options) == StoreFacts({"a"}, {"b": "lines"}, {}, {"c": 7}, {"d"})
 
 
-@pytest.mark.parametrize("option", ["a", "a=", "=not-logged", "a=topic:", "a=retention.ms:-1", "a=logged"])
+def test_should_know_a_store_by_the_configs_of_its_changelog_and_name_the_others_and_what_to_say(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "topology.txt"
+    path.write_text(DESCRIBED.replace("[store-0]", "[store-0, store-1, KSTREAM-AGGREGATE-STATE-STORE-0000000009]"))
+    known = {"cleanup.policy": "compact,delete", "retention.ms": "3600000"}
+    seen = SeenTopics({"topic-0": 2, "app-store-0-changelog": 2}, {"app-store-0-changelog": known})
+    configs = {"windowstore.changelog.additional.retention.ms": "600000"}
+    definition, assumptions = definition_of(read_application_file(path), "app", None, configs, seen)
+    first = definition.topology.subtopologies[0].stores[0]
+    assert (first.name, first.changelog) == ("store-0", ChangelogConfig(ChangelogType.WINDOWED, retention_ms=3_000_000))
+    assert [each for each in assumptions if "store-0" in each] == []
+    assert (
+        "not known which they are, changelogs assumed to be compacted only: store-1 (key-value, windowed or "
+        "versioned), KSTREAM-AGGREGATE-STATE-STORE-0000000009 (key-value or windowed)"
+    ) in assumptions
+    assert "--store STORE=key-value" in assumptions[-1]
+
+
+def test_should_name_a_store_whose_changelog_cannot_be_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "topology.txt"
+    path.write_text(DESCRIBED)
+    unread = SeenTopics({"topic-0": 2, "app-store-0-changelog": 2}, {})
+    _, assumptions = definition_of(read_application_file(path), "app", None, {}, unread)
+    assert any("store-0 (key-value, windowed or versioned)" in each for each in assumptions)
+
+
+@pytest.mark.parametrize(
+    "option", ["a", "a=", "=not-logged", "a=topic:", "a=retention.ms:-1", "a=history.retention.ms:", "a=logged"]
+)
 def test_should_refuse_what_says_nothing_of_a_store(option: str) -> None:
     with pytest.raises(InputError, match="--store: must be STORE=not-logged"):
         stores_from_options([option])
@@ -72,14 +105,16 @@ def test_should_refuse_to_be_told_of_stores_that_the_file_describes(tmp_path: Pa
     path = tmp_path / "application.json"
     path.write_text(json.dumps(INPUT))
     with pytest.raises(InputError, match="goes with the text of Topology#describe only"):
-        definition_of(read_application_file(path), "app", None, {}, {}, stores_from_options(["store-0=not-logged"]))
+        definition_of(
+            read_application_file(path), "app", None, {}, NOTHING_SEEN, stores_from_options(["store-0=not-logged"])
+        )
 
 
 def test_should_let_the_command_line_go_before_the_file(tmp_path: Path) -> None:
     path = tmp_path / "application.json"
     path.write_text(json.dumps({**INPUT, "configs": {"num.standby.replicas": 1, "max.warmup.replicas": 3}}))
     configs = configs_from_options(["num.standby.replicas=2"])
-    definition, _ = definition_of(read_application_file(path), "app", "LegacyStickyTaskAssignor", configs, {})
+    definition, _ = definition_of(read_application_file(path), "app", "LegacyStickyTaskAssignor", configs, NOTHING_SEEN)
     assert (definition.configs.num_standby_replicas, definition.configs.max_warmup_replicas) == (2, 3)
     assert definition.assignor == "LegacyStickyTaskAssignor"
 
