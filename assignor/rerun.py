@@ -59,10 +59,10 @@ class RerunRebalance:
         return rebalance_output(self.result)
 
     def comparison(self) -> Comparison | None:
-        """None when the line was led by another leader and is not to be compared. Raises InputError when the line has
-        no output.
+        """None when the line was led by another leader or was interrupted, and is not to be compared. Raises InputError
+        when another line has no output.
         """
-        if self.recorded.led_by is not None:
+        if self.recorded.led_by is not None or self.recorded.interrupted:
             return None
         if self.recorded.output is None:
             raise InputError("is missing, so there is nothing to compare with", "output")

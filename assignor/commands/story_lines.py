@@ -57,6 +57,9 @@ def cause_lines(
     """
     if facts.not_recorded:
         yield labelled("gap", f"{rebalances_text(facts.not_recorded)} before this one not recorded", view)
+    if facts.interrupted:
+        before_this = "1 generation" if facts.interrupted == 1 else f"{facts.interrupted:,} generations"
+        yield labelled("gap", f"{before_this} before this one never got an assignment", view)
     told = _note_parts(before)
     told.append(triggers_text(facts.triggers, names, None))
     note = "; ".join(part for part in _note_parts(facts) if part not in told)

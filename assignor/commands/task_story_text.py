@@ -90,7 +90,9 @@ def _outcome(each: TaskRebalance) -> str:
 
 def _is_dull(each: TaskRebalance, before: TaskRebalance | None) -> bool:
     """Nothing about the task changed, nor what it waits for."""
-    if before is None or each.differs or each.facts.error is not None or each.facts.not_recorded:
+    if before is None or each.differs or each.facts.error is not None:
+        return False
+    if each.facts.not_recorded or each.facts.interrupted:
         return False
     if each.change is TaskChange.ABSENT:
         return before.change is TaskChange.ABSENT

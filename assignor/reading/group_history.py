@@ -35,11 +35,13 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 class GroupHistory:
     """`lines`: generation and line of the group's newest rebalances, oldest first; one more than asked for, when there
     is one, to compare the first with. `recorded`: how many of the group's rebalances there were to choose from.
+    `interrupted`: generations whose lines say that they never got an assignment; they are not among `lines`.
     """
 
     group_id: str
     lines: tuple[tuple[int, Line], ...]
     recorded: int
+    interrupted: frozenset[int] = frozenset()
 
     def only(self, id: str) -> Self | None:
         """The one rebalance with this id, after the one before it, if there is one. None when there is no such."""
@@ -50,9 +52,12 @@ class GroupHistory:
 
     def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
         """Each one run again, in order. One that cannot be run is set aside."""
+        before: int | None = None
         for generation, line in self.lines:
+            interrupted = 0 if before is None else sum(1 for each in self.interrupted if before < each < generation)
             try:
-                yield PastRebalance(generation, run(line.usable_document(), load_own_assignor))
+                yield PastRebalance(generation, run(line.usable_document(), load_own_assignor), interrupted)
+                before = generation
             except AssignorFault as error:
                 set_aside(line.where, error)
 
@@ -90,7 +95,11 @@ def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside:
             set_aside(line.where, error)
             continue
         newest = groups.setdefault(name, _Newest(last + 1))
-        if group in (None, name):
+        if group not in (None, name):
+            continue
+        if generation is not None and line.usable_document().get("interrupted") is True:
+            newest.interrupted.add(generation)
+        else:
             newest.add(generation, now_ms, line)
     chosen = [name for name in groups if group in (None, name)]
     if not chosen:
@@ -99,7 +108,10 @@ def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside:
         if not groups:
             raise InputError("there are no recorded rebalances to tell the story of")
         raise InputError(f"there is no rebalance of {group!r}, only of {_listed(groups)}", "--group")
-    return [GroupHistory(name, groups[name].newest(), len(groups[name].seen)) for name in chosen]
+    return [
+        GroupHistory(name, groups[name].newest(), len(groups[name].seen), frozenset(groups[name].interrupted))
+        for name in chosen
+    ]
 
 
 @dataclass(slots=True)
@@ -109,6 +121,7 @@ class _Newest:
     limit: int
     lines: dict[tuple[int, int], Line] = field(default_factory=dict)
     seen: set[tuple[int, int]] = field(default_factory=set)
+    interrupted: set[int] = field(default_factory=set)
 
     def add(self, generation: int | None, now_ms: int, line: Line) -> None:
         place = (len(self.seen) + 1 if generation is None else generation, now_ms)

@@ -61,7 +61,11 @@ class RecordedOutput:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRebalance:
-    """One line. `led_by`: the leader was not Kafka Streams 4.3.1, so `output` is not what 4.3.1 would have sent."""
+    """One line. `led_by`: the leader was not Kafka Streams 4.3.1, so `output` is not what 4.3.1 would have sent.
+
+    `interrupted`: the generation began and never got an assignment, so there is no output. Its input is that of the
+    generation that came next.
+    """
 
     id: str
     group_id: str
@@ -72,6 +76,7 @@ class RecordedRebalance:
     output: RecordedOutput | None = None
     led_by: str | None = None
     note: str | None = None
+    interrupted: bool = False
 
 
 def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalance:
@@ -80,10 +85,13 @@ def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalanc
         document,
         "",
         ("format", "id", "group_id", "generation_id", "now_ms", "source", "input"),
-        ("output", "led_by", "note"),
+        ("output", "led_by", "note", "interrupted"),
     )
     fields.read("format", lambda value, where: as_choice(value, where, (REBALANCE_FORMAT,)))
     output = fields.read_or_none("output", _as_output)
+    interrupted = fields.read_or_none("interrupted", as_boolean) or False
+    if interrupted and output is not None:
+        raise InputError("is there, although the generation was interrupted before it got one", "output")
     return RecordedRebalance(
         id=fields.text("id"),
         group_id=fields.text("group_id"),
@@ -94,6 +102,7 @@ def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalanc
         output=output,
         led_by=fields.text_or_none("led_by"),
         note=fields.text_or_none("note"),
+        interrupted=interrupted,
     )
 
 

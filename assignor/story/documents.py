@@ -79,6 +79,7 @@ def _facts(facts: RebalanceFacts) -> dict[str, object]:
         "now_ms": facts.now_ms,
         "since_previous_ms": facts.since_previous_ms,
         "generations_not_recorded": facts.not_recorded,
+        "generations_interrupted": facts.interrupted,
         "triggers": [
             {
                 "kind": str(trigger.kind),

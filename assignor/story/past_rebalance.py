@@ -15,17 +15,22 @@ from assignor.types import AssignorErrorCode, ProcessId
 
 
 class PastRebalance(NamedTuple):
-    """`generation`: the group's generation; placement problems have none, so theirs is their place in the row."""
+    """`generation`: the group's generation; placement problems have none, so theirs is their place in the row.
+
+    `interrupted`: how many generations before it are recorded as interrupted, since the rebalance before.
+    """
 
     generation: int
     ran: Rerun
+    interrupted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFacts:
     """What every story tells of a rebalance. Times in milliseconds since the epoch, None for placement problems.
 
-    `not_recorded`: generations between the rebalance before and this one. `note`: what the recording says about
+    `interrupted`: generations between the rebalance before and this one that never got an assignment; `not_recorded`:
+    the others between them. `note`: what the recording says about
     itself. `error`: why no task was placed. `created`: topics that the rebalance created and the group reads.
     """
 
@@ -34,6 +39,7 @@ class RebalanceFacts:
     now_ms: int | None
     since_previous_ms: int | None
     not_recorded: int
+    interrupted: int
     triggers: tuple[Trigger, ...]
     note: str | None
     led_by: str | None
@@ -76,7 +82,8 @@ def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
         since_previous_ms=None
         if earlier is None or now_ms is None or earlier.now_ms is None
         else now_ms - earlier.now_ms,
-        not_recorded=0 if earlier is None else max(0, past.generation - earlier.generation - 1),
+        not_recorded=0 if earlier is None else max(0, past.generation - earlier.generation - 1 - past.interrupted),
+        interrupted=0 if earlier is None else past.interrupted,
         triggers=triggers(None if before is None else before.view, view, now_ms),
         note=None if rebalance is None else rebalance.note,
         led_by=None if rebalance is None else rebalance.led_by,

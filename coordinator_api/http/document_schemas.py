@@ -275,6 +275,7 @@ class RebalanceDocument(_DocumentPart):
     output: RebalanceOutputPart | None = None
     led_by: str | None = None
     note: str | None = None
+    interrupted: bool | None = None
 
 
 class ReportBody(_DocumentPart):

@@ -251,12 +251,14 @@ class _Reading:
 
     async def _write(self, recorder: GroupRecorder, looked_at: RebalanceWithLooks) -> None:
         line = await asyncio.to_thread(recorder.line, looked_at)
-        self._following.output.append(line.document)
+        self._following.output.append(*line.interrupted, line.document)
         self._following.lines += 1
         self._following.differing += bool(line.differences)
         value = looked_at.read.rebalance.value
         members = "1 member" if len(value.members) == 1 else f"{len(value.members)} members"
         happened = f"; {line.happened}" if line.happened else ""
+        for interrupted in line.interrupted:
+            self._say(f"{recorder.group}: generation {interrupted['generation_id']} never got an assignment")
         self._say(f"{recorder.group}: generation {value.generation}, {members}{happened}")
         if line.differences:
             self._say(

@@ -4,7 +4,9 @@ Rules: a record is a rebalance when each of its members has an assignment and it
 static member that returns rewrites its generation under a new member id, so the same generation with the same
 assignments is no rebalance. A newly created group has generation 0 and no members, and a group that all members left
 has a generation without members; neither is a rebalance. After a tombstone, generations count from 1 again. The brokers
-write no record of a rebalance that another one overtook, so generations may be missing. Source:
+write no record of a rebalance that another one overtook or whose leader was gone, so generations may be missing. In
+records that are read as they are written, a missing generation never got an assignment; in older ones, compaction may
+have removed it. Source:
 `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
 
@@ -34,19 +36,43 @@ class NotStreams(InputError):
 
 
 @dataclass(frozen=True, slots=True)
+class CompletedGeneration:
+    """`leader`: its member id; None for a group without members, and for a generation that an earlier run has read."""
+
+    generation: int
+    leader: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedRebalance:
-    """A new generation, as the brokers wrote it. `written_ms`: by the broker's clock."""
+    """A new generation, as the brokers wrote it. `written_ms`: by the broker's clock.
+
+    `before`: the last generation that the group had completed before it; None when that is not known. The ones between
+    the two never got an assignment.
+    """
 
     group: str
     value: GroupMetadataValue
     partition: int
     offset: int
     written_ms: int
+    before: CompletedGeneration | None = None
 
     @property
     def id(self) -> str:
         """Names the record it came from, so it is unique, and the same on each read."""
         return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"
+
+    @property
+    def interrupted(self) -> range:
+        """The generations since `before` that never got an assignment."""
+        return range(0) if self.before is None else range(self.before.generation + 1, self.value.generation)
+
+    @property
+    def leader_is_gone(self) -> bool:
+        """Whether the member that led before is no member any more, or has come back under another member id."""
+        leader = None if self.before is None else self.before.leader
+        return leader is not None and all(member.member_id != leader for member in self.value.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +93,7 @@ class GroupGenerations:
     def __init__(self, group: str, seen: LastSeen | None = None) -> None:
         self.group = group
         self.seen = seen or LastSeen()
+        self._leader: str | None = None
 
     def take(self, record: GroupRecord) -> ObservedRebalance | None:
         """None when the record is no new rebalance. Raises NotStreams, and DecodeError for a value that cannot be
@@ -84,6 +111,7 @@ class GroupGenerations:
             self.seen = LastSeen(record.offset)
             return None
         value = decode_group_value(record.value)
+        leader, self._leader = self._leader, value.leader
         if not value.members:
             self.seen = LastSeen(record.offset, value.generation or None, 0, before.digest)
             return None
@@ -94,7 +122,8 @@ class GroupGenerations:
         self.seen = LastSeen(record.offset, value.generation, len(value.members), digest)
         if before.generation == value.generation and before.digest in (digest, ""):
             return None
-        return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms)
+        completed = None if before.generation is None else CompletedGeneration(before.generation, leader)
+        return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms, completed)
 
     def wrote(self, generation: int, offset: int) -> None:
         """Note that the output already has this rebalance's line. Its assignments are not known."""

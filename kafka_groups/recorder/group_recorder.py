@@ -26,6 +26,7 @@ from kafka_groups.recorder.looks import ClusterLooks
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,
     decoded_rebalance,
+    interrupted_documents,
     recorded_document,
     recorded_output,
     snapshot_of,
@@ -79,9 +80,12 @@ class RebalanceWithLooks:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
-    """`happened`: what the rebalance did and why it came, in words."""
+    """`happened`: what the rebalance did and why it came, in words. `interrupted`: a line for each generation before it
+    that never got an assignment.
+    """
 
     document: Mapping[str, object]
+    interrupted: tuple[Mapping[str, object], ...]
     differences: tuple[str, ...]
     happened: str
 
@@ -169,7 +173,8 @@ class GroupRecorder:
         happened = self._happened.since_the_last(document)
         if happened.why:
             document = {**document, "note": f"{happened.why}; {document['note']}"}
-        return RecordedLine(document, chosen.differences, happened.in_words())
+        interrupted = () if looked_at.read.is_history else tuple(interrupted_documents(decoded.rebalance, document))
+        return RecordedLine(document, interrupted, chosen.differences, happened.in_words())
 
     async def _definition(self) -> RebalanceSnapshot | None:
         """None while nothing is known of the topology."""

@@ -2,7 +2,8 @@
 
 Rules: a line is written and synced before the next record is taken. After a kill the file may end in half a line. The
 next run cuts it off, and reads its record again, since no position covers it yet. A whole line without a position names
-its record by its id. So a kill at any moment loses no line and doubles none. Two recorders cannot write to one file.
+its record by its id. The line of an interrupted generation stands before that of the next one; without that one, it is
+cut off, too. So a kill at any moment loses no line and doubles none. Two recorders cannot write to one file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Output(Protocol):
         """The last line of each group, which the run before may not have reported."""
         ...
 
-    def append(self, document: Mapping[str, object]) -> None: ...
+    def append(self, *documents: Mapping[str, object]) -> None:
+        """Append lines that belong together."""
+        ...
 
     def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
         """Save this position, which covers all appended lines."""
@@ -51,8 +54,9 @@ class StandardOutput:
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
         return {}
 
-    def append(self, document: Mapping[str, object]) -> None:
-        print(line_of_document(document), flush=True)
+    def append(self, *documents: Mapping[str, object]) -> None:
+        for document in documents:
+            print(line_of_document(document), flush=True)
 
     def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
         return
@@ -81,8 +85,8 @@ class OutputFile:
             os.close(self._file)
             raise
 
-    def append(self, document: Mapping[str, object]) -> None:
-        raw = line_of_document(document).encode("utf-8", "surrogatepass") + b"\n"
+    def append(self, *documents: Mapping[str, object]) -> None:
+        raw = b"".join(line_of_document(each).encode("utf-8", "surrogatepass") + b"\n" for each in documents)
         try:
             while raw:
                 raw = raw[os.write(self._file, raw) :]
@@ -120,11 +124,16 @@ class OutputFile:
         groups = {group: GroupGenerations(group, seen) for group, seen in (saved.groups if saved else {}).items()}
         with self._path.open("rb") as stream:
             stream.seek(whole)
+            waiting = 0
             for line in stream:
                 if not line.endswith(b"\n"):
                     break
-                whole += len(line)
-                match = _match(_document(line))
+                waiting += len(line)
+                document = _document(line)
+                if document.get("interrupted") is True:
+                    continue
+                whole, waiting = whole + waiting, 0
+                match = _match(document)
                 if match is not None:
                     generations = groups.setdefault(match["group"], GroupGenerations(match["group"]))
                     generations.wrote(int(match["generation"]), int(match["offset"]))

@@ -10,7 +10,7 @@ Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs
@@ -27,6 +27,8 @@ from kafka_groups.leader.own_member import is_leader_of_ours
 from kafka_groups.recorder.generations import ObservedRebalance
 
 LED_BY_OWN_LEADER = "assignor"
+INTERRUPTED_SUFFIX = "-interrupted"
+"""Ends the id of the line of a generation that never got an assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,29 @@ def recorded_document(
         document["led_by"] = decoded.led_by
     document["note"] = note
     return document
+
+
+def interrupted_documents(rebalance: ObservedRebalance, document: Mapping[str, object]) -> Iterator[dict[str, object]]:
+    """A line for each generation that began after the last completed one and never got an assignment.
+
+    `document`: the line of `rebalance`. The brokers write nothing about an interrupted generation, so its input is that
+    of `rebalance`, which came next.
+    """
+    if rebalance.before is None:
+        return
+    why = "another rebalance overtook it"
+    if rebalance.leader_is_gone:
+        why = f"{rebalance.before.leader}, which led generation {rebalance.before.generation}, is gone"
+    for generation in rebalance.interrupted:
+        line = {key: value for key, value in document.items() if key not in ("output", "led_by")}
+        yield {
+            **line,
+            "id": f"{rebalance.group}.{generation}@{rebalance.partition}:{rebalance.offset}{INTERRUPTED_SUFFIX}",
+            "generation_id": generation,
+            "note": f"this generation never got an assignment: {why}; the input is that of generation "
+            f"{rebalance.value.generation}, which came next",
+            "interrupted": True,
+        }
 
 
 def _output_document(output: RecordedOutput) -> dict[str, object]:

@@ -19,7 +19,7 @@ from assignor.errors import InputError
 
 LINE_COLUMN = "value"
 FORMAT_COLUMN = "format"
-SCALARS = ("format", "id", "group_id", "generation_id", "now_ms", "source", "note", "led_by", "assignor")
+SCALARS = ("format", "id", "group_id", "generation_id", "now_ms", "source", "note", "led_by", "interrupted", "assignor")
 _OBJECTS = ("input", "output", "configs", "clients", "meta", "task_partitions", "changelog_partitions")
 OBJECTS = (*_OBJECTS, "partition_racks", "tasks", "stateful")
 """Objects and lists, which may also be JSON text."""

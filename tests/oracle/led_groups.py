@@ -62,7 +62,8 @@ def decided_by_kafka(led: Path) -> Path:
 
 def assignments_of(recording: Path) -> dict[tuple[str, int], dict[str, str]]:
     """Group and generation to what each member was sent."""
-    return {(line["group_id"], line["generation_id"]): line["output"]["assignments"] for line in lines_of(recording)}
+    lines = [line for line in lines_of(recording) if not line.get("interrupted")]
+    return {(line["group_id"], line["generation_id"]): line["output"]["assignments"] for line in lines}
 
 
 def lines_of(recording: Path) -> list[dict[str, Any]]:
@@ -72,9 +73,11 @@ def lines_of(recording: Path) -> list[dict[str, Any]]:
 
 
 def recorded_generations(directory: Path) -> dict[str, list[int]]:
-    """Group to the generations that `assignor record` wrote."""
+    """Group to the generations that `assignor record` wrote, less those that another rebalance overtook."""
     found: dict[str, list[int]] = {}
     for line in lines_of(directory / RECORDED):
+        if line.get("interrupted"):
+            continue
         found.setdefault(line["group_id"], []).append(line["generation_id"])
     return found
 

@@ -105,6 +105,18 @@ class TestTaskStory:
         told = assignor("explain", file, "--task", "1_2", "--last", "5").stdout
         assert "  gap        2 rebalances before this one not recorded" in told.splitlines()
 
+    def test_should_say_which_generations_between_never_got_an_assignment(self, tmp_path: Path) -> None:
+        lines = lines_of("wcflow")
+        interrupted = {key: value for key, value in lines[2].items() if key != "output"} | {"interrupted": True}
+        file = write_lines(tmp_path / "gap.jsonl", [lines[0], interrupted, lines[3]])
+        told = assignor("explain", file, "--task", "1_2", "--last", "5").stdout
+        assert [line for line in told.splitlines() if "  gap  " in line] == [
+            "  gap        1 rebalance before this one not recorded",
+            "  gap        1 generation before this one never got an assignment",
+        ]
+        checked = assignor("assign", "--check", file)
+        assert (checked.returncode, "not compared          1" in checked.stdout) == (0, True)
+
     def test_should_give_the_story_as_json(self) -> None:
         ran = assignor("explain", WCFLOW, "--task", "1_2", "--last", "2", "--format", "json")
         (line,) = ran.stdout.splitlines()

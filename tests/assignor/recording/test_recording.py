@@ -259,6 +259,13 @@ def test_should_answer_any_damaged_document_with_an_error_of_its_own(data: st.Da
         ran.comparison()
 
 
+def test_should_refuse_an_interrupted_generation_that_has_an_output() -> None:
+    interrupted = {key: value for key, value in SMOKE.items() if key != "output"} | {"interrupted": True}
+    assert parse_recorded_rebalance(interrupted).interrupted
+    with pytest.raises(InputError, match="output: is there, although the generation was interrupted"):
+        parse_recorded_rebalance({**SMOKE, "interrupted": True})
+
+
 @given(st.data())
 def test_should_answer_any_damaged_subscription_with_a_decode_error_or_a_round(data: st.DataObject) -> None:
     snapshot = parse_rebalance(SMOKE)

@@ -50,6 +50,20 @@ def test_should_pass_over_generations_without_members_and_take_the_next() -> Non
     assert ids([FIRST, without_members(2), replace(FIRST, generation=3)]) == ["static.1@3:0", "static.3@3:2"]
 
 
+def test_should_know_which_generations_never_got_an_assignment_and_whether_their_leader_is_gone() -> None:
+    generations = GroupGenerations("static")
+    gone = replace(SECOND, generation=4, members=tuple(m for m in SECOND.members if m.member_id != FIRST.leader))
+    values = [FIRST, gone, without_members(5), replace(FIRST, generation=7), replace(SECOND, generation=8), None, THIRD]
+    taken = [generations.take(each) for each in records("static", values)]
+    assert [(list(each.interrupted), each.leader_is_gone) for each in taken if each is not None] == [
+        ([], False),
+        ([2, 3], True),
+        ([6], False),
+        ([], FIRST.leader not in {member.member_id for member in SECOND.members}),
+        ([], False),
+    ]
+
+
 def test_should_pass_over_a_generation_until_all_members_have_an_assignment() -> None:
     empty = replace(FIRST, members=tuple(replace(member, assignment=b"") for member in FIRST.members))
     partial = replace(FIRST, members=(replace(FIRST.members[0], assignment=b""), *FIRST.members[1:]))

@@ -46,6 +46,18 @@ def test_should_go_on_at_the_saved_position(path: Path) -> None:
     again.close()
 
 
+def test_should_cut_off_an_interrupted_generation_without_the_one_that_came_next(path: Path) -> None:
+    interrupted = {**line("wc", 4, 20), "id": "wc.4@3:20-interrupted", "interrupted": True}
+    written(path, line("wc", 3, 7), interrupted, line("wc", 5, 20), {**interrupted, "id": "wc.6@3:30"}).close()
+    again = OutputFile(path)
+    assert again.position is not None
+    assert again.position.groups == {"wc": LastSeen(20, 5, 0, "")}
+    assert path.read_bytes().count(b"\n") == 3
+    again.append({**interrupted, "id": "wc.6@3:30"}, line("wc", 7, 30))
+    assert path.read_bytes().count(b"\n") == 5
+    again.close()
+
+
 def test_should_know_whole_lines_that_no_position_covers(path: Path) -> None:
     output = written(path, line("wc", 3, 7))
     output.save({3: 12}, {"wc": SEEN})

@@ -10,12 +10,13 @@ from assignor.protocol.consumer_protocol import Subscription, encode_subscriptio
 from assignor.protocol.group_metadata import GroupMetadataValue, MemberMetadata
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.recording import RecordedRebalance, parse_recorded_rebalance
-from assignor.rerun import run
+from assignor.rerun import RerunRebalance, run
 from kafka_groups.leader.own_member import own_assignment, own_subscription
 from kafka_groups.recorder.generations import GroupGenerations
 from kafka_groups.recorder.rebalance_line import (
     DecodedRebalance,
     decoded_rebalance,
+    interrupted_documents,
     recorded_document,
     recorded_output,
     snapshot_of,
@@ -72,6 +73,30 @@ def test_should_write_what_was_recorded(document: dict[str, object]) -> None:
     comparison = run(line).comparison()
     assert comparison is not None
     assert comparison.differences == ()
+
+
+def test_should_write_a_line_for_each_generation_that_never_got_an_assignment() -> None:
+    document = documents("recordings/static.jsonl.gz")[0]
+    recorded = parse_recorded_rebalance(document)
+    generations = GroupGenerations("g")
+    value = value_of(document, 1)
+    assert generations.take(record("g", 1, value)) is not None
+    members = tuple(replace(each, member_id=f"{each.member_id}-back") for each in value.members)
+    rebalance = generations.take(record("g", 2, replace(value, generation=4, members=members)))
+    assert rebalance is not None
+    of_record = decoded_rebalance(rebalance)
+    snapshot = snapshot_of(of_record, recorded.snapshot)
+    line = recorded_document(of_record, snapshot, recorded_output(of_record, {}, None), 5, "a note")
+    ran = [run(each) for each in interrupted_documents(rebalance, line)]
+    lines = [each.recorded for each in ran if isinstance(each, RerunRebalance) and each.comparison() is None]
+    assert [(each.id, each.generation_id, each.interrupted) for each in lines] == [
+        ("g.2@3:2-interrupted", 2, True),
+        ("g.3@3:2-interrupted", 3, True),
+    ]
+    assert lines[0].note == (
+        f"this generation never got an assignment: {value.leader}, which led generation 1, is gone; the input is that "
+        "of generation 4, which came next"
+    )
 
 
 def test_should_take_the_time_from_the_probing_deadline_that_the_leader_added_up() -> None:
