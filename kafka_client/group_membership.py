@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -102,6 +102,7 @@ class JoinedGeneration:
     """The generation that a join led to. `members`: in the order received, empty for a follower.
 
     `skip_assignment`: the leader has returned and the group keeps its assignments (KIP-814); sync with none.
+    `can_resume`: the brokers know KIP-814, so a static leader that comes back keeps the lead.
     """
 
     generation_id: int
@@ -109,6 +110,7 @@ class JoinedGeneration:
     leader_id: str
     members: tuple[JoinedMember, ...]
     skip_assignment: bool
+    can_resume: bool = False
 
     @property
     def is_leader(self) -> bool:
@@ -119,7 +121,7 @@ class GroupMembership:
     """Belongs to one event loop, as `async with`. The end of the block closes connections without leaving the group."""
 
     def __init__(self, settings: ClientSettings, member: MembershipSettings) -> None:
-        longest_join_ms = str(member.rebalance_timeout_ms + _JOIN_TIMEOUT_MARGIN_MS)
+        longest_join_ms = str(max(member.rebalance_timeout_ms, member.session_timeout_ms) + _JOIN_TIMEOUT_MARGIN_MS)
         patient = settings.with_properties({REQUEST_TIMEOUT_MS: longest_join_ms, API_TIMEOUT_MS: longest_join_ms})
         self._settings = settings
         self._member = member
@@ -134,6 +136,15 @@ class GroupMembership:
     def member_id(self) -> str:
         """Empty before the first join, and after the coordinator dropped the member."""
         return self._member_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """What the next join asks for."""
+        return self._member.session_timeout_ms
+
+    @session_timeout_ms.setter
+    def session_timeout_ms(self, value: int) -> None:
+        self._member = replace(self._member, session_timeout_ms=value)
 
     @property
     def generation_id(self) -> int:
@@ -171,7 +182,14 @@ class GroupMembership:
             leader_id=response.leader,
             members=tuple(JoinedMember(each[0], each[1], bytes(each[2])) for each in response.members),
             skip_assignment=bool(getattr(response, "skip_assignment", False)),
+            can_resume=hasattr(response, "skip_assignment"),
         )
+
+    async def join_as_returning(self, metadata: bytes, reason: str) -> JoinedGeneration:
+        """A static member's join after a restart: it takes its own place under a new member id. Raises as `join`."""
+        assert self._member.group_instance_id is not None, "a dynamic member would join beside itself"
+        self._forget()
+        return await self.join(metadata, reason)
 
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
         """Send all assignments as the leader, or none as a follower; return this member's own. Raises as `join`."""

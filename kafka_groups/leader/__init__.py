@@ -4,6 +4,7 @@
 |---|---|
 | `command`, `definition`, `lead_settings` | the command line; the application's topology and configs |
 | `leading`, `election` | one run from start to stop; which of several leaders leads |
+| `own_session` | how long its sessions last (pure) |
 | `lead_assessment`, `group_entry` | whether the group can be led now (pure); joining it as its leader |
 | `leader` | the leader's loop: rebalances, heartbeats, and what starts the next rebalance |
 | `led_rebalance`, `own_member` | one rebalance as values: the members' bytes in and out (pure) |

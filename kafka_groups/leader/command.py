@@ -35,7 +35,7 @@ _STORE_HELP = (
 )
 _ASSIGNOR_HELP = "A built-in task assignor, or your own class as module:Class."
 _INSTANCE_HELP = "group.instance.id that all leaders of the group share. [default: GROUP-assignor-leader]"
-_SESSION_HELP = "session.timeout.ms of this member."
+_SESSION_HELP = "session.timeout.ms of this member. [default: the least that the brokers allow, from 6000]"
 _RETRY_HELP = "How long to retry a failing rebalance before handing the lead back."
 _STANDBY_HELP = "When another `assignor lead` leads: wait, and take over when it ends."
 _JOIN_HELP = "Join although another member leads. Tasks assigned to this member stay idle until it leads."
@@ -65,7 +65,7 @@ class LeadOptions:
     store: Annotated[list[str] | None, typer.Option(metavar="STORE=WHAT", help=_STORE_HELP)] = None
     assignor: Annotated[str | None, typer.Option(metavar="NAME", help=_ASSIGNOR_HELP)] = None
     group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None
-    session_timeout_ms: Annotated[int, typer.Option(min=1, help=_SESSION_HELP)] = 45_000
+    session_timeout_ms: Annotated[int | None, typer.Option(min=1, help=_SESSION_HELP)] = None
     round_timeout_ms: Annotated[int, typer.Option(min=1, help=_RETRY_HELP)] = 120_000
     standby: Annotated[bool, typer.Option("--standby", help=_STANDBY_HELP)] = False
     join_anyway: Annotated[bool, typer.Option("--join-anyway", help=_JOIN_HELP)] = False

@@ -1,10 +1,12 @@
 """Which of several processes of this project leads a group: they elect it in a second, small group.
 
 All of them share one group.instance.id in the application's group, so only one of them may be in it at a time. They
-elect that one as the leader of a classic group of their own, whose session is shorter than the application's. When the
-elected process dies, the next one takes its place in the application's group before that group notices. A process that
-was away longer than its session finds itself replaced and ends. If two ever believe that they lead, the application's
-group fences the older one (KIP-345).
+elect that one as the leader of a classic group of their own. When the elected process dies, the next one takes its
+place in the application's group before that group notices. A standby learns of the death when the session of the dead
+one expires. A process that starts need not wait for that: it begins a rebalance of the candidates, and one that is dead
+does not join in time. A process that was away longer than that finds itself replaced and ends. If two ever believe that
+they lead, the application's group fences the older one (KIP-345). Source:
+`GroupMetadataManager.completeClassicGroupJoin`.
 """
 
 from __future__ import annotations
@@ -25,11 +27,17 @@ from kafka_client.errors import (
 from kafka_client.group_membership import GroupMembership, JoinedGeneration, MembershipSettings
 from kafka_client.settings.client_settings import ClientSettings
 from kafka_groups.leader.own_member import LEADER_TAG
+from kafka_groups.leader.own_session import OwnSession
 
 PROTOCOL_TYPE = "assignor"
 PROTOCOL = "leader"
 
 _BEATS_PER_SESSION = 4
+_LONGEST_BEAT_S = 0.5
+_REJOIN_TIMEOUT_MS = 2_000
+"""How long the candidates wait for each other. A process that is restarted at once has to be elected, and in the
+application's group, before the least session there (6 s) is over.
+"""
 _CANDIDATE = b"1"
 
 
@@ -40,16 +48,14 @@ class LeadTaken(AssignorFault):
 class Election:
     """One candidate. Belongs to one event loop, as `async with`."""
 
-    def __init__(
-        self, settings: ClientSettings, group: str, session_timeout_ms: int, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, settings: ClientSettings, group: str, session: OwnSession, say: Callable[[str], None]) -> None:
         self._group = group
         self._say = say
-        self._beat_s = session_timeout_ms / 1000 / _BEATS_PER_SESSION
+        self._session = session
         self._membership = GroupMembership(
             settings,
             MembershipSettings(
-                f"{group}-{LEADER_TAG}", PROTOCOL_TYPE, PROTOCOL, session_timeout_ms, session_timeout_ms, None
+                f"{group}-{LEADER_TAG}", PROTOCOL_TYPE, PROTOCOL, session.in_election_ms, _REJOIN_TIMEOUT_MS, None
             ),
         )
         self._candidates = 0
@@ -69,10 +75,7 @@ class Election:
 
     async def win(self, stand_by: bool) -> None:
         """Wait until this process is elected. Without `stand_by`, raise LeadTaken when another one is."""
-        try:
-            joined = await self._join("candidate")
-        except InvalidSessionTimeout as error:
-            raise InvalidSessionTimeout(f"{error} (for an election it is two thirds of --session-timeout-ms)") from None
+        joined = await self._join_first()
         if joined.is_leader:
             return
         if not stand_by:
@@ -99,6 +102,22 @@ class Election:
         """
         await self._membership.leave("resigned")
 
+    async def _join_first(self) -> JoinedGeneration:
+        """With a session that the brokers allow."""
+        while True:
+            refused_ms = self._session.in_election_ms
+            try:
+                return await self._join("candidate")
+            except InvalidSessionTimeout as error:
+                if not self._session.try_another():
+                    hint = "give one with --session-timeout-ms; for an election it is two thirds of that"
+                    raise InvalidSessionTimeout(f"{error} ({hint})") from None
+                self._membership.session_timeout_ms = self._session.in_election_ms
+                self._say(
+                    f"the brokers refuse a session of {refused_ms} ms; the next try is {self._session.in_election_ms} "
+                    "ms, which also bounds how long a dead leader holds up a rebalance"
+                )
+
     async def _next(self) -> JoinedGeneration:
         """Stay through one generation of candidates and join the next. Waits for brokers that are away."""
         is_over = False
@@ -106,7 +125,8 @@ class Election:
             try:
                 if is_over:
                     return await self._join("election")
-                await asyncio.sleep(self._beat_s)
+                beat_s = self._session.in_election_ms / 1000 / _BEATS_PER_SESSION
+                await asyncio.sleep(min(_LONGEST_BEAT_S, beat_s))
                 await self._membership.heartbeat()
             except (GroupRebalancing, StaleGeneration, UnknownMember):
                 is_over = True

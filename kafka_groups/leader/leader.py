@@ -7,8 +7,9 @@ Rules:
   lead back, and a JVM leader decides. Kafka's own leader would throw, and its stream thread would end. Where Kafka
   answers with an error assignment, so does this leader.
 - A process that does not get the lead leaves the group at once, unless `join_anyway` is set.
-- The leader rejoins on its own only when source topics change. Members that were asked to rejoin at once, and the
-  member that carries the probing deadline, start their rebalances themselves.
+- The leader rejoins on its own only when source topics change. When a standby comes or goes, it takes its own place
+  with another session time-out, which starts no rebalance. Members that were asked to rejoin at once, and the member
+  that carries the probing deadline, start their rebalances themselves.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -45,6 +46,9 @@ from kafka_groups.leader.source_topics import (
 T = TypeVar("T")
 
 _UNREACHABLE_PAUSE_S = 1.0
+_BEATS_PER_SESSION = 4
+_LONGEST_BEAT_S = 1.0
+_NEW_SESSION = "another session time-out"
 
 
 class _Held(NamedTuple):
@@ -71,8 +75,11 @@ class Leader:
         work: RebalanceDecider,
         records: RebalanceRecords,
         say: Callable[[str], None],
+        session_timeout_ms: Callable[[], int],
     ) -> None:
+        """`session_timeout_ms`: the one to have now."""
         self._settings = settings
+        self._session_timeout_ms = session_timeout_ms
         self._admin = admin
         self._membership = membership
         self._entry = GroupEntry(settings, admin, membership, say)
@@ -88,11 +95,11 @@ class Leader:
         """Run until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and KafkaRefused, and
         KafkaUnavailable before the first join only.
         """
+        self._membership.session_timeout_ms = self._session_timeout_ms()
         joined = await self._entry.join(self._subscription, "assignor lead starts")
         while True:
             try:
-                await self._generation(joined)
-                joined = await self._rejoined()
+                joined = await self._generation(joined) or await self._rejoined()
             except (GroupRebalancing, StaleGeneration):
                 joined = await self._patiently(self._rejoined)
             except UnknownMember:
@@ -103,6 +110,7 @@ class Leader:
                 joined = await self._patiently(self._rejoined)
 
     async def _rejoined(self) -> JoinedGeneration:
+        self._membership.session_timeout_ms = self._session_timeout_ms()
         try:
             joined = await self._membership.join(self._subscription(), self._reason or "a rebalance is in progress")
         except UnknownMember:
@@ -123,8 +131,9 @@ class Leader:
                 self._say(str(error))
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
-    async def _generation(self, joined: JoinedGeneration) -> None:
-        """One generation, from its join until there is a reason to join again.
+    async def _generation(self, joined: JoinedGeneration) -> JoinedGeneration | None:
+        """One generation, from its join until there is a reason to join again. Returns the next, if this member is in
+        it already.
 
         Raises MembershipError, LedRebalanceFailed, KafkaUnavailable.
         """
@@ -136,10 +145,26 @@ class Leader:
             held = await self._resume(joined)
         else:
             held = await self._lead_rebalance(joined, own_reason)
-        if not held.reason:
-            watches = (self._beating(), self._probing(held.probing_at_ms), self._topics_change(held.partitions))
-            held = held._replace(reason=await _first(*watches))
+        while not held.reason:
+            needs_session = self._needs_another_session if joined.is_leader and joined.can_resume else None
+            watches = (self._probing(held.probing_at_ms), self._topics_change(held.partitions))
+            reason = await _first(self._beating(needs_session), *watches)
+            if reason is not _NEW_SESSION:
+                held = held._replace(reason=reason)
+                continue
+            again = await self._with_new_session()
+            if not again.skip_assignment:
+                return again  # another rebalance had begun
+            await self._membership.sync({})
+            await self._membership.heartbeat()  # from here on the brokers count the new time-out
+            timeout_ms = self._membership.session_timeout_ms
+            self._say(f"session.timeout.ms is {timeout_ms} from now on, because a standby has come or gone")
         self._reason = held.reason
+        return None
+
+    async def _with_new_session(self) -> JoinedGeneration:
+        self._membership.session_timeout_ms = self._session_timeout_ms()
+        return await self._membership.join_as_returning(self._subscription(), "a standby has come or gone")
 
     async def _lead_rebalance(self, joined: JoinedGeneration, own_reason: str) -> _Held:
         began = time.monotonic()
@@ -231,14 +256,27 @@ class Leader:
         settings = self._settings
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
-    async def _beating(self) -> Any:
-        """Send heartbeats until one is answered with a MembershipError, which this raises."""
+    async def _beating(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
+        """Send heartbeats until one is answered with a MembershipError, which this raises. Return when the leader needs
+        another session time-out, if it is to look for that.
+        """
         while True:
-            await asyncio.sleep(self._settings.heartbeat_interval_s)
+            await asyncio.sleep(self._beat_s)
             try:
                 await self._membership.heartbeat()
             except KafkaUnavailable as error:
                 self._say(str(error))
+                continue
+            if needs_another_session is not None and needs_another_session():
+                return _NEW_SESSION
+
+    @property
+    def _beat_s(self) -> float:
+        """At most 1 s: a leader that notices a rebalance late delays it for everybody."""
+        return min(_LONGEST_BEAT_S, self._membership.session_timeout_ms / 1000 / _BEATS_PER_SESSION)
+
+    def _needs_another_session(self) -> bool:
+        return self._session_timeout_ms() != self._membership.session_timeout_ms
 
     async def _probing(self, at_ms: int | None) -> str:
         if at_ms is None:

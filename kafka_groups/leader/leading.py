@@ -28,6 +28,7 @@ from kafka_groups.leader.election import Election, LeadTaken
 from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.leader import Leader
 from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
+from kafka_groups.leader.own_session import OwnSession
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
 
@@ -83,19 +84,28 @@ async def lead_until_stopped(
             say,
             redefine if application.file.topology is None else None,
         )
+        session = OwnSession(settings.session_timeout_ms)
         member = MembershipSettings(
             settings.group,
             PROTOCOL_TYPE,
             PROTOCOL,
-            settings.session_timeout_ms,
+            session.in_group_ms(has_standby=False),
             settings.rebalance_timeout_ms,
             settings.group_instance_id,
         )
         async with (
-            Election(client, settings.group, settings.election_timeout_ms, say) as election,
+            Election(client, settings.group, session, say) as election,
             GroupMembership(client, member) as membership,
         ):
-            leader = Leader(settings, admin, membership, work, records, say)
+            leader = Leader(
+                settings,
+                admin,
+                membership,
+                work,
+                records,
+                say,
+                session_timeout_ms=lambda: session.in_group_ms(has_standby=election.has_standby),
+            )
             await _Run(election, membership, leader, records, settings, say).until(stopped)
 
 

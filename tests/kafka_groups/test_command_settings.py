@@ -22,7 +22,7 @@ def test_should_lead_with_the_defaults_of_a_consumer(tmp_path: Path) -> None:
     settings = options.settings()
 
     assert (settings.group, settings.group_instance_id) == ("orders", "orders-assignor-leader")
-    assert (settings.session_timeout_ms, settings.retry_timeout_ms) == (45_000, 120_000)
+    assert (settings.session_timeout_ms, settings.retry_timeout_ms) == (None, 120_000)
     assert (settings.stand_by, settings.join_anyway, settings.wait) == (False, False, False)
     assert options.client().addresses == (("127.0.0.1", 9092),)
     assert options.reporting() == Reporting()

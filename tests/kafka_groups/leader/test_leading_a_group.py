@@ -294,6 +294,23 @@ async def test_should_lead_on_after_a_restart_of_the_broker(own_broker: Broker, 
                 assert {*member.active, *other.active} == ONE_SUBTOPOLOGY
 
 
+@pytest.mark.long
+async def test_should_take_another_session_where_the_brokers_refuse_the_usual_least(
+    oracle_jars: str, tmp_path: Path
+) -> None:
+    broker = Broker(tmp_path / "broker", {"group.min.session.timeout.ms": "9000"})
+    try:
+        await asyncio.to_thread(broker.start)
+        async with led(LedGroup(broker.bootstrap_servers, tmp_path, settings={"session_timeout_ms": None})) as group:
+            await group.lead_alone()
+            said = await group.wait_until_said("the brokers refuse a session")
+            assert said.startswith("the brokers refuse a session of 6000 ms; the next try is 10000 ms")
+            async with group.member(1) as member:
+                await member.wait_until(lambda: len(member.active) == 2)
+    finally:
+        await asyncio.to_thread(broker.stop)
+
+
 async def _grow(group: LedGroup, partitions: int) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=group.address)
     await admin.start()

@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assignor.rerun import RerunRebalance, run
+from tests.kafka_groups.leader.stopping_assignor import SAYS, StopsAtThree, StopsAtTwo
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.scenario_feed import create_topics, write
-from tests.oracle.streams_app import StreamsInstance, topology_description
+from tests.oracle.streams_app import InstanceTasks, StreamsInstance, topology_description
 from tests.program import assignor_process
 
 pytestmark = pytest.mark.kafka
 
-GROUP = "leading-jvm"
 TASKS = {"0_0", "0_1", "0_2", "0_3"}
-CONFIGS = {"acceptable.recovery.lag": "0", "app.input": f"{GROUP}-in", "app.output": f"{GROUP}-out"}
-PROCESS_IDS = ("00000000-0000-4000-8000-00000000000b", "00000000-0000-4000-8000-00000000000a")
+PROCESS_IDS = tuple(f"00000000-0000-4000-8000-00000000000{last}" for last in "bac")
+LEAST_SESSION_S = 6.0
 _LONGEST_WAIT_S = 40.0
+_JOINING_S = 3.0
+"""For members to hear of a rebalance, to join it and to get their tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
+    group: str
     address: str
     directory: Path
     cleanup: ExitStack
 
     @property
+    def configs(self) -> dict[str, str]:
+        return {
+            "acceptable.recovery.lag": "0",
+            "app.input": f"{self.group}-in",
+            "app.output": f"{self.group}-out",
+        }
+
+    @property
     def arguments(self) -> list[str]:
-        arguments = ["lead", "--bootstrap-server", self.address, "--group", GROUP, "--session-timeout-ms", "9000"]
-        arguments += ["--topology", str(self.directory / "topology.txt"), "--config", "acceptable.recovery.lag=0"]
-        return [*arguments, "--output", str(self.directory / "led.jsonl")]
+        return ["lead", *self._of_group, "--store", "counts=key-value", "--output", str(self.directory / "led.jsonl")]
+
+    @property
+    def _of_group(self) -> list[str]:
+        topology = str(self.directory / "topology.txt")
+        arguments = ["--bootstrap-server", self.address, "--group", self.group, "--topology", topology]
+        return [*arguments, "--config", "acceptable.recovery.lag=0"]
 
     def lead(self, name: str, *more: str) -> AssignorProcess:
         lead = AssignorProcess(name, [*self.arguments, *more], self.directory)
@@ -44,13 +61,26 @@ class _Stand:
         lead.start()
         return lead
 
+    def record(self) -> AssignorProcess:
+        recorder = AssignorProcess(
+            "record", ["record", *self._of_group, "--output", str(self.recorded)], self.directory
+        )
+        self.cleanup.callback(recorder.kill)
+        recorder.start()
+        self.wait(recorder, "waiting for its first generation")
+        return recorder
+
+    @property
+    def recorded(self) -> Path:
+        return self.directory / "recorded.jsonl"
+
     def instance(self, number: int) -> StreamsInstance:
         instance = StreamsInstance(
             self.address,
-            GROUP,
+            self.group,
             self.directory / f"instance-{number}",
             topology="count-by-key",
-            configs=CONFIGS,
+            configs=self.configs,
             process_id=PROCESS_IDS[number],
         )
         self.cleanup.callback(instance.kill)
@@ -67,18 +97,20 @@ class _Stand:
 
 
 @contextmanager
-def _stand(address: str, directory: Path) -> Iterator[_Stand]:
-    create_topics(address, {CONFIGS["app.input"]: 4, CONFIGS["app.output"]: 1})
-    (directory / "topology.txt").write_text(topology_description("count-by-key", directory / "topology", CONFIGS))
-    write(address, CONFIGS["app.input"], ((f"key {number % 40}", "") for number in range(400)))
+def _stand(group: str, address: str, directory: Path) -> Iterator[_Stand]:
     with ExitStack() as cleanup:
-        yield _Stand(address, directory, cleanup)
+        stand = _Stand(group, address, directory, cleanup)
+        configs = stand.configs
+        create_topics(address, {configs["app.input"]: 4, configs["app.output"]: 1})
+        (directory / "topology.txt").write_text(topology_description("count-by-key", directory / "topology", configs))
+        write(address, configs["app.input"], ((f"key {number % 40}", "") for number in range(400)))
+        yield stand
 
 
 def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_leader(
     kafka_broker: Broker, tmp_path: Path
 ) -> None:
-    with _stand(kafka_broker.bootstrap_servers, tmp_path) as stand:
+    with _stand("leading-jvm", kafka_broker.bootstrap_servers, tmp_path) as stand:
         lead = stand.lead("first")
         stand.wait(lead, "without members of the application")
         first = stand.instance(0)
@@ -95,6 +127,7 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
         stand.wait(again, "the lead is kept without a rebalance")
         standby = stand.lead("standby", "--standby")
         stand.wait(standby, "standing by")
+        stand.wait(again, "session.timeout.ms is 9000 from now on")  # so that the standby hears of its end in time
         again.kill()
         stand.wait(standby, "the lead is kept without a rebalance")
         assert len(stand.rebalances) == rebalances
@@ -111,7 +144,60 @@ def test_should_keep_a_jvm_application_running_through_all_that_happens_to_its_l
             assert comparison.bytes_equal
 
 
+@pytest.mark.long
+def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_it(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    with _stand("dying-leader", kafka_broker.bootstrap_servers, tmp_path) as stand:
+        recorder = stand.record()
+        lead = stand.lead("first", "--assignor", StopsAtTwo().name)
+        stand.wait(lead, "without members of the application")
+        first = stand.instance(0)
+        first.wait_until(lambda: set(first.tasks().active) == TASKS, "all tasks")
+
+        second = stand.instance(1)
+        stand.wait(lead, SAYS)
+        lead.kill()
+        again = stand.lead("again", "--assignor", StopsAtThree().name)
+        stand.wait(again, "2 members of 2 processes")
+        interrupted = [line["generation_id"] for line in _wait_for_interrupted(stand, recorder, 1)]
+
+        third = stand.instance(2)
+        stand.wait(again, SAYS)
+        again.kill()
+        killed_at = time.monotonic()
+        third.wait_until(lambda: third.tasks() != InstanceTasks((), ()), "tasks", LEAST_SESSION_S + _JOINING_S)
+        assert time.monotonic() - killed_at < LEAST_SESSION_S + _JOINING_S
+        lines = _wait_for_interrupted(stand, recorder, len(interrupted) + 1)
+        for instance in (first, second, third):
+            assert instance.exceptions == []
+
+        assert recorder.terminate() == 0
+        assert "is gone; the input is that of generation" in lines[-1]["note"]
+        completed = [line for line in _lines(stand.recorded) if not line.get("interrupted")]
+        ids = [line["generation_id"] for line in completed]
+        assert sorted([*ids, *(line["generation_id"] for line in lines)]) == list(range(ids[0], ids[-1] + 1))
+        leaders = {line["generation_id"]: line.get("led_by") for line in completed}
+        first_of_jvm = min(generation for generation, leader in leaders.items() if leader is None)
+        assert interrupted[0] < lines[-1]["generation_id"] < first_of_jvm  # the restart kept the lead
+        checked = assignor_process("assign", "--check", str(stand.recorded))
+        assert checked.returncode == 0, checked.stderr
+
+
+def _wait_for_interrupted(stand: _Stand, recorder: AssignorProcess, count: int) -> list[dict[str, Any]]:
+    def found() -> list[dict[str, Any]]:
+        return [line for line in _lines(stand.recorded) if line.get("interrupted") is True]
+
+    recorder.wait_until(lambda: len(found()) >= count, f"{count} interrupted generations", _LONGEST_WAIT_S)
+    return found()
+
+
+def _lines(recording: Path) -> list[dict[str, Any]]:
+    whole, _, _ = recording.read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 def _check_that_a_member_probes(ran: RerunRebalance) -> None:
     """The new process, which is the lowest, has the deadline: it probes also when no leader of ours lives."""
     assert ran.result.probing_rebalance_at_ms is not None
-    assert str(ran.recorded.snapshot.leader_process_id) == min(PROCESS_IDS)
+    assert str(ran.recorded.snapshot.leader_process_id) == min(PROCESS_IDS[:2])

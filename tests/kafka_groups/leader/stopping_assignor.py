@@ -1,0 +1,35 @@
+"""Task assignors that stop for ever once a group is so large: a leader is then between its join and its assignments."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import ClassVar
+
+from assignor.decisions import DecisionLog
+from assignor.task_assignors.base import Placement, PlacementProblem
+from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
+
+SAYS = "the assignor has stopped"
+
+
+class StopsAtTwo:
+    """Decides as `HighAvailabilityTaskAssignor` while there is one process."""
+
+    clients: ClassVar[int] = 2
+
+    @property
+    def name(self) -> str:
+        return f"{__name__}:{type(self).__name__}"
+
+    def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
+        if len(problem.clients) >= self.clients:
+            print(SAYS, file=sys.stderr, flush=True)
+            threading.Event().wait()
+        return HighAvailabilityTaskAssignor().assign(problem, log)
+
+
+class StopsAtThree(StopsAtTwo):
+    """While there are two."""
+
+    clients = 3
