@@ -17,7 +17,8 @@ from assignor.commands.console import say
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
-from coordinator_api.settings import Settings, flag, load, setting_rows
+from coordinator_api.settings import Settings, flag, setting_rows
+from coordinator_api.settings_sources import load
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="TOML file with settings under their dotted names.")

@@ -381,7 +381,7 @@ class Coordinator:
             self.workers.rebalances,
             self.document_bounds.max_partitions,
             self.clusters,
-            self.settings.task_assignor_timeout_ms,
+            own_assignor_limit_ms=self.settings.task_assignor_timeout_ms,
         )
         return GroupRuntime(log, runner, GroupTelemetry(log.group_id, self.metrics), self._environment)
 

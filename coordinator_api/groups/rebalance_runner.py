@@ -37,9 +37,6 @@ from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, Work
 LONGEST_LOOK_MS = 5_000
 """How long a look at the cluster may take on which nothing depends."""
 
-OWN_ASSIGNOR_LIMIT_MS = 60_000
-"""Unless the setting task.assignor.timeout.ms says otherwise."""
-
 ATTEMPTS = 3
 """So many workers in a row may die of one rebalance."""
 
@@ -55,9 +52,12 @@ class RebalanceRunner:
         workers: WorkerPool,
         max_partitions: int,
         clusters: Clusters | None = None,
-        own_assignor_limit_ms: int = OWN_ASSIGNOR_LIMIT_MS,
+        *,
+        own_assignor_limit_ms: int,
     ) -> None:
-        """`own_assignor_limit_ms`: how long a rebalance with a user's own assignor may take."""
+        """`own_assignor_limit_ms`: how long a rebalance with a user's own assignor may take (the setting
+        task.assignor.timeout.ms).
+        """
         self._group_id = group_id
         self._allowed = allowed
         self._new_process_id = new_process_id

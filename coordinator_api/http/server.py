@@ -41,7 +41,8 @@ from coordinator_api.http.memory import FreedMemory, give_large_blocks_back
 from coordinator_api.http.secure_connection import secure_protocol_of
 from coordinator_api.http.service_connection import protocol_of
 from coordinator_api.http.service_manager import ServiceManager
-from coordinator_api.settings import Settings, SettingsError, unknown_environment, without_secrets
+from coordinator_api.settings import Settings, SettingsError
+from coordinator_api.settings_sources import unknown_environment, without_secrets
 from coordinator_api.store.engine import parse_url, sqlite_file
 
 _SWITCH_INTERVAL_S = 0.001

@@ -33,7 +33,8 @@ from assignor.access.signed_tokens import Issuer, SignedTokens
 from assignor.access.tokens import TokenEntry, digest_of, format_entry
 from coordinator_api.clusters.providers import ClusterProviders, ProviderAddress
 from coordinator_api.http.auth import Access
-from coordinator_api.settings import Settings, load
+from coordinator_api.settings import Settings
+from coordinator_api.settings_sources import load
 from kafka_client.settings.client_settings import client_settings
 from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.logs.opening import open_log

@@ -183,6 +183,7 @@ async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_00
                 workers,
                 MOST_PARTITIONS,
                 clusters,
+                own_assignor_limit_ms=timeout_ms,
             )
             telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
             runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)

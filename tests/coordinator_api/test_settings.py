@@ -9,7 +9,8 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
-from coordinator_api.settings import Settings, SettingsError, dotted, load, nearest, setting_rows, unknown_environment
+from coordinator_api.settings import Settings, SettingsError, dotted, setting_rows
+from coordinator_api.settings_sources import load, nearest, unknown_environment
 from tests.coordinator_api.service_process import run_command
 
 ENVIRONMENT_NAME = "ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS"

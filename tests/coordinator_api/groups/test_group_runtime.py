@@ -87,7 +87,9 @@ async def opened(
         repository = repository_type(engine, 10, engine.begin)
         async with rebalance_workers() as workers:
             environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024)
-            runner = RebalanceRunner("g", AllowedAssignors(()), lambda: ProcessId(1, 2), workers, 1_000)
+            runner = RebalanceRunner(
+                "g", AllowedAssignors(()), lambda: ProcessId(1, 2), workers, 1_000, own_assignor_limit_ms=10_000
+            )
             telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
             runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
             try:

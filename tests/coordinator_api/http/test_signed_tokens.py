@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from assignor.access.principals import Principal, Right
 from assignor.access.signed_tokens import UNKNOWN_KEY_EVERY_S, Issuer, SignedTokens
 from coordinator_api.http.auth import Access
-from coordinator_api.settings import SettingsError, load
+from coordinator_api.settings import SettingsError
+from coordinator_api.settings_sources import load
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.oidc_issuer import AUDIENCE, ISSUER, KEYS, KeyServer, claims, published, signed
 from tests.coordinator_api.service_process import ServiceProcess
