@@ -14,16 +14,23 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from assignor.access.certificate_files import (
+    KeyPair,
+    date_text,
+    show_certificate,
+    state_of,
+    text_of,
+    trust_authorities,
+    warn_of_readers,
+)
 from assignor.errors import InputError
 
 CLIENT_CERTFILE = "ASSIGNOR_CLIENT_CERTFILE"
@@ -42,24 +49,9 @@ _RETRY_S = 10.0
 _DAY_S = 86_400.0
 _SOON_S = 14 * _DAY_S
 _SOON_SHARE = 3
-_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME: the times are compared here, where an error can give them
-_MOST_STEPS = 6
 _MOST_IDLE = 64
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate with its chain, and its private key, as PEM files. `keyfile`: None when the key is in `certfile`.
-
-    `names`: how the settings of the three are called where they are set, for errors.
-    """
-
-    certfile: Path
-    keyfile: Path | None = None
-    password: str | None = field(default=None, repr=False)
-    names: tuple[str, str, str] = ("ssl.certfile", "ssl.keyfile", "ssl.keyfile.password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +180,12 @@ class ReloadedContext(ssl.SSLContext):
     def _newest(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                self._taken = _state_of(self._files)  # before they are read: what changes meanwhile is read again
+                self._taken = state_of(self._files)  # before they are read: what changes meanwhile is read again
                 self._loaded = self._load()
             return self._loaded
 
     def _take_changes(self, now_s: float) -> None:
-        state = _state_of(self._files)
+        state = state_of(self._files)
         if state == self._taken:
             self._refused = ()
             self._told = ""
@@ -225,7 +217,7 @@ class ReloadedContext(ssl.SSLContext):
         self._next_reminder_s = now_s + _DAY_S
         self._has_run_out = left_s <= 0
         said = "has run out, and callers refuse it" if self._has_run_out else "runs out"
-        _logger.warning("%s: the certificate %s (%s): replace the file", self._files[0], said, _date(loaded.ends_s))
+        _logger.warning("%s: the certificate %s (%s): replace the file", self._files[0], said, date_text(loaded.ends_s))
 
 
 class _ToldRefusal(ssl.SSLObject):
@@ -316,14 +308,14 @@ def server_context(tls: ServerTls) -> ReloadedContext:
         context.sslobject_class = _ToldRefusal
         context.set_alpn_protocols(["http/1.1"])
         if tls.ca_certs is not None:
-            _trust(context, tls.ca_certs, tls.ca_certs_name)
+            trust_authorities(context, tls.ca_certs, tls.ca_certs_name)
         context.verify_mode = VERIFY_MODES[tls.cert_reqs]
-        return _Loaded(context, *_show(context, tls.pair, as_server=True))
+        return _Loaded(context, *show_certificate(context, tls.pair, as_server=True))
 
     pair = tls.pair
     files = tuple(each for each in (pair.certfile, pair.keyfile, tls.ca_certs) if each is not None)
     made = ReloadedContext.of(ssl.PROTOCOL_TLS_SERVER, files, load, reminds=True, at_once=True)
-    _warn_of_readers(pair)
+    warn_of_readers(pair)
     made.look()
     return made
 
@@ -341,12 +333,12 @@ def client_context(
 
     def load() -> _Loaded:
         if trusted:
-            _check_readable(Path(trusted), TRUST_VARIABLE)
+            text_of(Path(trusted), TRUST_VARIABLE)
         try:
             context = trusting()
         except (OSError, ValueError) as error:  # ssl.SSLError is one
             raise InputError(f"{trusted} is no PEM file of certificates ({error})", TRUST_VARIABLE) from None
-        return _Loaded(context) if pair is None else _Loaded(context, *_show(context, pair, as_server=False))
+        return _Loaded(context) if pair is None else _Loaded(context, *show_certificate(context, pair, as_server=False))
 
     given = (Path(trusted) if trusted else None, *(() if pair is None else (pair.certfile, pair.keyfile)))
     files = tuple(each for each in given if each is not None)
@@ -387,120 +379,3 @@ def _client_pair(environment: Mapping[str, str]) -> KeyPair | None:
         return None
     names = (CLIENT_CERTFILE, CLIENT_KEYFILE, CLIENT_PASSWORD)
     return KeyPair(Path(certfile), None if keyfile is None else Path(keyfile), password, names)
-
-
-def _show(context: ssl.SSLContext, pair: KeyPair, *, as_server: bool) -> tuple[float, float]:
-    """Have the context show this certificate. Gives its validity in seconds since 1970. Raises InputError."""
-    _load_pair(context, pair)
-    certificate = _as_the_other_side_sees_it(pair, as_server=as_server)
-    begins_s, ends_s = (ssl.cert_time_to_seconds(str(certificate[each])) for each in ("notBefore", "notAfter"))
-    now_s = time.time()
-    if now_s >= ends_s:
-        raise InputError(f"{pair.certfile}: the certificate ran out ({_date(ends_s)}): renew it", pair.names[0])
-    if now_s < begins_s:
-        raise InputError(
-            f"{pair.certfile}: the certificate is not valid before {_date(begins_s)}: wait, or set the clock",
-            pair.names[0],
-        )
-    return begins_s, ends_s
-
-
-def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
-    of_certificate, of_key, of_password = pair.names
-    keyfile, of_keyfile = (pair.certfile, of_certificate) if pair.keyfile is None else (pair.keyfile, of_key)
-    if "-----BEGIN CERTIFICATE-----" not in _check_readable(pair.certfile, of_certificate):
-        raise InputError(f"{pair.certfile} is no PEM file with a certificate", of_certificate)
-    if "PRIVATE KEY-----" not in _check_readable(keyfile, of_keyfile):
-        raise InputError(f"{keyfile} is no PEM file with a private key", of_keyfile)
-    asked: list[bool] = []
-
-    def password() -> str:
-        asked.append(True)  # without a function OpenSSL would ask on the terminal
-        return pair.password or ""
-
-    try:
-        context.load_cert_chain(pair.certfile, pair.keyfile, password)
-    except (OSError, ValueError) as error:
-        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
-            raise InputError(f"the key of {keyfile} does not belong to {pair.certfile}", of_keyfile) from None
-        if asked and pair.password is None:
-            raise InputError(f"{keyfile} is encrypted: set {of_password}", of_keyfile) from None
-        if asked:
-            raise InputError(f"is not the password of {keyfile}", of_password) from None
-        raise InputError(f"{pair.certfile} and its key cannot be used ({error})", of_certificate) from None
-
-
-def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str, object]:
-    """The fields of the own certificate, by a handshake in memory: the library offers no other way to read them, and
-    this one also finds that a certificate is not made for its side. Raises InputError.
-    """
-    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = False
-    client.verify_mode = ssl.CERT_NONE
-    for each in (server, client):
-        _load_pair(each, pair)
-    looking = client if as_server else server
-    looking.verify_mode = ssl.CERT_REQUIRED
-    looking.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
-    looking.load_verify_locations(cadata=_first_certificate(pair.certfile))
-    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
-    at_server = server.wrap_bio(to_server, to_client, server_side=True)
-    at_client = client.wrap_bio(to_client, to_server)
-    try:
-        for _ in range(_MOST_STEPS):
-            for side in (at_client, at_server):
-                try:
-                    side.do_handshake()
-                except ssl.SSLWantReadError:
-                    continue
-        seen = (at_client if as_server else at_server).getpeercert()
-    except (ssl.SSLError, ValueError) as error:
-        who = "service" if as_server else "client"
-        raise InputError(f"{pair.certfile} cannot be the certificate of a {who} ({error})", pair.names[0]) from None
-    assert seen, "a handshake in memory is done after so many steps"
-    return seen
-
-
-def _first_certificate(certfile: Path) -> str:
-    """The first of the file is the own one; its chain follows."""
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-    text = certfile.read_text(encoding="ascii", errors="replace")
-    return begin + text.partition(begin)[2].partition(end)[0] + end
-
-
-def _trust(context: ssl.SSLContext, authorities: Path, where: str) -> None:
-    _check_readable(authorities, where)
-    try:
-        context.load_verify_locations(authorities)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{authorities} is no PEM file of certificates ({error})", where) from None
-
-
-def _check_readable(path: Path, where: str) -> str:
-    """Its text. Raises InputError."""
-    try:
-        return path.read_text(encoding="ascii", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}", where) from None
-
-
-def _warn_of_readers(pair: KeyPair) -> None:
-    keyfile = pair.keyfile or pair.certfile
-    if keyfile.stat().st_mode & stat.S_IROTH:
-        _logger.warning("%s: every user of this machine can read the private key: chmod o-r %s", keyfile, keyfile)
-
-
-def _state_of(files: tuple[Path, ...]) -> tuple[object, ...]:
-    return tuple(_state_of_file(each) for each in files)
-
-
-def _state_of_file(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _date(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
