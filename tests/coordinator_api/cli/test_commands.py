@@ -49,7 +49,7 @@ def test_should_list_groups_as_a_table_and_as_json(service: ServiceProcess, memb
 
     assert (code, json_code) == (0, 0)
     assert text.split()[:4] == ["NAME", "STATE", "GENERATION", "MEMBERS"]
-    assert re.search(rf"^{group_of(member)} +Stable +1 +1 +(- +)?[0-9]+s$", text, re.MULTILINE)
+    assert re.search(rf"^{group_of(member)} +Stable +1 +1 +(- +)*[0-9]+s$", text, re.MULTILINE)
     assert json.loads(as_json) == member.client.get("/v1/groups").json()
 
 
