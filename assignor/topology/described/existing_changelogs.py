@@ -23,16 +23,22 @@ from assignor.topology.internal_topics import (
 )
 
 _DELETES = "delete"
+_OF_A_REASSIGNMENT = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+"""What `kafka-reassign-partitions` sets for as long as it moves replicas."""
 
 
 def changelog_of_configs(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig:
     """`own`: the configs set on the topic itself, without the brokers' defaults. `configs`: the application's.
 
-    A topic created from the result has at least the configs of `own`.
+    A topic created from the result has the configs of `own`, and the library's own where `own` lacks them.
     """
     kind = _kind(own, configs)
     expected = InternalTopic("changelog", changelog=kind).configs(configs)
-    rest = {key: value for key, value in own.items() if not _same(key, value, expected.get(key, ""))}
+    rest = {
+        key: value
+        for key, value in own.items()
+        if key not in _OF_A_REASSIGNMENT and not _same(key, value, expected.get(key, ""))
+    }
     return replace(kind, configs=dict(sorted(rest.items())))
 
 

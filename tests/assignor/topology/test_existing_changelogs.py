@@ -38,6 +38,11 @@ def test_should_find_the_store_that_a_changelog_was_created_for(
     assert changelog_of_configs(_created(store, configs), configs) == store
 
 
+def test_should_leave_out_what_only_a_reassignment_sets() -> None:
+    own = {"cleanup.policy": "compact", "leader.replication.throttled.replicas": "0:1"}
+    assert changelog_of_configs(own, AssignmentConfigs()) == ChangelogConfig()
+
+
 @pytest.mark.parametrize(
     "own",
     [
