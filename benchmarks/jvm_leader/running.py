@@ -30,12 +30,12 @@ from tests.oracle import jars
 QUICK_EFFORT = Effort(cold_runs=1, runs=3, warm_up_s=0.5, our_warm_up_runs=1)
 CODEC_SHAPE, QUICK_CODEC_SHAPE = "5000x50", "1000x10"
 MINUTES = 40.0
-_WIDTH = 150
+_WIDTH = 160
 
 
 def run(console: Console, *, quick: bool = False) -> None:
     """Everything that fits into 40 minutes, or with `quick` two small shapes."""
-    _Run(console, QUICK if quick else Choice(), QUICK_EFFORT if quick else Effort()).print()
+    _Run(_wide(console), QUICK if quick else Choice(), QUICK_EFFORT if quick else Effort()).print()
 
 
 def run_with_options(console: Console, arguments: Sequence[str]) -> None:
@@ -63,8 +63,11 @@ def run_with_options(console: Console, arguments: Sequence[str]) -> None:
         options.rebalance or default.rebalances,
     )
     effort = QUICK_EFFORT if options.quick else Effort()
-    wide = Console(width=_WIDTH) if console.width < _WIDTH else console
-    _Run(wide, choice, effort, options.ours_only, options.minutes, options.results, options.markdown).print()
+    _Run(_wide(console), choice, effort, options.ours_only, options.minutes, options.results, options.markdown).print()
+
+
+def _wide(console: Console) -> Console:
+    return Console(file=console.file, width=max(console.width, _WIDTH))
 
 
 class _Run:

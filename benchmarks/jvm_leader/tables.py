@@ -41,7 +41,7 @@ class Page:
     def for_console(self) -> Table:
         table = Table(title=self.title, box=box.SQUARE, padding=(0, 0))
         for number, heading in enumerate(self.headings):
-            table.add_column(heading, justify="left" if number < self.words else "right")
+            table.add_column(heading, justify="left" if number < self.words else "right", no_wrap=number < self.words)
         for row in self.rows:
             table.add_row(*row)
         return table
