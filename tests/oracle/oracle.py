@@ -47,7 +47,10 @@ class Oracle:
     """
 
     def __init__(
-        self, longest_answer_s: float = LONGEST_ANSWER_S, jvm: Sequence[str] = _OPTIONS, harness: Sequence[Path] = HARNESS
+        self,
+        longest_answer_s: float = LONGEST_ANSWER_S,
+        jvm: Sequence[str] = _OPTIONS,
+        harness: Sequence[Path] = HARNESS,
     ) -> None:
         self._longest_answer_s = longest_answer_s
         main_class = _MAIN if harness is HARNESS else _STREAMS_GROUPS_MAIN

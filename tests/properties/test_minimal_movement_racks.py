@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.configs import AssignmentConfigs
+from assignor.decisions import DecisionLog
 from assignor.measures import cross_rack_reads
 from assignor.task_assignors.base import PlacementProblem
 from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
@@ -101,7 +102,7 @@ def reads(problem: PlacementProblem, tasks: Sequence[TaskId], owners: Sequence[P
 def test_should_read_least_across_racks_of_all_placements_that_move_as_few_tasks(group: SimulatedClients) -> None:
     problem = group.problem()
     tasks = problem.tasks
-    placement = MinimalMovementTaskAssignor().assign(problem, [])
+    placement = MinimalMovementTaskAssignor().assign(problem, DecisionLog())
     chosen = {task: process for process, client in placement.clients.items() for task in client.active}
     owners = [chosen[task] for task in tasks]
     best = min(
@@ -140,7 +141,7 @@ def test_should_read_least_with_standbys_that_restore_as_little(group: Simulated
     problem = group.problem()
     if not problem.stateful_tasks:
         return
-    placement = MinimalMovementTaskAssignor().assign(problem, [])
+    placement = MinimalMovementTaskAssignor().assign(problem, DecisionLog())
     tasks = problem.stateful_tasks
     owner = {task: process for process, client in placement.clients.items() for task in client.active}
     standby = {task: process for process, client in placement.clients.items() for task in client.standby}

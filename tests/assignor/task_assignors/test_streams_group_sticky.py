@@ -45,7 +45,7 @@ def test_should_count_a_quota_for_each_member_and_not_for_each_process() -> None
 
 
 def test_should_place_by_process_in_a_pipeline_and_say_why() -> None:
-    log: DecisionLog = []
+    log = DecisionLog()
     asked = problem("0_0 0_1 0_2 0_3", client(1, "0_0 0_1 0_2", "0_3", capacity=2), client(2), standbys=1)
     placement = ASSIGNOR.assign(asked, log)
     assert held(placement) == {1: ("0_0 0_1 0_2", "0_3"), 2: ("0_3", "0_0 0_1 0_2")}
@@ -60,7 +60,7 @@ def test_should_place_by_process_in_a_pipeline_and_say_why() -> None:
 
 
 def test_should_say_that_a_standby_found_no_process() -> None:
-    log: DecisionLog = []
+    log = DecisionLog()
     ASSIGNOR.assign(problem("0_0", client(1), standbys=2), log)
     assert [(each.kind, each.detail) for each in log if each.detail] == [(DecisionKind.NO_STANDBY_HOST, 2)]
 
@@ -68,14 +68,14 @@ def test_should_say_that_a_standby_found_no_process() -> None:
 @pytest.mark.parametrize("clients", [(), (client(1, capacity=0),)], ids=["no clients", "no threads"])
 def test_should_refuse_a_group_without_threads(clients: tuple[PlacementClient, ...]) -> None:
     with pytest.raises(InputError):
-        ASSIGNOR.assign(problem("0_0", *clients), [])
+        ASSIGNOR.assign(problem("0_0", *clients), DecisionLog())
 
 
 @pytest.mark.parametrize("owners, kept", [({}, "0_0 0_1 0_2"), (dict.fromkeys(tasks("0_0 0_1 0_2"), "x"), "0_0 0_1")])
 def test_should_count_what_a_thread_owned_as_that_threads_own(owners: dict[TaskId, str], kept: str) -> None:
     """One thread of three keeps two of four tasks; where nothing is known, both threads of the process had some."""
     known = replace(client(1, "0_0 0_1 0_2", capacity=2), consumers=("x", "y"), active_owners=owners)
-    placement = ASSIGNOR.assign(problem("0_0 0_1 0_2 0_3", known, client(2)), [])
+    placement = ASSIGNOR.assign(problem("0_0 0_1 0_2 0_3", known, client(2)), DecisionLog())
     assert set(tasks(kept)) == known.previous_active & placement.clients[process(1)].active
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from assignor.assignment import ApplicationState
+from assignor.decisions import DecisionLog
 from assignor.errors import InputError
 from assignor.task_assignors.sticky import LegacyStickyTaskAssignor
 from assignor.types import ProcessId, TaskId
@@ -41,7 +42,7 @@ def measured(*names: str) -> tuple[float, ...]:
     asked = problem("0_0 0_1", client(1, "0_0 0_1"), client(2))
     own = OwnMeasures(tuple(f"{HERE}:{name}" for name in names))
     own.check()
-    return own(asked, LegacyStickyTaskAssignor().assign(asked, []))
+    return own(asked, LegacyStickyTaskAssignor().assign(asked, DecisionLog()))
 
 
 def test_should_measure_where_tasks_were_and_where_they_are() -> None:

@@ -88,7 +88,7 @@ def test_should_put_standbys_where_their_changelogs_are() -> None:
 
 def test_should_say_how_much_is_read_across_racks_where_a_task_goes() -> None:
     case = problem(MIN_TRAFFIC, {1: "a", 2: "b"}, {**FOUR, "0_2": "c"}, had={1: "0_0 0_1 0_2 0_3"})
-    log: DecisionLog = []
+    log = DecisionLog()
     placement = MINIMAL.assign(case, log)
     assert held(placement) == {1: ("0_0 0_3", ""), 2: ("0_1 0_2", "")}
     texts = [each.text for each in explain_placement(case, placement, log)]
