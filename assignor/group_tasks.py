@@ -66,7 +66,7 @@ def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffset
     """Step 2: where the changelogs of every stateful task end."""
     return end_offset_sums(
         tasks.changelogs.stateful_tasks,
-        tasks.changelogs.pre_existing_partitions_for,
+        tasks.changelogs.pre_existing_partitions(),
         tasks.changelogs.source_topics,
         EndOffsets(snapshot.changelog_end_offsets, snapshot.committed_offsets, snapshot.failures),
     )

@@ -31,9 +31,15 @@ class ClientState:
     def previous_tasks_by_lag(self, consumer: str) -> list[TaskId]:
         """The stateful tasks that this member reported, smallest lag first."""
         lags = self.lags
-        by_lag = [(lags.lag_for(task), task) for task in self.metadata.reported_tasks[consumer] if task in lags]
-        by_lag.sort()
-        return [task for _, task in by_lag]
+        tasks = [task for task in self.metadata.reported_tasks[consumer] if task in lags.reported]
+        if len(tasks) < len(self.metadata.reported_tasks[consumer]):
+            tasks = [task for task in self.metadata.reported_tasks[consumer] if task in lags]
+            lag_of = lags.lag_for
+        else:
+            lag_of = lags.reported.__getitem__
+        tasks.sort()
+        tasks.sort(key=lag_of)
+        return tasks
 
 
 def client_state(

@@ -7,7 +7,7 @@ Source: `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
@@ -37,11 +37,11 @@ class EndOffsetSums:
 
 def end_offset_sums(
     stateful_tasks: Iterable[TaskId],
-    pre_existing_partitions_for: Callable[[TaskId], Iterable[TopicPartition]],
+    partitions: Mapping[TaskId, Iterable[TopicPartition]],
     source_topics: frozenset[str],
     offsets: EndOffsets,
 ) -> EndOffsetSums:
-    """`pre_existing_partitions_for(task)`: changelog partitions that existed before this rebalance;
+    """`partitions`: the changelog partitions of each task that existed before this rebalance;
     `source_topics`: those whose partitions serve as changelog.
     """
     tasks = tuple(stateful_tasks)
@@ -50,7 +50,7 @@ def end_offset_sums(
     sums: dict[TaskId, int] = {}
     for task in tasks:
         total = 0
-        for partition in pre_existing_partitions_for(task):
+        for partition in partitions.get(task, ()):
             topic, number = partition
             if topic in source_topics:
                 end = _committed(partition, offsets)

@@ -56,11 +56,15 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
     restore.
     """
     reported: dict[TaskId, int] = {}
+    end_of = end_offset_sums.get
     for task, offset_sum in offset_sums.items():
-        end_offset_sum = end_offset_sums.get(task)
+        end_offset_sum = end_of(task)
         if end_offset_sum is None:
             continue
-        if offset_sum in (LATEST_OFFSET, UNKNOWN_OFFSET_SUM):
+        if offset_sum >= 0:
+            lag = end_offset_sum - offset_sum
+            reported[task] = (end_offset_sum if lag < 0 else lag) if end_offset_sum >= 0 else end_offset_sum
+        elif offset_sum in (LATEST_OFFSET, UNKNOWN_OFFSET_SUM):
             reported[task] = offset_sum
         elif end_offset_sum < offset_sum:
             reported[task] = end_offset_sum

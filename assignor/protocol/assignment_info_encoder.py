@@ -34,6 +34,7 @@ from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 _TOPOLOGY_NAME = itemgetter(2)
 _OLD_TASK_ID = struct.Struct(">ii")
 _UNNAMED_TASK_ID = struct.Struct(">ii4x")  # the name has length 0
+_UNNAMED_TASK_ID_AND_COUNT = struct.Struct(">ii4xi")
 _INT32 = struct.Struct(">i")
 _NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
 
@@ -94,7 +95,16 @@ class AssignmentInfoEncoder:
         return AssignmentParts(b"".join(head), self._after_tasks, self._tail(next_rebalance_ms))
 
     def _encode_standby(self, task: TaskId, partitions: Iterable[TopicPartition]) -> bytes:
-        return self._encode_task_ids((task,)) + _encode_named_partitions(partitions, self._topics)
+        as_given = tuple(partitions)
+        if len(as_given) == 1 and self._has_names and not task[2]:
+            topic, partition = as_given[0]
+            name = self._topics.get(topic)
+            if name is not None:
+                try:
+                    return _UNNAMED_TASK_ID_AND_COUNT.pack(task[0], task[1], 1) + name + _INT32.pack(partition)
+                except struct.error:
+                    pass  # said below, with what does not fit
+        return self._encode_task_ids((task,)) + _encode_named_partitions(as_given, self._topics)
 
     def _tail(self, next_rebalance_ms: int) -> bytes:
         if self._version < FIRST_VERSION_WITH_NEXT_REBALANCE:

@@ -15,6 +15,7 @@ from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import ProcessId, TaskId, TopicPartition
 
 _CONSUMER_PROTOCOL_VERSION = 3
+_new = tuple.__new__  # what the calls of TaskId and TopicPartition come to: members report thousands
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _START = struct.Struct(">hi")  # version, the number of topics
@@ -69,7 +70,7 @@ def usual_subscription(data: bytes) -> SubscriptionFields | None:
             count = _size_at(data, at, _INT32.size)
             numbers = struct.unpack_from(f">{count}i", data, at + _INT32.size)
             at += _INT32.size * (count + 1)
-            owned += [TopicPartition(topic, number) for number in numbers]
+            owned += [_new(TopicPartition, (topic, number)) for number in numbers]
         generation_id, rack_size = _END.unpack_from(data, at)
     except struct.error:
         return None
@@ -104,7 +105,7 @@ def usual_subscription_info(data: bytes) -> SubscriptionInfoFields | None:
     for subtopology, partition, offset_sum, name_length in _TASK_SUM.iter_unpack(data[rows_at:end_at]):
         if name_length > 0:
             return None
-        offset_sums[TaskId(subtopology, partition)] = offset_sum
+        offset_sums[_new(TaskId, (subtopology, partition, None))] = offset_sum
     end_point = java_text.from_utf8(data[_INFO_START.size : count_at]) or None if size else None
     process_id = ProcessId(high, low)
     return SubscriptionInfoFields(

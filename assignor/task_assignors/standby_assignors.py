@@ -12,7 +12,7 @@ Source: `StandbyTaskAssignorFactory`, `DefaultStandbyTaskAssignor`, `ClientTagAw
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Protocol
 
 from assignor.configs import AssignmentConfigs
@@ -47,6 +47,14 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
     heapify(queue)
     chosen: list[int] = []
     for task, missing in wanted:
+        if missing == 1 and queue:
+            client = queue[0][1]
+            if owner[task] != client and task not in standby[client]:
+                standby[client].add(task)
+                assigned[client] += 1
+                chosen += (task, client)
+                heapreplace(queue, (assigned[client] / capacity[client], client))
+                continue
         drawn: list[int] = []
         while queue and missing > 0:
             client = heappop(queue)[1]

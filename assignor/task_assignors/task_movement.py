@@ -18,7 +18,7 @@ from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.task_assignors.constrained_priority_set import ConstrainedPrioritySet
 from assignor.task_assignors.lag_ranking import LagRanking
 from assignor.task_assignors.working_state import WorkingState
-from assignor.types import Role
+from assignor.types import LATEST_OFFSET, Role
 
 StandbyMovement = tuple[int, int, int]
 """The number of caught-up clients, the task, the client that should hold the standby."""
@@ -43,7 +43,7 @@ def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudge
     kept: list[int] = []
     owners = state.owner.copy()
     for task, owner in enumerate(owners):
-        if lags.is_behind_another(task, owner):
+        if lags.reported[task].get(owner) != LATEST_OFFSET and lags.is_behind_another(task, owner):
             caught_up = lags.caught_up_clients(task)
             movements.append((len(caught_up), task, caught_up))
         else:

@@ -204,7 +204,8 @@ def _hand_out(
             if partition in owners and owned.get(partition) != consumer:
                 break  # another member still owns it
         else:
-            assigned.extend([(partition, task) for partition in partitions])
+            for partition in partitions:
+                assigned.append((partition, task))
             continue
         held_back.append(task)
         group_assignment.log.append(
@@ -258,7 +259,7 @@ def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> li
 
 def _check_cooperative(group: GroupMetadata, consumer: str, partitions: Sequence[TopicPartition]) -> None:
     """No member gets what another still owns. Source: `ConsumerCoordinator.validateCooperativeAssignment`."""
-    for partition in partitions:
+    for partition in partitions if group.owners else ():
         owners = group.owners.get(partition)
         if owners is not None and consumer not in owners:
             raise IllegalStateError(

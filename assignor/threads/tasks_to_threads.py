@@ -59,10 +59,14 @@ def _all_to_one(
     said: Said,
 ) -> list[TaskId]:
     """The only thread is always below its fair share: the tasks it had come first, then the others in order."""
-    left = set(tasks)
-    assigned = list(filter(left.__contains__, previous_tasks_by_lag.get(consumer, ())))
-    left.difference_update(assigned)
-    rest = sorted(left)
+    rest, previous = list(tasks), previous_tasks_by_lag.get(consumer, ())
+    assigned: list[TaskId] = []
+    if rest and previous:
+        left = set(rest)
+        assigned = list(filter(left.__contains__, previous))
+        left.difference_update(assigned)
+        rest = [task for task in rest if task in left] if left else []
+    rest.sort()
     said.append((DecisionKind.THREAD_PREVIOUS_OWNER, assigned, (consumer,) * len(assigned)))
     said.append((DecisionKind.THREAD_BALANCED, rest, (consumer,) * len(rest)))
     assigned = assigned + rest

@@ -34,12 +34,14 @@ class ChangelogTopics:
     created: Mapping[str, CreatedTopic] = field(default_factory=dict)
     ready: Mapping[str, int] = field(default_factory=dict)
 
-    def pre_existing_partitions_for(self, task: TaskId) -> tuple[TopicPartition, ...]:
-        """The task's changelog partitions, without those of topics that this rebalance creates."""
-        partitions = self.changelog_partitions.get(task, ())
+    def pre_existing_partitions(self) -> Mapping[TaskId, tuple[TopicPartition, ...]]:
+        """`changelog_partitions`, without those of topics that this rebalance creates."""
         if not self.created:
-            return partitions
-        return tuple(partition for partition in partitions if partition.topic not in self.created)
+            return self.changelog_partitions
+        return {
+            task: tuple(partition for partition in partitions if partition.topic not in self.created)
+            for task, partitions in self.changelog_partitions.items()
+        }
 
 
 def prepare_changelog_topics(

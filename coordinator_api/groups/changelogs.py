@@ -32,7 +32,7 @@ class Changelogs:
         sum of the end offsets, None when it is not known.
         """
         partitions = {task: found for task in tasks if (found := self._partitions(task)) is not None}
-        ends = end_offset_sums(partitions, lambda task: partitions[task], self._source_topics, self._offsets)
+        ends = end_offset_sums(partitions, partitions, self._source_topics, self._offsets)
         lags = compute_task_lags(offset_sums, ends.by_task)
         known = {task: end if end >= 0 else None for task, end in ends.by_task.items()}
         return {task: (lags.lag_for(task), known.get(task)) for task in partitions}

@@ -14,7 +14,7 @@ SOURCE = "source"
 def sums(topics: tuple[str, ...], offsets: EndOffsets) -> EndOffsetSums:
     return end_offset_sums(
         TASKS,
-        lambda task: [TopicPartition(topic, task.partition) for topic in topics],
+        {task: [TopicPartition(topic, task.partition) for topic in topics] for task in TASKS},
         frozenset([SOURCE]),
         offsets,
     )

@@ -118,7 +118,8 @@ def _led(topology: GroupTopology, leader: dict[str, Any]) -> dict[str, Any]:
     repartition, groups, changelogs = _topics(topology, cluster, InternalTopicCatalog(existing), configs)
     created = {**repartition.created, **changelogs.created}
     configs_of = {**empty[0].created, **empty[2].created}
-    pre_existing = {each for task in changelogs.stateful_tasks for each in changelogs.pre_existing_partitions_for(task)}
+    before = changelogs.pre_existing_partitions()
+    pre_existing = {each for partitions in before.values() for each in partitions}
     of_sources = {each for each in pre_existing if each.topic in changelogs.source_topics}
     return {
         "tasks": [str(task) for task in groups],
@@ -127,7 +128,7 @@ def _led(topology: GroupTopology, leader: dict[str, Any]) -> dict[str, Any]:
         "pre_other": _texts(pre_existing - of_sources),
         "partitions": {str(task): _texts(partitions) for task, partitions in groups.items()},
         "changelogs": {
-            str(task): [_texts(partitions), _texts(changelogs.pre_existing_partitions_for(task))]
+            str(task): [_texts(partitions), _texts(before[task])]
             for task, partitions in changelogs.changelog_partitions.items()
         },
         "ready": {

@@ -56,11 +56,11 @@ def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
         ready={old: 2, new: 2},
     )
     assert sorted(changelogs.stateful_tasks) == [TaskId(0, 0), TaskId(1, 0), TaskId(1, 1)]
-    assert [changelogs.pre_existing_partitions_for(task) for task in (TaskId(0, 0), TaskId(1, 1), TaskId(2, 0))] == [
-        (TopicPartition("users", 0),),
-        (TopicPartition(old, 1),),
-        (),
-    ]
+    assert changelogs.pre_existing_partitions() == {
+        TaskId(0, 0): (TopicPartition("users", 0),),
+        TaskId(1, 0): (TopicPartition(old, 0),),
+        TaskId(1, 1): (TopicPartition(old, 1),),
+    }
 
 
 def test_should_have_no_changelogs_when_there_are_no_stateful_tasks() -> None:
