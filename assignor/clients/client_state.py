@@ -7,7 +7,7 @@ A task whose partition a member owns was active there. Of the other tasks that i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from assignor.clients.client_metadata import ClientMetadata, named_beside_unnamed
@@ -31,12 +31,11 @@ class ClientState:
     def previous_tasks_by_lag(self, consumer: str) -> list[TaskId]:
         """The stateful tasks that this member reported, smallest lag first."""
         lags = self.lags
+        lag_of: Callable[[TaskId], int] = lags.reported.__getitem__
         tasks = [task for task in self.metadata.reported_tasks[consumer] if task in lags.reported]
         if len(tasks) < len(self.metadata.reported_tasks[consumer]):
             tasks = [task for task in self.metadata.reported_tasks[consumer] if task in lags]
             lag_of = lags.lag_for
-        else:
-            lag_of = lags.reported.__getitem__
         tasks.sort()
         tasks.sort(key=lag_of)
         return tasks

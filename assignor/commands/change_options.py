@@ -27,6 +27,9 @@ from assignor.what_if.changes import (
 
 Value = TypeVar("Value")
 
+_ASSIGNOR_AS_CONFIG = "assignor"
+"""`--set assignor=NAME` is `--assignor NAME`: who sets configs need not know which of them a line has apart."""
+
 SET = "--set"
 ADD_INSTANCES = "--add-instances"
 REMOVE = "--remove"
@@ -39,7 +42,9 @@ LAGS = "--lags"
 
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(SET, metavar="KEY=VALUE", help="Change a config, by its dotted name; may be repeated."),
+    typer.Option(
+        SET, metavar="KEY=VALUE", help="Change a config, by its dotted name, or the assignor; may be repeated."
+    ),
 ]
 AddInstancesOption = Annotated[
     list[str] | None,
@@ -104,7 +109,12 @@ def changes_from_options(
 
     Raises InputError naming the option. Processes, topics and tasks are looked up when a rebalance is changed.
     """
-    configs: dict[str, object] = dict(_pairs(set, SET, "KEY=VALUE", lambda key, value: (key, value)))
+    pairs = _pairs(set, SET, "KEY=VALUE", lambda key, value: (key, value))
+    also_set = pairs.pop(_ASSIGNOR_AS_CONFIG, None)
+    if also_set is not None and assignor not in (None, also_set):
+        raise InputError(f"names another assignor than {ASSIGNOR} {assignor}", f"{SET} {_ASSIGNOR_AS_CONFIG}")
+    assignor = assignor or also_set
+    configs: dict[str, object] = dict(pairs)
     as_configs(configs, SET)
     for process in remove or ():
         if not process or process == EVERY_PROCESS:

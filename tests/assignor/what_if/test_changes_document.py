@@ -78,6 +78,12 @@ def test_should_read_all_options(tmp_path: Path) -> None:
     )
 
 
+def test_should_take_the_assignor_among_the_configs_as_well() -> None:
+    asked = options(assignor="LegacyStickyTaskAssignor")
+    assert options(set=["assignor=LegacyStickyTaskAssignor"]) == asked
+    assert options(set=["assignor=LegacyStickyTaskAssignor"], assignor="LegacyStickyTaskAssignor") == asked
+
+
 def test_should_take_the_topology_out_of_what_is_put_and_of_a_recording(tmp_path: Path) -> None:
     line = document("recordings/wcflow.jsonl.gz", "wcflow.8")
     written = {
@@ -103,6 +109,11 @@ def test_should_take_the_topology_out_of_what_is_put_and_of_a_recording(tmp_path
         ({"set": ["max.warmup.replicas=0"]}, "--set: max.warmup.replicas must be from 1 to"),
         ({"set": ["num.standby=2"]}, "--set: unknown config 'num.standby'; did you mean 'num.standby.replicas'"),
         ({"set": ["max.warmup.replicas=1", "max.warmup.replicas=2"]}, "--set: max.warmup.replicas is given twice"),
+        (
+            {"set": ["assignor=StickyTaskAssignor"], "assignor": "LegacyStickyTaskAssignor"},
+            "--set assignor: names another",
+        ),
+        ({"set": ["assignor=Sticky"]}, "--assignor: must be one of HighAvailabilityTaskAssignor, "),
         ({"add_instances": ["x4"]}, "--add-instances: must be NxT, for example 3x4, not 'x4'"),
         ({"add_instances": ["3x"]}, "--add-instances: must be NxT"),
         ({"add_instances": ["three"]}, "--add-instances: must be a whole number, not 'three'"),
