@@ -30,6 +30,8 @@ class GroupEntry:
         self._admin = admin
         self._membership = membership
         self._say = say
+        self.took_over_a_rebalance = False
+        """Whether the leader whose place was taken in the last join had begun a generation and not assigned it."""
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
         """Join as the leader, or a follower with --join-anyway. Raises LeadRefused, KafkaRefused, KafkaUnavailable."""
@@ -38,6 +40,7 @@ class GroupEntry:
             found = await self._assessment()
             if found.state is LeadState.FOREIGN:
                 raise LeadRefused(found.obstacle)
+            self.took_over_a_rebalance = found.state is LeadState.OURS and found.is_placing
             if found.state is not LeadState.LED or self._settings.join_anyway:
                 joined = await self._joined(subscription(), reason)
                 if joined is not None:
@@ -79,4 +82,5 @@ class GroupEntry:
             protocol_type=group.protocol_type,
             protocol=group.protocol,
             instance_ids=[member.group_instance_id for member in group.members],
+            group_state=group.state,
         )

@@ -15,6 +15,7 @@ from enum import StrEnum
 from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
 
 CLASSIC = "classic"
+_PLACING = "CompletingRebalance"
 
 
 class LeadState(StrEnum):
@@ -30,10 +31,13 @@ class LeadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeadAssessment:
-    """`obstacle`: one line with what prevents leading and what to do, empty when nothing does."""
+    """`obstacle`: one line with what prevents leading and what to do, empty when nothing does. `is_placing`: a
+    generation has formed and waits for its leader's assignments.
+    """
 
     state: LeadState
     obstacle: str = ""
+    is_placing: bool = False
 
 
 def assess_group(
@@ -44,6 +48,7 @@ def assess_group(
     protocol_type: str,
     protocol: str,
     instance_ids: Collection[str | None],
+    group_state: str = "",
 ) -> LeadAssessment:
     """`group_type`: None when the brokers do not tell it. `instance_ids`: of each member, None for dynamic members."""
     if group_type is not None and group_type != CLASSIC:
@@ -58,7 +63,7 @@ def assess_group(
             f"{PROTOCOL_TYPE!r}; name the application.id of a Kafka Streams application",
         )
     if group_instance_id in instance_ids:
-        return LeadAssessment(LeadState.OURS)
+        return LeadAssessment(LeadState.OURS, is_placing=group_state == _PLACING)
     return LeadAssessment(LeadState.LED, _led_by_another(group, len(instance_ids)))
 
 

@@ -28,6 +28,7 @@ from assignor.story.past_rebalance import SeenRebalance
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import GroupRebalancing, KafkaUnavailable, StaleGeneration, UnknownMember
 from kafka_client.group_membership import GroupMembership, JoinedGeneration
+from kafka_groups.interrupted_generations import OVERTAKEN, interrupted_document
 from kafka_groups.leader.group_entry import GroupEntry
 from kafka_groups.leader.lead_settings import LeadSettings
 from kafka_groups.leader.led_rebalance import GroupMembers, LedRebalance, group_members
@@ -90,6 +91,8 @@ class Leader:
         self._seen: SeenRebalance | None = None
         self._reason = ""
         self._mismatch = ""
+        self._unassigned: dict[int, str] = {}
+        """Generations that never got an assignment and are not recorded yet, and why."""
 
     async def lead(self) -> None:
         """Run until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and KafkaRefused, and
@@ -97,6 +100,8 @@ class Leader:
         """
         self._membership.session_timeout_ms = self._session_timeout_ms()
         joined = await self._entry.join(self._subscription, "assignor lead starts")
+        if self._entry.took_over_a_rebalance and joined.is_leader and not joined.skip_assignment:
+            self._unassigned[joined.generation_id - 1] = "its leader was gone"
         while True:
             try:
                 joined = await self._generation(joined) or await self._rejoined()
@@ -176,6 +181,8 @@ class Leader:
                 f"generation {joined.generation_id}: the subscription of member {member} cannot be read, so it gets no "
                 f"tasks; stop it ({fault})"
             )
+        if members.streams:
+            self._unassigned[joined.generation_id] = OVERTAKEN
         try:
             decided = await _first(self._work.decide(joined.generation_id, members), self._beating())
         except LedRebalanceFailed as failure:
@@ -184,7 +191,11 @@ class Leader:
             raise
         finally:
             self._tell_of_mismatch(joined.generation_id, members)
-        await self._membership.sync(decided.assignments)
+        try:
+            await self._membership.sync(decided.assignments)
+        except KafkaUnavailable:
+            self._unassigned.pop(joined.generation_id, None)  # nobody knows
+            raise
         took_ms = round((time.monotonic() - began) * 1000)
         if decided.led is None:
             self._seen = None
@@ -216,17 +227,22 @@ class Leader:
         self._say(progress_text(generation_id, led, why_in_words(self._seen, before, own_reason), took_ms))
 
     async def _record(self, generation_id: int, now_ms: int, led: LedRebalance) -> None:
-        await self._records.add(
-            rebalance_document(
-                id=f"{self._settings.group}-{generation_id}",
-                group_id=self._settings.group,
-                generation_id=generation_id,
-                now_ms=now_ms,
-                source="kafka",
-                snapshot=led.snapshot,
-                result=led.result,
-            )
+        self._unassigned.pop(generation_id, None)
+        unassigned, self._unassigned = self._unassigned, {}
+        group = self._settings.group
+        document = rebalance_document(
+            id=f"{group}-{generation_id}",
+            group_id=group,
+            generation_id=generation_id,
+            now_ms=now_ms,
+            source="kafka",
+            snapshot=led.snapshot,
+            result=led.result,
         )
+        interrupted = [
+            interrupted_document(f"{group}-{each}", each, why, document) for each, why in sorted(unassigned.items())
+        ]
+        await self._records.add(document, interrupted)
 
     async def _resume(self, joined: JoinedGeneration) -> _Held:
         """The group kept its assignments while this leader was away. Check topics and topology for changes since."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from assignor.access.private_files import private_opener, warn_of_others
@@ -34,10 +34,12 @@ class RebalanceRecords:
         if output is not None and output != STDOUT:
             prepare(output)
 
-    async def add(self, document: Mapping[str, object]) -> None:
+    async def add(self, document: Mapping[str, object], interrupted: Sequence[Mapping[str, object]] = ()) -> None:
+        """`interrupted`: lines of generations before it that never got an assignment. No coordinator takes those."""
         if self._output is not None:
             try:
-                await asyncio.to_thread(append, self._output, document)
+                for line in (*interrupted, document):
+                    await asyncio.to_thread(append, self._output, line)
             except OSError as error:
                 self._say(f"{self._output}: the rebalance cannot be written: {error.strerror}")
         if self._coordinator is not None:

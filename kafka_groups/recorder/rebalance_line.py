@@ -23,6 +23,7 @@ from assignor.recording.rebalance import RecordedOutput, RecordedTopic
 from assignor.recording.written import rebalance_document
 from assignor.snapshot import Member, RebalanceSnapshot
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId
+from kafka_groups.interrupted_generations import OVERTAKEN, interrupted_document
 from kafka_groups.leader.own_member import is_leader_of_ours
 from kafka_groups.recorder.generations import ObservedRebalance
 
@@ -141,24 +142,16 @@ def recorded_document(
 def interrupted_documents(rebalance: ObservedRebalance, document: Mapping[str, object]) -> Iterator[dict[str, object]]:
     """A line for each generation that began after the last completed one and never got an assignment.
 
-    `document`: the line of `rebalance`. The brokers write nothing about an interrupted generation, so its input is that
-    of `rebalance`, which came next.
+    `document`: the line of `rebalance`.
     """
     if rebalance.before is None:
         return
-    why = "another rebalance overtook it"
+    why = OVERTAKEN
     if rebalance.leader_is_gone:
         why = f"{rebalance.before.leader}, which led generation {rebalance.before.generation}, is gone"
     for generation in rebalance.interrupted:
-        line = {key: value for key, value in document.items() if key not in ("output", "led_by")}
-        yield {
-            **line,
-            "id": f"{rebalance.group}.{generation}@{rebalance.partition}:{rebalance.offset}{INTERRUPTED_SUFFIX}",
-            "generation_id": generation,
-            "note": f"this generation never got an assignment: {why}; the input is that of generation "
-            f"{rebalance.value.generation}, which came next",
-            "interrupted": True,
-        }
+        id = f"{rebalance.group}.{generation}@{rebalance.partition}:{rebalance.offset}{INTERRUPTED_SUFFIX}"
+        yield interrupted_document(id, generation, why, document)
 
 
 def _output_document(output: RecordedOutput) -> dict[str, object]:

@@ -43,3 +43,17 @@ def test_should_tell_groups_that_can_be_led_from_others(
     assert found.state is state
     assert obstacle in found.obstacle
     assert bool(found.obstacle) == (state in (LeadState.LED, LeadState.FOREIGN))
+
+
+@pytest.mark.parametrize("group_state", ["CompletingRebalance", "PreparingRebalance", "Stable"])
+def test_should_tell_whether_our_member_leaves_a_generation_without_an_assignment(group_state: str) -> None:
+    found = assess_group(
+        "app",
+        INSTANCE,
+        group_type="classic",
+        protocol_type="consumer",
+        protocol="stream",
+        instance_ids=[None, INSTANCE],
+        group_state=group_state,
+    )
+    assert found.is_placing is (group_state == "CompletingRebalance")

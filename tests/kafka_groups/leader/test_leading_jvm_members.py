@@ -92,9 +92,12 @@ class _Stand:
 
     @property
     def rebalances(self) -> list[RerunRebalance]:
-        lines = (self.directory / "led.jsonl").read_text().splitlines()
-        rebalances = [run(json.loads(line)) for line in lines]
+        rebalances = [run(line) for line in self.led if not line.get("interrupted")]
         return [each for each in rebalances if isinstance(each, RerunRebalance)]
+
+    @property
+    def led(self) -> list[dict[str, Any]]:
+        return _lines(self.directory / "led.jsonl")
 
 
 @contextmanager
@@ -162,6 +165,7 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
         again = stand.lead("again", "--assignor", StopsAtThree().name)
         stand.wait(again, "2 members of 2 processes")
         interrupted = [line["generation_id"] for line in _wait_for_interrupted(stand, recorder, 1)]
+        assert [line["generation_id"] for line in stand.led if line.get("interrupted")] == interrupted
 
         third = stand.instance(2)
         stand.wait(again, SAYS)
