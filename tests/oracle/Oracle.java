@@ -537,9 +537,10 @@ final class RecordedBrokers {
         });
     }
 
+    /** In the order in which it was asked, which decides what a refusal names. */
     @SuppressWarnings("unchecked")
     private static <K, V> Map<K, V> eachOf(final Collection<?> keys, final Function<Object, V> value) {
-        final Map<K, V> answers = new HashMap<>();
+        final Map<K, V> answers = new LinkedHashMap<>();
         keys.forEach(key -> answers.put((K) key, value.apply(key)));
         return answers;
     }

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from assignor.protocol.assignment_info import decode_assignment_info
+from assignor.protocol.assignment_info_encoder import encode_assignment_info
+from assignor.protocol.consumer_protocol import decode_assignment, encode_assignment
 from tests.oracle import differential_run
 from tests.oracle.differential_run import DEFAULT_CASES, DifferentialRun, cases_of_this_run, seed_of_this_run
 from tests.oracle.oracle import Line, OracleFault
 from tests.program import assignor
-from tests.recorded import PLACEMENTS, documents
+from tests.recorded import PLACEMENTS, REBALANCES, documents
 
 SEED = 4711
 LINE = next(line for line in documents(PLACEMENTS[0]) if not line["output"]["probing_rebalance_needed"])
@@ -55,6 +60,27 @@ def test_should_fail_with_a_file_that_shows_the_difference_again(failures: Path)
     assert replayed.returncode == 1
     told = " ".join(replayed.stdout.split())  # a line may be wrapped
     assert f"difference: {kept}:1 other: probing_rebalance_needed is False, recorded is True" in told
+
+
+def test_should_fail_when_only_the_bytes_differ(failures: Path) -> None:
+    line = next(each for each in documents(REBALANCES) if _reordered(each) != each["output"]["assignments"])
+    otherwise = {**line, "output": {**line["output"], "assignments": _reordered(line)}}
+
+    run_of(line).check()
+    with pytest.raises(AssertionError, match="equal only after decoding"):
+        run_of(otherwise).check()
+
+
+def _reordered(line: Line) -> dict[str, str]:
+    """The same assignments, with the standby tasks the other way round."""
+    reordered = {}
+    for member, raw in line["output"]["assignments"].items():
+        assignment = decode_assignment(base64.b64decode(raw))
+        info = decode_assignment_info(assignment.user_data or b"")
+        standby = dict(reversed(list(info.standby_tasks.items())))
+        user_data = encode_assignment_info(replace(info, standby_tasks=standby))
+        reordered[member] = base64.b64encode(encode_assignment(replace(assignment, user_data=user_data))).decode()
+    return reordered
 
 
 def test_should_fail_when_the_leader_raises(failures: Path) -> None:
