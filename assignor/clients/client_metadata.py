@@ -18,6 +18,12 @@ from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberF
 from assignor.java.order import hash_set_order, process_hash, string_hash
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
+from assignor.protocol.usual_subscriptions import (
+    SubscriptionFields,
+    SubscriptionInfoFields,
+    SubscriptionReader,
+    usual_subscription_info,
+)
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions
 from assignor.types import (
     JAVA_INT_MAX,
@@ -30,6 +36,9 @@ from assignor.types import (
 )
 
 Value = TypeVar("Value")
+
+AnySubscription = Subscription | SubscriptionFields
+AnySubscriptionInfo = SubscriptionInfo | SubscriptionInfoFields
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
 """Differs from Kafka: there the dummy client's id is random; results here must be repeatable."""
@@ -79,10 +88,11 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
     # the consumer decodes all of them before the assignor decodes the first user data
-    decoded: dict[bytes, Subscription] = {}
+    decoded: dict[bytes, AnySubscription] = {}
+    read_usual = SubscriptionReader().read
     for member_id, raw in subscriptions.items():
         if raw not in decoded:
-            decoded[raw] = _read(member_id, decode_subscription, raw)
+            decoded[raw] = read_usual(raw) or _read(member_id, decode_subscription, raw)
     # threads without tasks send what others of their process sent: they are only counted
     alike: dict[bytes, list[str]] = {}
     for member_id in hash_set_order(subscriptions, string_hash):
@@ -91,7 +101,8 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
             alike[raw].append(member_id)
             continue
         subscription = decoded[raw]
-        info = _read(member_id, decode_subscription_info, subscription.user_data or b"")
+        user_data = subscription.user_data or b""
+        info = usual_subscription_info(user_data) or _read(member_id, decode_subscription_info, user_data)
         client = group.add(member_id, subscription, info)
         if not (subscription.owned_partitions or info.task_offset_sums or info.is_future):
             alike[raw] = client.consumers
@@ -133,7 +144,7 @@ def named_beside_unnamed() -> IllegalStateError:
 class _ClientBuilder:
     """One process while its members are added."""
 
-    def __init__(self, process_id: ProcessId, info: SubscriptionInfo | None, rack: str | None) -> None:
+    def __init__(self, process_id: ProcessId, info: AnySubscriptionInfo | None, rack: str | None) -> None:
         self.process_id = process_id
         self.host = None if info is None else host_of(info.user_end_point)
         self.tags: Mapping[str, str] = {} if info is None else info.client_tags
@@ -145,17 +156,19 @@ class _ClientBuilder:
         self.reported_tasks: dict[str, tuple[TaskId, ...]] = {}
         self.has_names: set[bool] = set()
 
-    def add(self, member_id: str, subscription: Subscription, offset_sums: Mapping[TaskId, int]) -> None:
+    def add(self, member_id: str, subscription: AnySubscription, offset_sums: Mapping[TaskId, int]) -> None:
         self.racks.add(subscription.rack)
         self.consumers.append(member_id)
         if offset_sums:
             self.reported_tasks[member_id] = tuple(offset_sums)
-            self.has_names.update([task[2] is not None for task in offset_sums])
+            for task in offset_sums:
+                self.has_names.add(task[2] is not None)
             if len(self.has_names) > 1:
                 raise named_beside_unnamed()
             self.offset_sums.update(offset_sums)
         if subscription.owned_partitions:
-            self.owned_partitions.update(dict.fromkeys(subscription.owned_partitions, member_id))
+            for partition in subscription.owned_partitions:
+                self.owned_partitions[partition] = member_id
 
     def build(self) -> ClientMetadata:
         return ClientMetadata(
@@ -179,7 +192,7 @@ class _GroupBuilder:
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
-    def add(self, member_id: str, subscription: Subscription, info: SubscriptionInfo) -> _ClientBuilder:
+    def add(self, member_id: str, subscription: AnySubscription, info: AnySubscriptionInfo) -> _ClientBuilder:
         if info.error_code == AssignorErrorCode.SHUTDOWN_REQUESTED:
             self.shutdown_requested = True
         self.versions.append((info.version, info.latest_supported_version))
@@ -190,12 +203,12 @@ class _GroupBuilder:
             owners[partition] = (*owners[partition], member_id) if partition in owners else alone
         return client
 
-    def _client_of(self, subscription: Subscription, info: SubscriptionInfo) -> _ClientBuilder:
+    def _client_of(self, subscription: AnySubscription, info: AnySubscriptionInfo) -> _ClientBuilder:
         if info.version > LATEST_SUPPORTED_VERSION:
             return self._client(self.future_process_id, None, subscription.rack)
         return self._client(info.process_id, info, subscription.rack)
 
-    def _client(self, process_id: ProcessId, info: SubscriptionInfo | None, rack: str | None) -> _ClientBuilder:
+    def _client(self, process_id: ProcessId, info: AnySubscriptionInfo | None, rack: str | None) -> _ClientBuilder:
         client = self.clients.get(process_id)
         if client is None:
             client = self.clients[process_id] = _ClientBuilder(process_id, info, rack)

@@ -7,6 +7,7 @@ Whoever calls then reads the bytes field by field, which names the mistake. What
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -48,9 +49,43 @@ class SubscriptionInfoFields(NamedTuple):
     unique_field: int
     error_code: int
 
+    @property
+    def is_future(self) -> bool:
+        return False
+
+    @property
+    def client_tags(self) -> Mapping[str, str]:
+        return {}
+
+
+class SubscriptionReader:
+    """Reads the subscriptions of one group, whose members nearly all name the same topics: those are decoded once."""
+
+    __slots__ = ("_start", "_topics")
+
+    def __init__(self) -> None:
+        self._start = b""
+        self._topics: tuple[str, ...] = ()
+
+    def read(self, data: bytes) -> SubscriptionFields | None:
+        """As `usual_subscription`."""
+        if self._start and data.startswith(self._start):
+            return _after_topics(data, self._topics, len(self._start))
+        found = _topics_of(data)
+        if found is None:
+            return None
+        topics, end = found
+        self._start, self._topics = data[:end], topics
+        return _after_topics(data, topics, end)
+
 
 def usual_subscription(data: bytes) -> SubscriptionFields | None:
     """Version 3, with user data."""
+    return SubscriptionReader().read(data)
+
+
+def _topics_of(data: bytes) -> tuple[tuple[str, ...], int] | None:
+    """The topics that a subscription begins with, and where they end."""
     try:
         version, topic_count = _START.unpack_from(data)
         if version < _CONSUMER_PROTOCOL_VERSION or not 0 <= topic_count <= len(data):
@@ -60,6 +95,13 @@ def usual_subscription(data: bytes) -> SubscriptionFields | None:
         for _ in range(topic_count):
             topic, at = _topic_at(data, at)
             topics.append(topic)
+    except struct.error:
+        return None
+    return tuple(topics), at
+
+
+def _after_topics(data: bytes, topics: tuple[str, ...], at: int) -> SubscriptionFields | None:
+    try:
         start = at + _INT32.size
         at = start + _size_at(data, at, 1)
         user_data = data[start:at]
@@ -79,9 +121,8 @@ def usual_subscription(data: bytes) -> SubscriptionFields | None:
     if at > len(data):
         return None
     rack = java_text.from_utf8(data[start:at]) or None if rack_size > 0 else None
-    return SubscriptionFields(
-        tuple(topics), user_data, tuple(owned), generation_id if generation_id >= 0 else None, rack
-    )
+    generation = generation_id if generation_id >= 0 else None
+    return _new(SubscriptionFields, (topics, user_data, tuple(owned), generation, rack))
 
 
 def usual_subscription_info(data: bytes) -> SubscriptionInfoFields | None:
@@ -108,9 +149,8 @@ def usual_subscription_info(data: bytes) -> SubscriptionInfoFields | None:
         offset_sums[_new(TaskId, (subtopology, partition, None))] = offset_sum
     end_point = java_text.from_utf8(data[_INFO_START.size : count_at]) or None if size else None
     process_id = ProcessId(high, low)
-    return SubscriptionInfoFields(
-        version, latest_supported, process_id, end_point, offset_sums, unique_field, error_code
-    )
+    fields = (version, latest_supported, process_id, end_point, offset_sums, unique_field, error_code)
+    return _new(SubscriptionInfoFields, fields)
 
 
 def _topic_at(data: bytes, at: int) -> tuple[str, int]:

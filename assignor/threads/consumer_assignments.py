@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import NamedTuple
 
 from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
 from assignor.clients.client_state import ClientState
@@ -60,8 +61,7 @@ class _GroupAssignment:
     drained_members: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _ConsumerTasks:
+class _ConsumerTasks(NamedTuple):
     active: Sequence[TaskId]
     standby: Sequence[TaskId]
 
@@ -254,6 +254,8 @@ def _unknown(reason: str, task: TaskId) -> NullPointerError:
 
 
 def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> list[TaskId]:
+    if len(standby) < 2 and not temporary:
+        return list(standby)
     return hash_set_order([*standby, *temporary], task_hash)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop
 
 from assignor.decisions import DecisionKind
@@ -40,15 +41,29 @@ def assign_tasks_to_threads(
     queue = _TaskQueue(tasks)
     assignment: ThreadTasks = defaultdict(list)
     if queue:
-        fair_share = (sum(thread_load.values()) + len(queue)) // len(consumers)
-        missing = {consumer: fair_share - thread_load.get(consumer, 0) for consumer in consumers}
-        skipped = _keep_with_previous_owner(queue, assignment, previous_tasks_by_lag, missing, said)
-        _fill_in_turns(queue, assignment, missing, said)
+        room = _Room((sum(thread_load.values()) + len(queue)) // len(consumers), thread_load, assignment)
+        skipped = _keep_with_previous_owner(queue, assignment, previous_tasks_by_lag, room, said)
+        if room.fair_share > 0:
+            _fill_in_turns(queue, assignment, consumers, room, said)
         if queue:
-            _hand_out_rest(queue, assignment, skipped, missing, said)
+            _hand_out_rest(queue, assignment, consumers, skipped, room, said)
     for consumer, assigned in assignment.items():
         thread_load[consumer] = thread_load.get(consumer, 0) + len(assigned)
     return assignment
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How many tasks a consumer may still get before it has its fair share; below zero when it has more. Most of
+    thousands of threads are never looked at.
+    """
+
+    fair_share: int
+    thread_load: Mapping[str, int]
+    assignment: ThreadTasks
+
+    def __call__(self, consumer: str) -> int:
+        return self.fair_share - self.thread_load.get(consumer, 0) - len(self.assignment.get(consumer, ()))
 
 
 def _all_to_one(
@@ -78,7 +93,7 @@ def _keep_with_previous_owner(
     queue: _TaskQueue,
     assignment: ThreadTasks,
     previous_tasks_by_lag: Mapping[str, Sequence[TaskId]],
-    missing: Mapping[str, int],
+    room: _Room,
     said: Said,
 ) -> dict[TaskId, str]:
     """Returns the tasks for which their previous owner had no room, with that owner (the last one asked)."""
@@ -86,11 +101,12 @@ def _keep_with_previous_owner(
     kept: list[TaskId] = []
     keepers: list[str] = []
     for consumer, previous in previous_tasks_by_lag.items():
-        room, assigned = missing[consumer], assignment[consumer]
+        left, assigned = room(consumer), assignment[consumer]
         for task in previous:
             if task not in queue:
                 continue
-            if len(assigned) < room:
+            if left > 0:
+                left -= 1
                 assigned.append(task)
                 queue.remove(task)
                 kept.append(task)
@@ -101,9 +117,10 @@ def _keep_with_previous_owner(
     return skipped
 
 
-def _fill_in_turns(queue: _TaskQueue, assignment: ThreadTasks, missing: Mapping[str, int], said: Said) -> None:
-    assigned = assignment.get
-    to_fill = deque([consumer for consumer, room in missing.items() if len(assigned(consumer, ())) < room])
+def _fill_in_turns(
+    queue: _TaskQueue, assignment: ThreadTasks, consumers: Sequence[str], room: _Room, said: Said
+) -> None:
+    to_fill = deque([consumer for consumer in consumers if room(consumer) > 0])
     filled: list[TaskId] = []
     fillers: list[str] = []
     said.append((DecisionKind.THREAD_BALANCED, filled, fillers))
@@ -112,27 +129,28 @@ def _fill_in_turns(queue: _TaskQueue, assignment: ThreadTasks, missing: Mapping[
             raise TaskAssignmentError("Ran out of unassigned stateful tasks but some members were not at capacity")
         consumer = to_fill.popleft()
         task = queue.poll()
-        of_consumer = assignment[consumer]
-        of_consumer.append(task)
+        assignment[consumer].append(task)
         filled.append(task)
         fillers.append(consumer)
-        if len(of_consumer) < missing[consumer]:
+        if room(consumer) > 0:
             to_fill.append(consumer)
 
 
 def _hand_out_rest(
-    queue: _TaskQueue, assignment: ThreadTasks, skipped: Mapping[TaskId, str], missing: Mapping[str, int], said: Said
+    queue: _TaskQueue,
+    assignment: ThreadTasks,
+    consumers: Sequence[str],
+    skipped: Mapping[TaskId, str],
+    room: _Room,
+    said: Said,
 ) -> None:
     """Every thread has its fair share or one task more; those without the extra task take one each."""
-    assigned = assignment.get
-    to_fill = dict.fromkeys([consumer for consumer, room in missing.items() if len(assigned(consumer, ())) == room])
     for task, consumer in sorted(skipped.items()):
-        if consumer in to_fill and task in queue:
+        if room(consumer) == 0 and task in queue:
             assignment[consumer].append(task)
             queue.remove(task)
             said.append((DecisionKind.THREAD_PREVIOUS_OWNER, (task,), (consumer,)))
-            del to_fill[consumer]
-    rest = list(zip(queue, to_fill, strict=False))
+    rest = list(zip(queue, (consumer for consumer in consumers if room(consumer) == 0), strict=False))
     for task, consumer in rest:
         assignment[consumer].append(task)
     said.append((DecisionKind.THREAD_BALANCED, [task for task, _ in rest], [consumer for _, consumer in rest]))
@@ -142,11 +160,12 @@ class _TaskQueue:
     """A `java.util.PriorityQueue` of distinct tasks, from which tasks are polled and removed.
 
     Java searches for a task to remove from the front of the array, which makes the whole pass quadratic; here places
-    are known while tasks are removed. The layout after every step is Java's. It does not depend on how a heap of
-    distinct numbers is sifted, so `heapq` serves. Tasks are represented by their rank, the place in sorted order.
+    are known. A task is taken out of the array when somebody looks at what is left: often all tasks stay where they
+    were, and nothing is left. The layout is Java's whenever it shows. It does not depend on how a heap of distinct
+    numbers is sifted, so `heapq` serves. Tasks are represented by their rank, the place in sorted order.
     """
 
-    __slots__ = ("_gone", "_heap", "_places", "_rank", "_tasks")
+    __slots__ = ("_gone", "_heap", "_rank", "_removed", "_tasks")
 
     def __init__(self, tasks: Iterable[TaskId]) -> None:
         as_given = tuple(tasks)
@@ -155,42 +174,47 @@ class _TaskQueue:
         self._heap = list(map(self._rank.__getitem__, as_given))
         heapify(self._heap)
         self._gone = bytearray(len(as_given))
-        self._places: list[int] | None = None
-        """By rank; None when a task has been polled since they were known."""
+        self._removed: list[int] = []
+        """Ranks that are still in the array, in the order in which they were removed."""
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._heap) - len(self._removed)
 
     def __contains__(self, task: TaskId) -> bool:
         rank = self._rank.get(task)
         return rank is not None and not self._gone[rank]
 
     def __iter__(self) -> Iterator[TaskId]:
+        self._take_out()
         return (self._tasks[rank] for rank in self._heap)
 
     def poll(self) -> TaskId:
-        self._places = None
+        if self._removed:
+            self._take_out()
         first = heappop(self._heap)
         self._gone[first] = True
         return self._tasks[first]
 
     def remove(self, task: TaskId) -> None:
-        places = self._known_places()
         rank = self._rank[task]
-        place = places[rank]
         self._gone[rank] = True
-        last = self._heap.pop()
-        if place < len(self._heap):
-            self._sift_down(places, place, last)
-            if self._heap[place] == last:
-                self._sift_up(places, place, last)
+        self._removed.append(rank)
 
-    def _known_places(self) -> list[int]:
-        if self._places is None:
-            self._places = [0] * len(self._tasks)
-            for place, rank in enumerate(self._heap):
-                self._places[rank] = place
-        return self._places
+    def _take_out(self) -> None:
+        heap, removed, self._removed = self._heap, self._removed, []
+        if len(removed) == len(heap):
+            heap.clear()
+            return
+        places = [0] * len(self._tasks) if removed else []
+        for place, rank in enumerate(heap if removed else ()):
+            places[rank] = place
+        for rank in removed:
+            place = places[rank]
+            last = heap.pop()
+            if place < len(heap):
+                self._sift_down(places, place, last)
+                if heap[place] == last:
+                    self._sift_up(places, place, last)
 
     def _sift_down(self, places: list[int], place: int, rank: int) -> None:
         heap = self._heap
