@@ -19,9 +19,9 @@ from assignor.java.order import hash_set_order, process_hash, string_hash
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.protocol.usual_subscriptions import (
-    SubscriptionFields,
-    SubscriptionInfoFields,
     SubscriptionReader,
+    UsualSubscription,
+    UsualSubscriptionInfo,
     usual_subscription_info,
 )
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions
@@ -37,8 +37,8 @@ from assignor.types import (
 
 Value = TypeVar("Value")
 
-AnySubscription = Subscription | SubscriptionFields
-AnySubscriptionInfo = SubscriptionInfo | SubscriptionInfoFields
+AnySubscription = Subscription | UsualSubscription
+AnySubscriptionInfo = SubscriptionInfo | UsualSubscriptionInfo
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
 """Differs from Kafka: there the dummy client's id is random; results here must be repeatable."""

@@ -28,7 +28,7 @@ _INFO_END = struct.Struct(">bii")  # unique field, error code, the number of cli
 _TASK_SUM = struct.Struct(">iiqh")  # subtopology, partition, offset sum, the length of the topology's name
 
 
-class SubscriptionFields(NamedTuple):
+class UsualSubscription(NamedTuple):
     """The fields of a `consumer_protocol.Subscription`."""
 
     topics: tuple[str, ...]
@@ -38,7 +38,7 @@ class SubscriptionFields(NamedTuple):
     rack: str | None
 
 
-class SubscriptionInfoFields(NamedTuple):
+class UsualSubscriptionInfo(NamedTuple):
     """The first fields of a `subscription_info.SubscriptionInfo`; the others have their defaults."""
 
     version: int
@@ -67,7 +67,7 @@ class SubscriptionReader:
         self._start = b""
         self._topics: tuple[str, ...] = ()
 
-    def read(self, data: bytes) -> SubscriptionFields | None:
+    def read(self, data: bytes) -> UsualSubscription | None:
         """As `usual_subscription`."""
         if self._start and data.startswith(self._start):
             return _after_topics(data, self._topics, len(self._start))
@@ -79,7 +79,7 @@ class SubscriptionReader:
         return _after_topics(data, topics, end)
 
 
-def usual_subscription(data: bytes) -> SubscriptionFields | None:
+def usual_subscription(data: bytes) -> UsualSubscription | None:
     """Version 3, with user data."""
     return SubscriptionReader().read(data)
 
@@ -100,7 +100,7 @@ def _topics_of(data: bytes) -> tuple[tuple[str, ...], int] | None:
     return tuple(topics), at
 
 
-def _after_topics(data: bytes, topics: tuple[str, ...], at: int) -> SubscriptionFields | None:
+def _after_topics(data: bytes, topics: tuple[str, ...], at: int) -> UsualSubscription | None:
     try:
         start = at + _INT32.size
         at = start + _size_at(data, at, 1)
@@ -122,10 +122,10 @@ def _after_topics(data: bytes, topics: tuple[str, ...], at: int) -> Subscription
         return None
     rack = java_text.from_utf8(data[start:at]) or None if rack_size > 0 else None
     generation = generation_id if generation_id >= 0 else None
-    return _new(SubscriptionFields, (topics, user_data, tuple(owned), generation, rack))
+    return _new(UsualSubscription, (topics, user_data, tuple(owned), generation, rack))
 
 
-def usual_subscription_info(data: bytes) -> SubscriptionInfoFields | None:
+def usual_subscription_info(data: bytes) -> UsualSubscriptionInfo | None:
     """The latest version, no client tags, no tasks of a topology with a name."""
     try:
         version, latest_supported, high, low, size = _INFO_START.unpack_from(data)
@@ -150,7 +150,7 @@ def usual_subscription_info(data: bytes) -> SubscriptionInfoFields | None:
     end_point = java_text.from_utf8(data[_INFO_START.size : count_at]) or None if size else None
     process_id = ProcessId(high, low)
     fields = (version, latest_supported, process_id, end_point, offset_sums, unique_field, error_code)
-    return _new(SubscriptionInfoFields, fields)
+    return _new(UsualSubscriptionInfo, fields)
 
 
 def _topic_at(data: bytes, at: int) -> tuple[str, int]:
