@@ -233,20 +233,40 @@ def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | N
     """The capacity of a table after keys with these spread hashes were added one by one, if its order is that of the
     buckets alone; None when a bucket becomes a tree on the way.
     """
-    capacity, size, present = table_size_for(initial_capacity), len(spreads), 0
-    while True:
+    size = len(spreads)
+    capacity, present = _small_table(spreads, table_size_for(initial_capacity))
+    while present < size:
         room = capacity * 3 // 4
         until = min(size, room + 1)  # the key that overflows the table is added before it grows
         if is_crowded(spreads if size <= room else spreads[:until], capacity):
             crowding = _first_crowding(spreads, present, until, capacity)
             if crowding is not None:
-                if capacity >= MIN_TREEIFY_CAPACITY:
-                    return None
-                capacity, present = capacity * 2, crowding + 1
-                continue
+                return None
         if size <= room or capacity >= MAXIMUM_CAPACITY:
             return capacity
         capacity, present = capacity * 2, until
+    return capacity
+
+
+def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
+    """The capacity once it is too large to grow for a crowded bucket, or holds all keys; and how many it holds."""
+    present = 0
+    while capacity < MIN_TREEIFY_CAPACITY:
+        room, mask = capacity * 3 // 4, capacity - 1
+        counts = [0] * capacity
+        for spread in spreads[:present]:
+            counts[spread & mask] += 1
+        for spread in spreads[present : room + 1]:
+            bucket = spread & mask
+            counts[bucket] += 1
+            present += 1
+            if counts[bucket] > TREEIFY_THRESHOLD:
+                break
+        else:
+            if present <= room:
+                return capacity, present
+        capacity *= 2
+    return capacity, present
 
 
 def _first_crowding(spreads: Sequence[int], present: int, until: int, capacity: int) -> int | None:

@@ -102,17 +102,16 @@ def _keep_with_previous_owner(
     keepers: list[str] = []
     for consumer, previous in previous_tasks_by_lag.items():
         left, assigned = room(consumer), assignment[consumer]
-        for task in previous:
-            if task not in queue:
-                continue
-            if left > 0:
-                left -= 1
-                assigned.append(task)
-                queue.remove(task)
-                kept.append(task)
-                keepers.append(consumer)
-            else:
-                skipped[task] = consumer
+        queued = queue.queued(previous)
+        if left >= len(queued):
+            keeps = queued
+        else:
+            keeps = queued[: max(left, 0)]
+            skipped.update(dict.fromkeys(queued[len(keeps) :], consumer))
+        assigned += keeps
+        queue.remove_all(keeps)
+        kept += keeps
+        keepers += [consumer] * len(keeps)
     said.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, keepers))
     return skipped
 
@@ -148,7 +147,7 @@ def _hand_out_rest(
     for task, consumer in sorted(skipped.items()):
         if room(consumer) == 0 and task in queue:
             assignment[consumer].append(task)
-            queue.remove(task)
+            queue.remove_all((task,))
             said.append((DecisionKind.THREAD_PREVIOUS_OWNER, (task,), (consumer,)))
     rest = list(zip(queue, (consumer for consumer in consumers if room(consumer) == 0), strict=False))
     for task, consumer in rest:
@@ -195,10 +194,17 @@ class _TaskQueue:
         self._gone[first] = True
         return self._tasks[first]
 
-    def remove(self, task: TaskId) -> None:
-        rank = self._rank[task]
-        self._gone[rank] = True
-        self._removed.append(rank)
+    def queued(self, tasks: Iterable[TaskId]) -> list[TaskId]:
+        """Those that are in the queue, in the order given."""
+        rank_of, gone = self._rank.get, self._gone
+        return [task for task in tasks if (rank := rank_of(task)) is not None and not gone[rank]]
+
+    def remove_all(self, tasks: Iterable[TaskId]) -> None:
+        """One after the other."""
+        ranks = list(map(self._rank.__getitem__, tasks))
+        for rank in ranks:
+            self._gone[rank] = True
+        self._removed += ranks
 
     def _take_out(self) -> None:
         heap, removed, self._removed = self._heap, self._removed, []
