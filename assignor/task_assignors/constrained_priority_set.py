@@ -86,7 +86,12 @@ class ConstrainedPrioritySet:
         """As `offer_all`, for the two clients of a movement."""
         entries = self._entries
         queued = before, before_second = entries[first], entries[second]
-        offered = after, after_second = self._entry(first), self._entry(second)
+        load, bits_of = self._load, self._bits_of_load.get
+        bits, bits_second = bits_of(load(first)), bits_of(load(second))
+        offered = after, after_second = (
+            self._entry(first) if bits is None else bits | first,
+            self._entry(second) if bits_second is None else bits_second | second,
+        )
         self._freshly_drained = False
         if self._in_order and (
             (before in (after, _NOT_QUEUED) and before_second in (after_second, _NOT_QUEUED))

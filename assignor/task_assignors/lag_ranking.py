@@ -49,7 +49,8 @@ class LagRanking:
             caught_up = list(reported)
         else:
             caught_up = [each for each, lag in reported.items() if 0 <= lag <= acceptable or lag == LATEST_OFFSET]
-        if self._unreported_are_caught_up(task):
+        unreported = self.unreported[task]
+        if unreported is not None and is_caught_up(unreported, acceptable):
             caught_up += [client for client in range(self.client_count) if client not in reported]
         caught_up.sort()
         return caught_up
@@ -62,13 +63,20 @@ class LagRanking:
         unreported = self.unreported[task]
         lag = reported.get(client, unreported)
         assert lag is not None
-        if (
-            lag == LATEST_OFFSET
-            or 0 <= lag <= self.acceptable_recovery_lag
-            or is_caught_up(lag, self.acceptable_recovery_lag)
-        ):
+        acceptable = self.acceptable_recovery_lag
+        if 0 <= lag <= acceptable or lag == LATEST_OFFSET or acceptable == JAVA_LONG_MAX:
             return False
         return min(reported.values()) < lag or (unreported is not None and unreported < lag)
+
+    def nearest_ahead_of(self, task: int, client: int) -> int | None:
+        """The first of `ahead_of`; None when there is none."""
+        reported, unreported = self.reported[task], self.unreported[task]
+        nearest = min([(lag, other) for other, lag in reported.items()], default=None)
+        if unreported is not None and (nearest is None or unreported <= nearest[0]):
+            other = next((each for each in range(self.client_count) if each not in reported), None)
+            if other is not None and (nearest is None or (unreported, other) < nearest):
+                nearest = (unreported, other)
+        return None if nearest is None or nearest[1] == client else nearest[1]
 
     def ahead_of(self, task: int, client: int) -> Iterator[int]:
         """The clients before `client` by (lag, process id), smallest lag first."""
@@ -82,10 +90,6 @@ class LagRanking:
             if other == client:
                 return
             yield other
-
-    def _unreported_are_caught_up(self, task: int) -> bool:
-        unreported = self.unreported[task]
-        return unreported is not None and is_caught_up(unreported, self.acceptable_recovery_lag)
 
 
 def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking:

@@ -76,7 +76,7 @@ def _move_active_task(
     kind = DecisionKind.MOVED_TO_CAUGHT_UP
     source = queue.poll(caught_up)
     if source is None:
-        source = next(lags.ahead_of(task, owner), None)
+        source = lags.nearest_ahead_of(task, owner)
         if source is None:
             raise IllegalStateError("Tried to move task to more caught-up client as scheduled before but none exist")
         kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
@@ -159,7 +159,9 @@ def _move_standby_task(
     holder, standby = state.owner[task], state.standby
     source = queue.poll([other for other in caught_up if other != holder and task not in standby[other]])
     if source is None:
-        source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
+        source = lags.nearest_ahead_of(task, client)
+        if source is not None and (source == holder or task in standby[source]):
+            source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
         if source is None:
             state.say(DecisionKind.NOWHERE_TO_MOVE, task, Role.STANDBY, client)
             return 0

@@ -51,6 +51,9 @@ def test_should_rank_clients_as_if_all_lags_had_been_written_out(
     assert [list(ranked.ahead_of(0, client)) for client in everybody] == [
         by_lag[: by_lag.index(client)] for client in everybody
     ]
+    assert [ranked.nearest_ahead_of(0, client) for client in everybody] == [
+        None if by_lag[0] == client else by_lag[0] for client in everybody
+    ]
     assert [ranked.is_behind_another(0, client) for client in everybody] == [
         client not in caught_up and min(all_lags) < all_lags[client] for client in everybody
     ]
