@@ -4,7 +4,6 @@
 |---|---|---|
 | `replay` | a recorded rebalance run again | reading its JSON with the standard library |
 | `replay-engines` | `assignor replay` on Spark | the same replay by processes of this machine |
-| `high-availability` | one whole rebalance | Kafka's own leader, measured once on a machine of the same size |
 | `jvm-leader` | one whole rebalance and its task assignor, for each assignor of Kafka | Kafka's own classes in a JVM |
 | `minimal-movement` | moves of the assignor that moves less, while a group grows | Kafka's own assignor |
 | `restore-rate` | a task's state restored from a changelog | the same batches written straight into rocksdict |

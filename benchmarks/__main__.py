@@ -14,7 +14,6 @@ from rich.console import Console
 from benchmarks import (
     failover,
     failover_defaults,
-    high_availability,
     kafka_log,
     minimal_movement,
     processing_rate,
@@ -32,7 +31,6 @@ from benchmarks.storage_faults import running as storage_faults
 BENCHMARKS = {
     "replay": replay.run,
     "replay-engines": replay_engines.run,
-    "high-availability": high_availability.run,
     "jvm-leader": jvm_leader.run,
     "minimal-movement": minimal_movement.run,
     "restore-rate": restore_rate.run,

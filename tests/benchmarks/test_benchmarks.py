@@ -138,6 +138,6 @@ def test_should_name_the_benchmarks_when_one_is_unknown(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         main(["restore-rat"])
     assert (
-        "there is no benchmark restore-rat; choose from replay, replay-engines, high-availability, jvm-leader, "
+        "there is no benchmark restore-rat; choose from replay, replay-engines, jvm-leader, minimal-movement, "
         in capsys.readouterr().err
     )
