@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
@@ -44,6 +45,7 @@ DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-fffffffffff
 """Differs from Kafka: there the dummy client's id is random; results here must be repeatable."""
 
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
+_GROUPS_KEPT = 16
 _JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 
@@ -95,7 +97,7 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
             decoded[raw] = read_usual(raw) or _read(member_id, decode_subscription, raw)
     # threads without tasks send what others of their process sent: they are only counted
     alike: dict[bytes, list[str]] = {}
-    for member_id in hash_set_order(subscriptions, string_hash):
+    for member_id in _in_map_order(tuple(subscriptions)):
         raw = subscriptions[member_id]
         if raw in alike:
             alike[raw].append(member_id)
@@ -107,6 +109,12 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
         if not (subscription.owned_partitions or info.task_offset_sums or info.is_future):
             alike[raw] = client.consumers
     return group.build()
+
+
+@lru_cache(maxsize=_GROUPS_KEPT)
+def _in_map_order(member_ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a HashMap. A group of thousands has the same members in most of its rebalances."""
+    return tuple(hash_set_order(member_ids, string_hash))
 
 
 def _read(member_id: str, decode: Callable[[bytes], Value], raw: bytes) -> Value:

@@ -100,18 +100,22 @@ def _keep_with_previous_owner(
     skipped: dict[TaskId, str] = {}
     kept: list[TaskId] = []
     keepers: list[str] = []
+    rank_of, gone, removed = queue.ranks.get, queue.gone, queue.removed
     for consumer, previous in previous_tasks_by_lag.items():
-        left, assigned = room(consumer), assignment[consumer]
-        queued = queue.queued(previous)
-        if left >= len(queued):
-            keeps = queued
-        else:
-            keeps = queued[: max(left, 0)]
-            skipped.update(dict.fromkeys(queued[len(keeps) :], consumer))
-        assigned += keeps
-        queue.remove_all(keeps)
-        kept += keeps
-        keepers += [consumer] * len(keeps)
+        left = room(consumer)
+        for task in previous:
+            rank = rank_of(task)
+            if rank is None or gone[rank]:
+                continue
+            if left <= 0:
+                skipped[task] = consumer
+                continue
+            left -= 1
+            gone[rank] = True
+            removed.append(rank)
+            assignment[consumer].append(task)
+            kept.append(task)
+            keepers.append(consumer)
     said.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, keepers))
     return skipped
 
@@ -147,7 +151,7 @@ def _hand_out_rest(
     for task, consumer in sorted(skipped.items()):
         if room(consumer) == 0 and task in queue:
             assignment[consumer].append(task)
-            queue.remove_all((task,))
+            queue.remove(task)
             said.append((DecisionKind.THREAD_PREVIOUS_OWNER, (task,), (consumer,)))
     rest = list(zip(queue, (consumer for consumer in consumers if room(consumer) == 0), strict=False))
     for task, consumer in rest:
@@ -164,50 +168,44 @@ class _TaskQueue:
     numbers is sifted, so `heapq` serves. Tasks are represented by their rank, the place in sorted order.
     """
 
-    __slots__ = ("_gone", "_heap", "_rank", "_removed", "_tasks")
+    __slots__ = ("_heap", "_tasks", "gone", "ranks", "removed")
 
     def __init__(self, tasks: Iterable[TaskId]) -> None:
         as_given = tuple(tasks)
         self._tasks = sorted(as_given)
-        self._rank = dict(zip(self._tasks, range(len(as_given)), strict=True))
-        self._heap = list(map(self._rank.__getitem__, as_given))
+        self.ranks = dict(zip(self._tasks, range(len(as_given)), strict=True))
+        self._heap = list(map(self.ranks.__getitem__, as_given))
         heapify(self._heap)
-        self._gone = bytearray(len(as_given))
-        self._removed: list[int] = []
+        self.gone = bytearray(len(as_given))
+        self.removed: list[int] = []
         """Ranks that are still in the array, in the order in which they were removed."""
 
     def __len__(self) -> int:
-        return len(self._heap) - len(self._removed)
+        return len(self._heap) - len(self.removed)
 
     def __contains__(self, task: TaskId) -> bool:
-        rank = self._rank.get(task)
-        return rank is not None and not self._gone[rank]
+        rank = self.ranks.get(task)
+        return rank is not None and not self.gone[rank]
 
     def __iter__(self) -> Iterator[TaskId]:
         self._take_out()
         return (self._tasks[rank] for rank in self._heap)
 
     def poll(self) -> TaskId:
-        if self._removed:
+        if self.removed:
             self._take_out()
         first = heappop(self._heap)
-        self._gone[first] = True
+        self.gone[first] = True
         return self._tasks[first]
 
-    def queued(self, tasks: Iterable[TaskId]) -> list[TaskId]:
-        """Those that are in the queue, in the order given."""
-        rank_of, gone = self._rank.get, self._gone
-        return [task for task in tasks if (rank := rank_of(task)) is not None and not gone[rank]]
-
-    def remove_all(self, tasks: Iterable[TaskId]) -> None:
-        """One after the other."""
-        ranks = list(map(self._rank.__getitem__, tasks))
-        for rank in ranks:
-            self._gone[rank] = True
-        self._removed += ranks
+    def remove(self, task: TaskId) -> None:
+        rank = self.ranks[task]
+        self.gone[rank] = True
+        self.removed.append(rank)
 
     def _take_out(self) -> None:
-        heap, removed, self._removed = self._heap, self._removed, []
+        heap, removed = self._heap, self.removed.copy()
+        self.removed.clear()
         if len(removed) == len(heap):
             heap.clear()
             return
