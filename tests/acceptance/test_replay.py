@@ -22,7 +22,7 @@ import pytest
 from tests.checkout import VECTORS
 from tests.program import PROGRAM, assignor, environment, smoke, write_lines
 
-NO_REBALANCES = {"codec.jsonl.gz", "java_collections.jsonl.gz", "java_order.jsonl.gz"}
+NO_REBALANCES = {"codec.jsonl.gz", "java_collections.jsonl.gz", "java_order.jsonl.gz", "streams_groups.jsonl.gz"}
 OWN = "own.jsonl"
 """A rebalance of a user's own assignor, whose module lies beside it, where the program is started."""
 FILES = [
