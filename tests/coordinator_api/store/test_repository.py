@@ -27,7 +27,9 @@ async def loaded(repository: SqlRepository) -> list[GroupLog]:
 
 
 def recording(generation_id: int) -> Recording:
-    return Recording(generation_id, generation_id, f'{{"generation_id":{generation_id}}}', gzip.compress(b"{}", mtime=0))
+    return Recording(
+        generation_id, generation_id, f'{{"generation_id":{generation_id}}}', gzip.compress(b"{}", mtime=0)
+    )
 
 
 async def test_should_give_back_what_was_appended_in_order(repository: SqlRepository, tmp_path: Path) -> None:
