@@ -55,12 +55,11 @@ class ConstrainedPrioritySet:
         """Offers every client, in process order. `processes` are sorted; clients are their places."""
         self._load = load
         self._bits_of_load: dict[float, int] = {}
-        self._entries = [_NOT_QUEUED] * len(processes)
+        self._entries = list(map(self._entry, range(len(processes))))
         self._heap = _Heap(processes)
-        self._written_down: list[_Step] = []
+        self._written_down: list[_Step] = [([_NOT_QUEUED] * len(processes), self._entries.copy())]
         self._in_order = True
         self._freshly_drained = False
-        self.offer_all(range(len(processes)))
 
     def poll(self, accepted: Collection[int]) -> int | None:
         """Takes out the first client drawn that is in `accepted`; returns None, and takes nobody out, when there is
@@ -82,48 +81,24 @@ class ConstrainedPrioritySet:
         self._entries[first & _CLIENT] = _NOT_QUEUED
         return first & _CLIENT
 
-    def offer_two(self, first: int, second: int) -> None:
-        """As `offer_all`, for the two clients of a movement."""
-        entries = self._entries
-        queued = before, before_second = entries[first], entries[second]
-        load, bits_of = self._load, self._bits_of_load.get
-        bits, bits_second = bits_of(load(first)), bits_of(load(second))
-        offered = after, after_second = (
-            self._entry(first) if bits is None else bits | first,
-            self._entry(second) if bits_second is None else bits_second | second,
-        )
-        self._freshly_drained = False
-        if self._in_order and (
-            (before in (after, _NOT_QUEUED) and before_second in (after_second, _NOT_QUEUED))
-            or self._stays_in_order(queued, offered)
-        ):
-            self._written_down.append((queued, offered))
-        else:
-            self._catch_up()
-            self._heap.offer(queued, offered)
-            self._in_order = False  # or not known to be
-        entries[first], entries[second] = offered
+    def offer(self, first: int, second: int) -> None:
+        """Offers two different clients whose load may have changed, one after the other; one that is already in the
+        queue is taken out first.
 
-    def offer_all(self, clients: Sequence[int]) -> None:
-        """Offers different clients whose load has changed, one after the other; those already in the queue are taken
-        out first.
-
-        All loads have changed by the time of the first offer, including those of queued clients that are offered
-        later.
+        Both loads have changed by the time of the first offer, also that of the second where it is queued.
         """
+        queued = self._entries[first], self._entries[second]
+        offered = self._entry(first), self._entry(second)
         self._freshly_drained = False
-        queued = [self._entries[client] for client in clients]
-        offered = [self._entry(client) for client in clients]
         if self._in_order and self._stays_in_order(queued, offered):
             self._written_down.append((queued, offered))
         else:
             self._catch_up()
             self._heap.offer(queued, offered)
             self._in_order = False  # or not known to be
-        for client, entry in zip(clients, offered, strict=True):
-            self._entries[client] = entry
+        self._entries[first], self._entries[second] = offered
 
-    def _stays_in_order(self, queued: Sequence[Entry], offered: Sequence[Entry]) -> bool:
+    def _stays_in_order(self, queued: tuple[Entry, Entry], offered: tuple[Entry, Entry]) -> bool:
         """Whether the heap, in order now, is certain to be in order after these offers, whatever its layout.
 
         It is when no queued client has changed. Otherwise only the usual case is decided: a client that is not queued
@@ -131,14 +106,14 @@ class ConstrainedPrioritySet:
         too deep. When the second is taken out, the first rises into its place, and breaks the order if it is less than
         the parent there, which is less than the second was.
         """
-        if len(offered) != 2 or queued[0] != _NOT_QUEUED or queued[1] < offered[1]:
-            return all(before in (after, _NOT_QUEUED) for before, after in zip(queued, offered, strict=True))
-        (first, second), before = offered, queued[1]
-        return (
-            second == before
-            or first > before
-            or not any(map(before.__gt__, filter(first.__lt__, self._entries)))  # a possible parent
-        )
+        (first_before, before), (first, second) = queued, offered
+        if first_before != _NOT_QUEUED:
+            return first_before == first and before in (second, _NOT_QUEUED)
+        if before in (second, _NOT_QUEUED):
+            return True
+        if before < second:
+            return False
+        return first > before or not any(map(before.__gt__, filter(first.__lt__, self._entries)))  # a possible parent
 
     def _entry(self, client: int) -> Entry:
         load = self._load(client)

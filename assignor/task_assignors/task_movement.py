@@ -91,7 +91,7 @@ def _move_active_task(
         state.say(DecisionKind.WARM_UP, task, Role.ACTIVE, owner, source)
     else:
         state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, Role.ACTIVE, owner, source)
-    queue.offer_two(source, owner)
+    queue.offer(source, owner)
 
 
 def _told_kept(state: WorkingState, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
@@ -105,7 +105,7 @@ def _swap(
 ) -> None:
     state.swap_active_and_standby(owner, standby, task)
     state.say(kind, task, Role.ACTIVE, standby, owner)
-    queue.offer_two(standby, owner)
+    queue.offer(standby, owner)
 
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
@@ -174,5 +174,5 @@ def _move_standby_task(
     else:
         state.move_standby(client, source, task)
         state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, Role.STANDBY, client, source)
-    queue.offer_two(source, client)
+    queue.offer(source, client)
     return 1

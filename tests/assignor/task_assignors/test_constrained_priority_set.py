@@ -80,7 +80,7 @@ def differences_from_lightest_first(random_source: random.Random) -> int:
         counts[destination] -= random_source.choice([0, 1, 1])
         for client in (source, destination):
             load[client] = counts[client] / threads[client]
-        queue.offer_all((source, destination))
+        queue.offer(source, destination)
         plain.offer_all([source, destination])
     return differences
 
