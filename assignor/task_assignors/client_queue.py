@@ -83,22 +83,16 @@ class ClientQueue:
         self._heap = [(client.room, ranks[client.number], client.number) for client in clients]
         heapify(self._heap)
 
-    def first(self, accepts: Callable[[Client], bool] | None = None) -> Client | None:
-        """The first client that `accepts` accepts; None when it accepts none."""
-        heap, passed_over, found = self._heap, [], None
+    def first(self) -> Client | None:
+        """None when there are no clients."""
+        heap = self._heap
         while heap:
             room, rank, number = heap[0]
             client = self._clients[number]
-            if room != client.room:
-                heapreplace(heap, (client.room, rank, number))
-            elif accepts is None or accepts(client):
-                found = client
-                break
-            else:
-                passed_over.append(heappop(heap))
-        for entry in passed_over:
-            heappush(heap, entry)
-        return found
+            if room == client.room:
+                return client
+            heapreplace(heap, (client.room, rank, number))
+        return None
 
     def first_without(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
         """The first client that `prefers` accepts, otherwise the first; neither in `holders`, a bit mask. None when

@@ -53,7 +53,18 @@ def test_should_find_the_client_that_a_walk_over_all_finds(loads: list[tuple[int
             key=lambda other: (other.room, ranks[other.number]),
             default=None,
         )
-        assert queue.first(lambda other, accepted=accepted: other.number in accepted) is expected  # type: ignore[misc]
+        holders = sum(1 << other.number for other in clients if other.number not in accepted)
+        assert queue.first_without(holders, prefers=lambda other: True) is expected
+        preferred = data.draw(st.sets(st.integers(0, len(clients) - 1)))
+        found = queue.first_without(holders, prefers=lambda other, preferred=preferred: other.number in preferred)  # type: ignore[misc]
+        assert found is (
+            min(
+                (other for other in clients if other.number in accepted & preferred),
+                key=lambda other: (other.room, ranks[other.number]),
+                default=expected,
+            )
+        )
+        assert queue.first() is min(clients, key=lambda other: (other.room, ranks[other.number]))
 
 
 def test_should_prefer_more_threads_among_equally_loaded_and_none_among_empty_clients() -> None:
