@@ -55,18 +55,26 @@ class LagRanking:
         caught_up.sort()
         return caught_up
 
-    def is_behind_another(self, task: int, client: int) -> bool:
-        """Whether the client is not caught up on the task while another client has a smaller lag."""
+    def caught_up_instead_of(self, task: int, client: int) -> list[int] | None:
+        """The caught-up clients, sorted, when the client is not one of them and another client has a smaller lag;
+        otherwise None.
+        """
         reported = self.reported[task]
         if not reported:
-            return False  # all clients have the same lag
+            return None  # all clients have the same lag
         unreported = self.unreported[task]
         lag = reported.get(client, unreported)
         assert lag is not None
         acceptable = self.acceptable_recovery_lag
         if 0 <= lag <= acceptable or lag == LATEST_OFFSET or acceptable == JAVA_LONG_MAX:
-            return False
-        return min(reported.values()) < lag or (unreported is not None and unreported < lag)
+            return None
+        if min(reported.values()) < lag or (unreported is not None and unreported < lag):
+            return self.caught_up_clients(task)
+        return None
+
+    def is_behind_another(self, task: int, client: int) -> bool:
+        """Whether the client is not caught up on the task while another client has a smaller lag."""
+        return self.caught_up_instead_of(task, client) is not None
 
     def nearest_ahead_of(self, task: int, client: int) -> int | None:
         """The first of `ahead_of`; None when there is none."""

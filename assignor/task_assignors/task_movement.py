@@ -23,6 +23,11 @@ from assignor.types import LATEST_OFFSET, Role
 StandbyMovement = tuple[int, int, int]
 """The number of caught-up clients, the task, the client that should hold the standby."""
 
+_Said = tuple[DecisionKind, int, int, int | None]
+"""A step of a movement: its kind, the task, the client and the other one. Decisions are made of them when somebody
+looks.
+"""
+
 
 @dataclass(slots=True)
 class WarmUpBudget:
@@ -42,56 +47,57 @@ def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudge
     movements: list[tuple[int, int, list[int]]] = []
     kept: list[int] = []
     owners = state.owner.copy()
+    reported = lags.reported
     for task, owner in enumerate(owners):
-        if lags.reported[task].get(owner) != LATEST_OFFSET and lags.is_behind_another(task, owner):
-            caught_up = lags.caught_up_clients(task)
-            movements.append((len(caught_up), task, caught_up))
-        else:
+        caught_up = None if reported[task].get(owner) == LATEST_OFFSET else lags.caught_up_instead_of(task, owner)
+        if caught_up is None:
             kept.append(task)
+        else:
+            movements.append((len(caught_up), task, caught_up))
     state.log.later(lambda: _told_kept(state, kept, map(owners.__getitem__, kept), Role.ACTIVE))
     if not movements:
         return 0
-    queue = ConstrainedPrioritySet(state.processes, state.load)
     # Fewest caught-up clients first. No two movements here have the same task, so sorting gives the order of the heap.
-    for _, task, caught_up in sorted(movements):
-        _move_active_task(state, lags, budget, queue, task, caught_up)
+    said = _move_active(state, lags, budget, sorted(movements))
+    state.log.later(lambda: _told(state, said, Role.ACTIVE))
     return len(movements)
 
 
-def _move_active_task(
-    state: WorkingState,
-    lags: LagRanking,
-    budget: WarmUpBudget,
-    queue: ConstrainedPrioritySet,
-    task: int,
-    caught_up: list[int],
-) -> None:
+def _move_active(
+    state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[tuple[int, int, list[int]]]
+) -> list[_Said]:
     """To a caught-up standby, otherwise to any caught-up client, otherwise to the client with the smallest lag."""
-    owner = state.owner[task]
-    standbys = [client for client in caught_up if task in state.standby[client]]
-    standby = queue.poll(standbys)
-    if standby is not None:
-        _swap(state, queue, task, owner, standby, DecisionKind.SWAPPED)
-        return
-    kind = DecisionKind.MOVED_TO_CAUGHT_UP
-    source = queue.poll(caught_up)
-    if source is None:
-        source = lags.nearest_ahead_of(task, owner)
+    owners, standbys = state.owner, state.standby
+    queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
+    said: list[_Said] = []
+    for _, task, caught_up in movements:
+        owner = owners[task]
+        kind = DecisionKind.SWAPPED
+        source = queue.poll([client for client in caught_up if task in standbys[client]])
         if source is None:
-            raise IllegalStateError("Tried to move task to more caught-up client as scheduled before but none exist")
-        kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
-        if task in state.standby[source]:
-            _swap(state, queue, task, owner, source, kind)
-            return
-    state.move_active(owner, source, task)
-    state.say(kind, task, Role.ACTIVE, source, owner)
-    if budget.take():
-        state.assign_standby(owner, task)
-        state.warm_ups[owner].add(task)
-        state.say(DecisionKind.WARM_UP, task, Role.ACTIVE, owner, source)
-    else:
-        state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, Role.ACTIVE, owner, source)
-    queue.offer(source, owner)
+            kind = DecisionKind.MOVED_TO_CAUGHT_UP
+            source = queue.poll(caught_up)
+            if source is None:
+                kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
+                source = lags.nearest_ahead_of(task, owner)
+                if source is None:
+                    raise IllegalStateError(
+                        "Tried to move task to more caught-up client as scheduled before but none exist"
+                    )
+        if task in standbys[source]:
+            state.swap_active_and_standby(owner, source, task)
+            said.append((kind, task, source, owner))
+        else:
+            state.move_active(owner, source, task)
+            said.append((kind, task, source, owner))
+            if budget.take():
+                state.assign_standby(owner, task)
+                state.warm_ups[owner].add(task)
+                said.append((DecisionKind.WARM_UP, task, owner, source))
+            else:
+                said.append((DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, source))
+        queue.offer(source, owner)
+    return said
 
 
 def _told_kept(state: WorkingState, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
@@ -100,12 +106,10 @@ def _told_kept(state: WorkingState, kept: list[int], clients: Iterable[int], rol
         yield Decision(DecisionKind.KEPT, state.tasks[task], role, state.processes[client])
 
 
-def _swap(
-    state: WorkingState, queue: ConstrainedPrioritySet, task: int, owner: int, standby: int, kind: DecisionKind
-) -> None:
-    state.swap_active_and_standby(owner, standby, task)
-    state.say(kind, task, Role.ACTIVE, standby, owner)
-    queue.offer(standby, owner)
+def _told(state: WorkingState, said: list[_Said], role: Role) -> Iterator[Decision]:
+    tasks, processes = state.tasks, state.processes
+    for kind, task, client, other in said:
+        yield Decision(kind, tasks[task], role, processes[client], None if other is None else processes[other])
 
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
@@ -116,21 +120,20 @@ def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudg
     keepers: list[int] = []
     for client, standby_tasks in enumerate(state.standby):
         for task in sorted(standby_tasks - state.warm_ups[client]):
-            if not lags.is_behind_another(task, client):
+            others = lags.caught_up_instead_of(task, client)
+            if others is None:
                 kept.append(task)
                 keepers.append(client)
-                continue
-            if task not in caught_up:
-                caught_up[task] = lags.caught_up_clients(task)
-            movements.append((len(caught_up[task]), task, client))
+            else:
+                caught_up[task] = others
+                movements.append((len(others), task, client))
     state.log.later(lambda: _told_kept(state, kept, keepers, Role.STANDBY))
     if not movements:
         return 0
-    queue = ConstrainedPrioritySet(state.processes, state.load)
-    return sum(
-        _move_standby_task(state, lags, budget, queue, task, client, caught_up[task])
-        for _, task, client in _in_drawing_order(movements, distinct_tasks=len(caught_up))
-    )
+    in_order = _in_drawing_order(movements, distinct_tasks=len(caught_up))
+    said, moved = _move_standbys(state, lags, budget, in_order, caught_up)
+    state.log.later(lambda: _told(state, said, Role.STANDBY))
+    return moved
 
 
 def _in_drawing_order(movements: list[StandbyMovement], distinct_tasks: int) -> Iterable[StandbyMovement]:
@@ -143,36 +146,38 @@ def _in_drawing_order(movements: list[StandbyMovement], distinct_tasks: int) -> 
     return (movement for movement in iter(heap.poll, None) if movement is not None)
 
 
-def _move_standby_task(
+def _move_standbys(
     state: WorkingState,
     lags: LagRanking,
     budget: WarmUpBudget,
-    queue: ConstrainedPrioritySet,
-    task: int,
-    client: int,
-    caught_up: list[int],
-) -> int:
-    """To a caught-up client without a copy, otherwise to the one with the smallest lag before it. Returns 1 if it
-    moved, else 0.
-    """
-    kind = DecisionKind.MOVED_TO_CAUGHT_UP
-    holder, standby = state.owner[task], state.standby
-    source = queue.poll([other for other in caught_up if other != holder and task not in standby[other]])
-    if source is None:
-        source = lags.nearest_ahead_of(task, client)
-        if source is not None and (source == holder or task in standby[source]):
-            source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
+    movements: Iterable[StandbyMovement],
+    caught_up: dict[int, list[int]],
+) -> tuple[list[_Said], int]:
+    """To a caught-up client without a copy, otherwise to the one with the smallest lag before it. Counts what moved."""
+    owners, standbys = state.owner, state.standby
+    queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
+    said: list[_Said] = []
+    moved = 0
+    for _, task, client in movements:
+        kind = DecisionKind.MOVED_TO_CAUGHT_UP
+        holder = owners[task]
+        source = queue.poll([other for other in caught_up[task] if other != holder and task not in standbys[other]])
         if source is None:
-            state.say(DecisionKind.NOWHERE_TO_MOVE, task, Role.STANDBY, client)
-            return 0
-        kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
-    state.say(kind, task, Role.STANDBY, source, client)
-    if budget.take():
-        state.assign_standby(source, task)
-        state.warm_ups[client].add(task)
-        state.say(DecisionKind.WARM_UP, task, Role.STANDBY, client, source)
-    else:
-        state.move_standby(client, source, task)
-        state.say(DecisionKind.WARM_UP_BUDGET_SPENT, task, Role.STANDBY, client, source)
-    queue.offer(source, client)
-    return 1
+            kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
+            source = lags.nearest_ahead_of(task, client)
+            if source is not None and (source == holder or task in standbys[source]):
+                source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
+            if source is None:
+                said.append((DecisionKind.NOWHERE_TO_MOVE, task, client, None))
+                continue
+        moved += 1
+        said.append((kind, task, source, client))
+        if budget.take():
+            state.assign_standby(source, task)
+            state.warm_ups[client].add(task)
+            said.append((DecisionKind.WARM_UP, task, client, source))
+        else:
+            state.move_standby(client, source, task)
+            said.append((DecisionKind.WARM_UP_BUDGET_SPENT, task, client, source))
+        queue.offer(source, client)
+    return said, moved

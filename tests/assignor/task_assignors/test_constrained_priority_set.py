@@ -65,7 +65,7 @@ def differences_from_lightest_first(random_source: random.Random) -> int:
     counts = [random_source.randint(10, 12) for _ in everybody]
     load = [count / thread for count, thread in zip(counts, threads, strict=True)]
     plain = PlainQueue(processes, load)
-    queue = ConstrainedPrioritySet(processes, load.__getitem__)
+    queue = ConstrainedPrioritySet(processes, counts, threads)
     differences = 0
     for _ in range(100):
         accepted = random_source.sample(everybody, random_source.choice([0, 1, 2, len(processes) // 2]))
@@ -93,6 +93,6 @@ def test_should_draw_the_same_clients_as_javas_queue() -> None:
 
 
 def test_should_put_nobody_out_when_nobody_is_accepted() -> None:
-    queue = ConstrainedPrioritySet([ProcessId(0, number) for number in range(3)], [2.0, 1.0, 1.0].__getitem__)
+    queue = ConstrainedPrioritySet([ProcessId(0, number) for number in range(3)], [4, 2, 1], [2, 2, 1])
     assert queue.poll([]) is None
     assert [queue.poll(range(3)) for _ in range(4)] == [1, 2, 0, None]
