@@ -14,7 +14,7 @@ steps written down, which then never have to be carried out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from struct import Struct
 
 from assignor.task_assignors.client_heap import (
@@ -65,28 +65,32 @@ class ConstrainedPrioritySet:
         self._doubt: Doubt | None = None  # None: the heap is in order
         self._freshly_drained = False
 
-    def poll(self, accepted: Collection[int]) -> int | None:
+    def poll(self, accepted: Sequence[int]) -> int | None:
         """Takes out the first client drawn that is in `accepted`; returns None, and takes nobody out, when there is
         none.
 
         Clients that are drawn and not accepted go back in the order of the HashSet in which Kafka collects them.
         """
-        wanted = [entry for entry in map(self._entries.__getitem__, accepted) if entry != NOT_QUEUED]
-        if not wanted:
-            self._drain_in_vain()
-            return None
+        entries = self._entries
+        drawn = entries[accepted[0]] if len(accepted) == 1 else NOT_QUEUED
+        if drawn == NOT_QUEUED:
+            wanted = [entry for entry in map(entries.__getitem__, accepted) if entry != NOT_QUEUED]
+            if not wanted:
+                self._drain_in_vain()
+                return None
+            if len(wanted) == 1:
+                drawn = wanted[0]
+            elif self._doubt is None or self._is_in_order():
+                drawn = min(wanted)
+            else:
+                drawn = self._heap.first_of(wanted)
         self._freshly_drained = False
-        if len(wanted) == 1:
-            drawn = wanted[0]
-        elif self._doubt is None or self._is_in_order():
-            drawn = min(wanted)
-        else:
-            drawn = self._heap.first_of(wanted)
         if self._doubt is not None:
             self._doubt = ANYWHERE
         self._written_down.append(drawn)
-        self._entries[drawn & CLIENT] = NOT_QUEUED
-        return drawn & CLIENT
+        client = drawn & CLIENT
+        entries[client] = NOT_QUEUED
+        return client
 
     def offer(self, first: int, second: int) -> None:
         """Offers two different clients whose load may have changed, one after the other; one that is already in the

@@ -59,18 +59,21 @@ class LagRanking:
         """The caught-up clients, sorted, when the client is not one of them and another client has a smaller lag;
         otherwise None.
         """
-        reported = self.reported[task]
-        if not reported:
-            return None  # all clients have the same lag
-        unreported = self.unreported[task]
-        lag = reported.get(client, unreported)
-        assert lag is not None
+        lag = self.reported[task].get(client)
+        if lag is None:
+            if not self.reported[task]:
+                return None  # all clients have the same lag
+            lag = self.unreported[task]
+            assert lag is not None
         acceptable = self.acceptable_recovery_lag
         if 0 <= lag <= acceptable or lag == LATEST_OFFSET or acceptable == JAVA_LONG_MAX:
             return None
-        if min(reported.values()) < lag or (unreported is not None and unreported < lag):
-            return self.caught_up_clients(task)
-        return None
+        caught_up = self.caught_up_clients(task)
+        if caught_up and lag > acceptable:
+            return caught_up
+        unreported = self.unreported[task]
+        is_behind = min(self.reported[task].values()) < lag or (unreported is not None and unreported < lag)
+        return caught_up if is_behind else None
 
     def is_behind_another(self, task: int, client: int) -> bool:
         """Whether the client is not caught up on the task while another client has a smaller lag."""
@@ -106,12 +109,15 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
     place = {task: number for number, task in enumerate(state.tasks)}
     reported: list[dict[int, int]] = [{} for _ in state.tasks]
     for client, placement_client in enumerate(state.clients):
-        for task, lag in _own_lags(placement_client.lags, shared, state.tasks).items():
-            number = place.get(task)
+        own = _own_lags(placement_client.lags, shared, state.tasks)
+        for number, lag in zip(map(place.get, own), own.values(), strict=True):
             if number is not None:
                 reported[number][client] = lag
     client_count = len(state.clients)
-    unreported = [None if len(reported[number]) == client_count else shared.get(task) for task, number in place.items()]
+    unreported = [
+        None if len(lags) == client_count else lag
+        for lags, lag in zip(reported, map(shared.get, state.tasks), strict=True)
+    ]
     for number, lag_of_others in enumerate(unreported):
         if lag_of_others is None and len(reported[number]) < client_count:
             raise IllegalStateError(f"Tried to lookup lag for unknown task {state.tasks[number]}")

@@ -23,9 +23,9 @@ from assignor.types import LATEST_OFFSET, Role
 StandbyMovement = tuple[int, int, int]
 """The number of caught-up clients, the task, the client that should hold the standby."""
 
-_Said = tuple[DecisionKind, int, int, int | None]
-"""A step of a movement: its kind, the task, the client and the other one. Decisions are made of them when somebody
-looks.
+_Said = tuple[DecisionKind, int, int, int | None, DecisionKind | None]
+"""A movement: its kind, the task, the client, the target, and what became of its warm-up there. Decisions are made of
+it when somebody looks.
 """
 
 
@@ -86,16 +86,15 @@ def _move_active(
                     )
         if task in standbys[source]:
             state.swap_active_and_standby(owner, source, task)
-            said.append((kind, task, source, owner))
+            said.append((kind, task, source, owner, None))
         else:
             state.move_active(owner, source, task)
-            said.append((kind, task, source, owner))
             if budget.take():
                 state.assign_standby(owner, task)
                 state.warm_ups[owner].add(task)
-                said.append((DecisionKind.WARM_UP, task, owner, source))
+                said.append((kind, task, source, owner, DecisionKind.WARM_UP))
             else:
-                said.append((DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, source))
+                said.append((kind, task, source, owner, DecisionKind.WARM_UP_BUDGET_SPENT))
         queue.offer(source, owner)
     return said
 
@@ -107,9 +106,12 @@ def _told_kept(state: WorkingState, kept: list[int], clients: Iterable[int], rol
 
 
 def _told(state: WorkingState, said: list[_Said], role: Role) -> Iterator[Decision]:
-    tasks, processes = state.tasks, state.processes
-    for kind, task, client, other in said:
-        yield Decision(kind, tasks[task], role, processes[client], None if other is None else processes[other])
+    for kind, task, client, target, warm_up in said:
+        name, process = state.tasks[task], state.processes[client]
+        target_process = None if target is None else state.processes[target]
+        yield Decision(kind, name, role, process, target_process)
+        if warm_up is not None:
+            yield Decision(warm_up, name, role, target_process, process)
 
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
@@ -168,16 +170,15 @@ def _move_standbys(
             if source is not None and (source == holder or task in standbys[source]):
                 source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
             if source is None:
-                said.append((DecisionKind.NOWHERE_TO_MOVE, task, client, None))
+                said.append((DecisionKind.NOWHERE_TO_MOVE, task, client, None, None))
                 continue
         moved += 1
-        said.append((kind, task, source, client))
         if budget.take():
             state.assign_standby(source, task)
             state.warm_ups[client].add(task)
-            said.append((DecisionKind.WARM_UP, task, client, source))
+            said.append((kind, task, source, client, DecisionKind.WARM_UP))
         else:
             state.move_standby(client, source, task)
-            said.append((DecisionKind.WARM_UP_BUDGET_SPENT, task, client, source))
+            said.append((kind, task, source, client, DecisionKind.WARM_UP_BUDGET_SPENT))
         queue.offer(source, client)
     return said, moved

@@ -80,13 +80,16 @@ class WorkingState:
 
     def move_active(self, source: int, destination: int, task: int) -> None:
         self.active[source].remove(task)
+        self.active[destination].add(task)
+        self.owner[task] = destination
         self.assigned[source] -= 1
-        self.assign_active(destination, task)
+        self.assigned[destination] += 1
 
     def move_standby(self, source: int, destination: int, task: int) -> None:
         self.standby[source].remove(task)
+        self.standby[destination].add(task)
         self.assigned[source] -= 1
-        self.assign_standby(destination, task)
+        self.assigned[destination] += 1
 
     def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
         """`standby` becomes the owner and `owner` its standby; no load changes."""
