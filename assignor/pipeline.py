@@ -126,6 +126,7 @@ def _steps(
     # step 4
     deadlines_ms = _deadlines(snapshot, placement, now_ms)
     members = consumer_assignments(
+        snapshot.members,
         group,
         states,
         placement,
@@ -136,7 +137,7 @@ def _steps(
         effects.log,
         snapshot.steering.drained_members,
     )
-    assignments = SharedAssignments({member_id: members.by_member[member_id] for member_id in snapshot.members})
+    assignments = SharedAssignments(members.by_member)
     _tell(chosen, assignments, snapshot, placement.assignment_error or AssignmentError.NONE)
     return RebalanceResult(
         assignments=assignments,

@@ -84,7 +84,7 @@ class AssignmentInfoEncoder:
         encoded = self._standbys
         for task, partitions in standby_tasks.items():
             if task not in encoded:
-                encoded[task] = self._encode_standby(task, partitions)
+                encoded[task] = self.standby(task, partitions)
         head = (
             self._versions,
             _INT32.pack(len(active_tasks)),
@@ -94,7 +94,8 @@ class AssignmentInfoEncoder:
         )
         return AssignmentParts(b"".join(head), self._after_tasks, self._tail(next_rebalance_ms))
 
-    def _encode_standby(self, task: TaskId, partitions: Iterable[TopicPartition]) -> bytes:
+    def standby(self, task: TaskId, partitions: Iterable[TopicPartition]) -> bytes:
+        """What an assignment says of one standby task."""
         as_given = tuple(partitions)
         if len(as_given) == 1 and self._has_names and not task[2]:
             topic, partition = as_given[0]

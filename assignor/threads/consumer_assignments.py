@@ -10,7 +10,7 @@ the time, unless that member rejoins at once anyway; then no member of that proc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
@@ -23,11 +23,12 @@ from assignor.java.order import hash_set_order, task_hash
 from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import assignment_parts
 from assignor.protocol.shared_assignments import AssignmentParts
+from assignor.protocol.single_task_assignments import SingleTaskAssignments
 from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST_SUPPORTED_VERSION
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.threads.hosts import HostMaps
 from assignor.threads.partition_order import PartitionsInJavaOrder
-from assignor.threads.tasks_to_threads import Said, ThreadTasks, assign_tasks_to_threads
+from assignor.threads.tasks_to_threads import Said, ThreadTasks, Walk, assign_tasks_to_threads
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
 
 AT_ONCE_MS = 0
@@ -57,16 +58,20 @@ class _GroupAssignment:
     tells_next_rebalance: bool
     log: DecisionLog
     result: ConsumerAssignments
-    nothing: AssignmentParts
+    single: SingleTaskAssignments
     drained_members: frozenset[str]
 
 
-class _ConsumerTasks(NamedTuple):
-    active: Sequence[TaskId]
-    standby: Sequence[TaskId]
+class _TasksOfThreads(NamedTuple):
+    """Of one client: by consumer, for those that have any."""
+
+    stateful_active: ThreadTasks
+    standby: ThreadTasks
+    stateless_active: ThreadTasks
 
 
 def consumer_assignments(
+    members: Iterable[str],
     group: GroupMetadata,
     states: Mapping[ProcessId, ClientState],
     placement: Placement,
@@ -77,14 +82,15 @@ def consumer_assignments(
     log: DecisionLog,
     drained_members: frozenset[str] = frozenset(),
 ) -> ConsumerAssignments:
-    """`partitions_for_task`: sorted partitions of every task. `deadlines_ms`: of processes that are to ask for the next
-    rebalance. `drained_members` get nothing while their process has others. Raises IllegalStateError
-    when a member would get what another still owns.
+    """`members`: all of the group, in the order of the result. `partitions_for_task`: sorted partitions of every task.
+    `deadlines_ms`: of processes that are to ask for the next rebalance. `drained_members` get nothing while their
+    process has others. Raises IllegalStateError when a member would get what another still owns.
     """
     versions = group.versions
     encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
     tells_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
-    result = ConsumerAssignments()
+    # most threads of a large group have no task
+    result = ConsumerAssignments(dict.fromkeys(members, assignment_parts((), encoder.parts((), {}))))
     group_assignment = _GroupAssignment(
         group,
         partitions_for_task,
@@ -93,7 +99,7 @@ def consumer_assignments(
         tells_next_rebalance,
         log,
         result,
-        assignment_parts((), encoder.parts((), {})),
+        SingleTaskAssignments(encoder),
         drained_members,
     )
     for process_id, state in states.items():
@@ -116,66 +122,110 @@ def error_assignments(
 def _add_client(
     group_assignment: _GroupAssignment, state: ClientState, placed: ClientPlacement, deadline_ms: int | None
 ) -> None:
-    tasks = _tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
-    for consumer in state.metadata.consumers:
-        consumer_tasks = tasks.get(consumer)
-        if consumer_tasks is None:
-            if deadline_ms is None:
-                group_assignment.result.by_member[consumer] = group_assignment.nothing
-                continue
-            consumer_tasks = _ConsumerTasks((), ())
-        assigned, held_back = _hand_out(group_assignment, state, consumer, consumer_tasks.active)
-        standby = _with_partitions(
-            group_assignment,
-            _standby_order(consumer_tasks.standby, _temporary_standbys(group_assignment, state, consumer, held_back)),
+    stateful, standbys, stateless = _tasks_of_threads(
+        state, placed, group_assignment.log, group_assignment.drained_members
+    )
+    consumers = state.metadata.consumers
+    with_tasks = {*stateful, *standbys, *stateless}
+    first = None if deadline_ms is None else consumers[0]
+    if first is not None:
+        with_tasks.add(first)
+    by_member = group_assignment.result.by_member
+    for consumer in filter(with_tasks.__contains__, consumers):
+        active, standby = stateful.get(consumer, _NO_TASKS), standbys.get(consumer, _NO_TASKS)
+        if consumer in stateless:
+            active = active + stateless[consumer]
+        parts = None
+        if consumer != first:
+            parts = _of_single_task(group_assignment, state, consumer, active, standby)
+        by_member[consumer] = parts or _of_consumer(
+            group_assignment, state, consumer, active, standby, deadline_ms if consumer == first else None
         )
-        next_rebalance_ms = JAVA_LONG_MAX
-        if held_back:
-            next_rebalance_ms, deadline_ms = AT_ONCE_MS, None
-            group_assignment.result.followup_rebalance |= group_assignment.tells_next_rebalance
-        elif deadline_ms is not None:
-            next_rebalance_ms, deadline_ms = deadline_ms, None
-            if group_assignment.tells_next_rebalance:
-                group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
-                group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
-        user_data = group_assignment.encoder.parts([task for _, task in assigned], standby, next_rebalance_ms)
-        partitions = tuple(partition for partition, _ in assigned)
-        _check_cooperative(group_assignment.group, consumer, partitions)
-        group_assignment.result.by_member[consumer] = assignment_parts(partitions, user_data)
+
+
+def _of_single_task(
+    group_assignment: _GroupAssignment,
+    state: ClientState,
+    consumer: str,
+    active: Sequence[TaskId],
+    standby: Sequence[TaskId],
+) -> AssignmentParts | None:
+    """What `_of_consumer` answers for a consumer that gets one task of one partition at once; None for any other."""
+    if len(active) + len(standby) != 1:
+        return None
+    (task,) = active or standby
+    partitions = group_assignment.partitions_for_task.get(task, ())
+    if len(partitions) != 1:
+        return None
+    partition = partitions[0]
+    if standby:
+        return group_assignment.single.standby(task, partition)
+    owners = group_assignment.group.owners.get(partition)
+    if owners is not None and (state.metadata.owned_partitions.get(partition) != consumer or consumer not in owners):
+        return None
+    return group_assignment.single.active(task, partition)
+
+
+def _of_consumer(
+    group_assignment: _GroupAssignment,
+    state: ClientState,
+    consumer: str,
+    active: Sequence[TaskId],
+    standby_tasks: Sequence[TaskId],
+    deadline_ms: int | None,
+) -> AssignmentParts:
+    assigned, held_back = _hand_out(group_assignment, state, consumer, active)
+    standby = _with_partitions(
+        group_assignment,
+        _standby_order(standby_tasks, _temporary_standbys(group_assignment, state, consumer, held_back)),
+    )
+    next_rebalance_ms = JAVA_LONG_MAX
+    if held_back:
+        next_rebalance_ms = AT_ONCE_MS
+        group_assignment.result.followup_rebalance |= group_assignment.tells_next_rebalance
+    elif deadline_ms is not None:
+        next_rebalance_ms = deadline_ms
+        if group_assignment.tells_next_rebalance:
+            group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
+            group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
+    user_data = group_assignment.encoder.parts([task for _, task in assigned], standby, next_rebalance_ms)
+    partitions = tuple(partition for partition, _ in assigned)
+    _check_cooperative(group_assignment.group, consumer, partitions)
+    return assignment_parts(partitions, user_data)
 
 
 def _tasks_of_threads(
     state: ClientState, placed: ClientPlacement, log: DecisionLog, drained_members: frozenset[str]
-) -> dict[str, _ConsumerTasks]:
-    """Of the consumers that have any."""
+) -> _TasksOfThreads:
     everybody = state.metadata.consumers
-    consumers = tuple([consumer for consumer in everybody if consumer not in drained_members]) or everybody
+    consumers = everybody
+    if drained_members:
+        consumers = tuple([consumer for consumer in everybody if consumer not in drained_members]) or everybody
     process_id = state.metadata.process_id
     reported = state.metadata.reported_tasks
     previous = {each: state.previous_tasks_by_lag(each) for each in consumers if reported[each]}
     thread_load: dict[str, int] = {}
 
-    def assign(tasks: Sequence[TaskId], previous: Mapping[str, Sequence[TaskId]], role: Role) -> ThreadTasks:
+    def assign(
+        tasks: Sequence[TaskId], previous: Mapping[str, Sequence[TaskId]], role: Role, walk: Walk = tuple
+    ) -> ThreadTasks:
         said: Said = []
-        of_threads = assign_tasks_to_threads(tasks, previous, consumers, thread_load, said)
+        of_threads = assign_tasks_to_threads(tasks, previous, consumers, thread_load, said, walk)
         if said:
             log.later(lambda: _told(said, role, placed, process_id))
         return of_threads
 
     active = placed.active_in_order()
     stateful, stateless = state.lags.known_and_unknown(active)
-    if len(consumers) > 1:
-        stateful, stateless = hash_set_order(stateful, task_hash), hash_set_order(stateless, task_hash)
-    stateful_active = assign(stateful, previous, Role.ACTIVE)
-    standby = assign(placed.standby_in_order(), previous, Role.STANDBY)
-    stateless_active = assign(stateless, {}, Role.ACTIVE)
-    return {
-        consumer: _ConsumerTasks(
-            stateful_active.get(consumer, _NO_TASKS) + stateless_active.get(consumer, _NO_TASKS),
-            standby.get(consumer, _NO_TASKS),
-        )
-        for consumer in {**stateful_active, **standby, **stateless_active}
-    }
+    return _TasksOfThreads(
+        assign(stateful, previous, Role.ACTIVE, _hash_order),
+        assign(placed.standby_in_order(), previous, Role.STANDBY),
+        assign(stateless, {}, Role.ACTIVE, _hash_order),
+    )
+
+
+def _hash_order(tasks: Collection[TaskId]) -> list[TaskId]:
+    return hash_set_order(tasks, task_hash)
 
 
 def _told(said: Said, role: Role, placed: ClientPlacement, process_id: ProcessId) -> Iterator[Decision]:

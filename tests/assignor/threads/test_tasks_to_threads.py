@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
@@ -54,6 +54,23 @@ def test_should_count_what_the_threads_have_already() -> None:
     load = {"a": 3, "b": 1}
     assert assign(tasks(7, 8), {}, ["a", "b"], load) == {"a": [], "b": tasks(7, 8)}
     assert load == {"a": 3, "b": 3}
+
+
+def test_should_ask_for_the_order_of_javas_collection_only_where_it_shows() -> None:
+    asked: list[Collection[TaskId]] = []
+
+    def backwards(given: Collection[TaskId]) -> list[TaskId]:
+        asked.append(given)
+        return sorted(given, reverse=True)
+
+    many = [f"c{number}" for number in range(9)]
+    everything_stays = {"c1": tasks(0), "c2": tasks(1), "c3": tasks(2), "c4": tasks(3)}
+    assert assign_tasks_to_threads(tasks(0, 1, 2, 3), everything_stays, many, {}, [], backwards) == everything_stays
+    assert asked == []
+    # the array of Java's queue after 3, 2, 1, 0 were put into it
+    rest = assign_tasks_to_threads(tasks(0, 1, 2, 3), {}, many, {}, [], backwards)
+    assert rest == {"c0": tasks(0), "c1": tasks(2), "c2": tasks(1), "c3": tasks(3)}
+    assert asked == [tasks(0, 1, 2, 3)]
 
 
 def test_should_say_who_kept_a_task_and_who_had_room() -> None:
