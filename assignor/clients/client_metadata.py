@@ -10,7 +10,7 @@ newer than ours can only be counted; they are collected in one dummy client. Sou
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
@@ -18,13 +18,9 @@ from typing import TypeVar
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
 from assignor.java.order import hash_set_order, process_hash, string_hash
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
-from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
-from assignor.protocol.usual_subscriptions import (
-    SubscriptionReader,
-    UsualSubscription,
-    UsualSubscriptionInfo,
-    usual_subscription_info,
-)
+from assignor.protocol.subscription_info import decode_subscription_info
+from assignor.protocol.subscription_layouts import GroupReader, MemberFields, member_fields
+from assignor.protocol.usual_subscriptions import UsualSubscription
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions
 from assignor.types import (
     JAVA_INT_MAX,
@@ -39,13 +35,15 @@ from assignor.types import (
 Value = TypeVar("Value")
 
 AnySubscription = Subscription | UsualSubscription
-AnySubscriptionInfo = SubscriptionInfo | UsualSubscriptionInfo
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
 """Differs from Kafka: there the dummy client's id is random; results here must be repeatable."""
 
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
 _GROUPS_KEPT = 16
+_CLIENTS_KEPT = 128
+_MANY_CONSUMERS = 100
+_SHUTDOWN_REQUESTED = int(AssignorErrorCode.SHUTDOWN_REQUESTED)
 _JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 
@@ -54,7 +52,7 @@ class ClientMetadata:
     """One process. `consumers`: its members, sorted; their number is its capacity.
 
     `owned_partitions`: each partition that a member claims, with that member. `offset_sums`: by reported task.
-    `reported_tasks`: the tasks that each member reported. `rack`: None unless all members have the same.
+    `reported_tasks`: the tasks of each member that reported any. `rack`: None unless all members have the same.
     `first_rack`: of the first member, which is what assignors of the public interface see.
     """
 
@@ -90,23 +88,23 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
     # the consumer decodes all of them before the assignor decodes the first user data
-    decoded: dict[bytes, AnySubscription] = {}
-    read_usual = SubscriptionReader().read
-    for member_id, raw in subscriptions.items():
-        if raw not in decoded:
-            decoded[raw] = read_usual(raw) or _read(member_id, decode_subscription, raw)
+    read_usual = GroupReader().read
+    decoded: dict[bytes, MemberFields | AnySubscription] = {}
+    for raw in dict.fromkeys(subscriptions.values()):
+        decoded[raw] = read_usual(raw) or _decoded(subscriptions, raw)
     # threads without tasks send what others of their process sent: they are only counted
     alike: dict[bytes, list[str]] = {}
-    for member_id in _in_map_order(tuple(subscriptions)):
-        raw = subscriptions[member_id]
-        if raw in alike:
-            alike[raw].append(member_id)
+    in_map_order = _in_map_order(tuple(subscriptions))
+    for member_id, raw in zip(in_map_order, map(subscriptions.__getitem__, in_map_order), strict=True):
+        consumers = alike.get(raw)
+        if consumers is not None:
+            consumers.append(member_id)
             continue
-        subscription = decoded[raw]
-        user_data = subscription.user_data or b""
-        info = usual_subscription_info(user_data) or _read(member_id, decode_subscription_info, user_data)
-        client = group.add(member_id, subscription, info)
-        if not (subscription.owned_partitions or info.task_offset_sums or info.is_future):
+        member = decoded[raw]
+        if not isinstance(member, MemberFields):
+            member = member_fields(member, _read(member_id, decode_subscription_info, member.user_data or b""))
+        client = group.add(member_id, member)
+        if not (member.owned_partitions or member.task_offset_sums or member.version > LATEST_SUPPORTED_VERSION):
             alike[raw] = client.consumers
     return group.build()
 
@@ -115,6 +113,12 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
 def _in_map_order(member_ids: tuple[str, ...]) -> tuple[str, ...]:
     """Of a HashMap. A group of thousands has the same members in most of its rebalances."""
     return tuple(hash_set_order(member_ids, string_hash))
+
+
+def _decoded(subscriptions: Mapping[str, bytes], raw: bytes) -> Subscription:
+    """Raises DecodeError naming the first member that sent it."""
+    sender = next(member_id for member_id, sent in subscriptions.items() if sent == raw)
+    return _read(sender, decode_subscription, raw)
 
 
 def _read(member_id: str, decode: Callable[[bytes], Value], raw: bytes) -> Value:
@@ -152,31 +156,18 @@ def named_beside_unnamed() -> IllegalStateError:
 class _ClientBuilder:
     """One process while its members are added."""
 
-    def __init__(self, process_id: ProcessId, info: AnySubscriptionInfo | None, rack: str | None) -> None:
+    def __init__(self, process_id: ProcessId, first: MemberFields) -> None:
         self.process_id = process_id
-        self.host = None if info is None else host_of(info.user_end_point)
-        self.tags: Mapping[str, str] = {} if info is None else info.client_tags
-        self.first_rack = rack
-        self.racks: set[str | None] = {rack}
+        is_future = first.version > LATEST_SUPPORTED_VERSION
+        self.host = None if is_future else host_of(first.user_end_point)
+        self.tags: Mapping[str, str] = {} if is_future else first.client_tags
+        self.first_rack = first.rack
+        self.racks: set[str | None] = {first.rack}
         self.consumers: list[str] = []
         self.owned_partitions: dict[TopicPartition, str] = {}
         self.offset_sums: dict[TaskId, int] = {}
         self.reported_tasks: dict[str, tuple[TaskId, ...]] = {}
         self.has_names: set[bool] = set()
-
-    def add(self, member_id: str, subscription: AnySubscription, offset_sums: Mapping[TaskId, int]) -> None:
-        self.racks.add(subscription.rack)
-        self.consumers.append(member_id)
-        if offset_sums:
-            self.reported_tasks[member_id] = tuple(offset_sums)
-            for task in offset_sums:
-                self.has_names.add(task[2] is not None)
-            if len(self.has_names) > 1:
-                raise named_beside_unnamed()
-            self.offset_sums.update(offset_sums)
-        if subscription.owned_partitions:
-            for partition in subscription.owned_partitions:
-                self.owned_partitions[partition] = member_id
 
     def build(self) -> ClientMetadata:
         return ClientMetadata(
@@ -184,10 +175,10 @@ class _ClientBuilder:
             host=self.host,
             tags=self.tags,
             rack=next(iter(self.racks)) if len(self.racks) == 1 else None,
-            consumers=tuple(_sorted_as_java(self.consumers)),
+            consumers=_sorted_as_java(self.consumers),
             owned_partitions=self.owned_partitions,
             offset_sums=self.offset_sums,
-            reported_tasks={**dict.fromkeys(self.consumers, ()), **self.reported_tasks},
+            reported_tasks=self.reported_tasks,
             first_rack=self.first_rack,
         )
 
@@ -200,26 +191,33 @@ class _GroupBuilder:
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
-    def add(self, member_id: str, subscription: AnySubscription, info: AnySubscriptionInfo) -> _ClientBuilder:
-        if info.error_code == AssignorErrorCode.SHUTDOWN_REQUESTED:
+    def add(self, member_id: str, member: MemberFields) -> _ClientBuilder:
+        process_id, _, _, rack, owned_partitions, offset_sums, version, latest_supported, error_code = member
+        if error_code == _SHUTDOWN_REQUESTED:
             self.shutdown_requested = True
-        self.versions.append((info.version, info.latest_supported_version))
-        client = self._client_of(subscription, info)
-        client.add(member_id, subscription, info.task_offset_sums)
-        owners, alone = self.owners, (member_id,)
-        for partition in subscription.owned_partitions:
-            owners[partition] = (*owners[partition], member_id) if partition in owners else alone
-        return client
-
-    def _client_of(self, subscription: AnySubscription, info: AnySubscriptionInfo) -> _ClientBuilder:
-        if info.version > LATEST_SUPPORTED_VERSION:
-            return self._client(self.future_process_id, None, subscription.rack)
-        return self._client(info.process_id, info, subscription.rack)
-
-    def _client(self, process_id: ProcessId, info: AnySubscriptionInfo | None, rack: str | None) -> _ClientBuilder:
+        self.versions.append((version, latest_supported))
+        if version > LATEST_SUPPORTED_VERSION:
+            process_id = self.future_process_id
         client = self.clients.get(process_id)
         if client is None:
-            client = self.clients[process_id] = _ClientBuilder(process_id, info, rack)
+            client = self.clients[process_id] = _ClientBuilder(process_id, member)
+        client.racks.add(rack)
+        client.consumers.append(member_id)
+        if offset_sums:
+            client.reported_tasks[member_id] = tuple(offset_sums)
+            has_names = client.has_names
+            for task in offset_sums:
+                has_names.add(task[2] is not None)
+            if len(has_names) > 1:
+                raise named_beside_unnamed()
+            client.offset_sums.update(offset_sums)
+        if owned_partitions:
+            owned, owners, alone = client.owned_partitions, self.owners, (member_id,)
+            for partition in owned_partitions:
+                owned[partition] = member_id
+                before = owners.setdefault(partition, alone)
+                if before is not alone:
+                    owners[partition] = (*before, member_id)
         return client
 
     def build(self) -> GroupMetadata:
@@ -232,7 +230,17 @@ class _GroupBuilder:
         )
 
 
-def _sorted_as_java(consumers: list[str]) -> list[str]:
-    if all(consumer.isascii() for consumer in consumers):
-        return sorted(consumers)
-    return sorted(consumers, key=utf16_order)
+def _sorted_as_java(consumers: Sequence[str]) -> tuple[str, ...]:
+    if len(consumers) < _MANY_CONSUMERS:
+        return _sorted(consumers)
+    return _remembered_order(tuple(consumers))
+
+
+def _sorted(consumers: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(consumers, key=None if all(map(str.isascii, consumers)) else utf16_order))
+
+
+@lru_cache(maxsize=_CLIENTS_KEPT)
+def _remembered_order(consumers: tuple[str, ...]) -> tuple[str, ...]:
+    """As `_in_map_order`: a process of many threads has the same ones in most rebalances."""
+    return _sorted(consumers)

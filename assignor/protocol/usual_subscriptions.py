@@ -71,7 +71,7 @@ class SubscriptionReader:
         """As `usual_subscription`."""
         if self._start and data.startswith(self._start):
             return _after_topics(data, self._topics, len(self._start))
-        found = _topics_of(data)
+        found = topics_of(data)
         if found is None:
             return None
         topics, end = found
@@ -84,7 +84,7 @@ def usual_subscription(data: bytes) -> UsualSubscription | None:
     return SubscriptionReader().read(data)
 
 
-def _topics_of(data: bytes) -> tuple[tuple[str, ...], int] | None:
+def topics_of(data: bytes) -> tuple[tuple[str, ...], int] | None:
     """The topics that a subscription begins with, and where they end."""
     try:
         version, topic_count = _START.unpack_from(data)
@@ -120,7 +120,7 @@ def _after_topics(data: bytes, topics: tuple[str, ...], at: int) -> UsualSubscri
     at = start + max(rack_size, 0)
     if at > len(data):
         return None
-    rack = java_text.from_utf8(data[start:at]) or None if rack_size > 0 else None
+    rack = text_of(data[start:at]) or None if rack_size > 0 else None
     generation = generation_id if generation_id >= 0 else None
     return _new(UsualSubscription, (topics, user_data, tuple(owned), generation, rack))
 
@@ -147,7 +147,7 @@ def usual_subscription_info(data: bytes) -> UsualSubscriptionInfo | None:
         if name_length > 0:
             return None
         offset_sums[_new(TaskId, (subtopology, partition, None))] = offset_sum
-    end_point = java_text.from_utf8(data[_INFO_START.size : count_at]) or None if size else None
+    end_point = text_of(data[_INFO_START.size : count_at]) or None if size else None
     process_id = ProcessId(high, low)
     fields = (version, latest_supported, process_id, end_point, offset_sums, unique_field, error_code)
     return _new(UsualSubscriptionInfo, fields)
@@ -160,7 +160,7 @@ def _topic_at(data: bytes, at: int) -> tuple[str, int]:
     end = start + size
     if size < 0 or end > len(data):
         raise struct.error
-    return _topic_name(data[start:end]), end
+    return text_of(data[start:end]), end
 
 
 def _size_at(data: bytes, at: int, smallest: int) -> int:
@@ -171,6 +171,7 @@ def _size_at(data: bytes, at: int, smallest: int) -> int:
     return size
 
 
-@lru_cache(maxsize=1_024)  # every member of a group names the same topics
-def _topic_name(raw: bytes) -> str:
+@lru_cache(maxsize=1_024)
+def text_of(raw: bytes) -> str:
+    """Of a topic, a rack or an end point: every member of a group names the same ones."""
     return java_text.from_utf8(raw)

@@ -22,8 +22,8 @@ from assignor.types import HostInfo, ProcessId, TaskId
 @dataclass(frozen=True, slots=True)
 class PlacementClient:
     """One process as a task assignor sees it. `capacity`: its threads; equal to the number of `consumers` when these
-    are known. `host`: its `application.server`. `reported_tasks`: what each consumer said it has on disk.
-    `active_owners`: the consumer that owns a partition of the task, where one does.
+    are known. `host`: its `application.server`. `reported_tasks`: what each consumer said it has on disk, of those that
+    have any. `active_owners`: the consumer that owns a partition of the task, where one does.
     """
 
     process_id: ProcessId

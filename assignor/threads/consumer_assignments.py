@@ -203,7 +203,7 @@ def _tasks_of_threads(
         consumers = tuple([consumer for consumer in everybody if consumer not in drained_members]) or everybody
     process_id = state.metadata.process_id
     reported = state.metadata.reported_tasks
-    previous = {each: state.previous_tasks_by_lag(each) for each in consumers if reported[each]}
+    previous = {each: state.previous_tasks_by_lag(each) for each in filter(reported.__contains__, consumers)}
     thread_load: dict[str, int] = {}
 
     def assign(
