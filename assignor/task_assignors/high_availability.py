@@ -47,7 +47,9 @@ class HighAvailabilityTaskAssignor:
         budget = WarmUpBudget(configs.max_warmup_replicas)
         moved_active = move_active_tasks(state, lags, budget)
         moved_standbys = move_standby_tasks(state, lags, budget)
-        stateless = assign_stateless_tasks(state, sorted(set(problem.tasks).difference(state.tasks)))
+        all_are_stateful = len(problem.stateful_tasks) == len(problem.tasks)
+        names = [] if all_are_stateful else sorted(set(problem.tasks).difference(state.tasks))
+        stateless = assign_stateless_tasks(state, names)
         if traffic is not None:
             stateless = _save_traffic_of_stateless(state, traffic, configs.rack_aware_assignment_strategy, stateless)
         return state.placement(stateless, probing_rebalance_needed=moved_active + moved_standbys > 0)

@@ -106,21 +106,22 @@ class LagRanking:
 def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking:
     """Raises IllegalStateError when a client has no lag for a stateful task, as `ClientState.lagFor` does."""
     shared = state.clients[0].lags.unreported
-    place = {task: number for number, task in enumerate(state.tasks)}
+    place = state.places.get
     reported: list[dict[int, int]] = [{} for _ in state.tasks]
     for client, placement_client in enumerate(state.clients):
         own = _own_lags(placement_client.lags, shared, state.tasks)
-        for number, lag in zip(map(place.get, own), own.values(), strict=True):
+        for number, lag in zip(map(place, own), own.values(), strict=True):
             if number is not None:
                 reported[number][client] = lag
     client_count = len(state.clients)
-    unreported = [
-        None if len(lags) == client_count else lag
-        for lags, lag in zip(reported, map(shared.get, state.tasks), strict=True)
-    ]
-    for number, lag_of_others in enumerate(unreported):
-        if lag_of_others is None and len(reported[number]) < client_count:
-            raise IllegalStateError(f"Tried to lookup lag for unknown task {state.tasks[number]}")
+    unreported = list(map(shared.get, state.tasks))
+    if None in unreported:
+        for number, lag_of_others in enumerate(unreported):
+            if lag_of_others is None and len(reported[number]) < client_count:
+                raise IllegalStateError(f"Tried to lookup lag for unknown task {state.tasks[number]}")
+    for number, lags in enumerate(reported):
+        if len(lags) == client_count:
+            unreported[number] = None
     return LagRanking(reported, unreported, client_count, acceptable_recovery_lag)
 
 

@@ -57,7 +57,8 @@ def _first_fault(problem: PlacementProblem, placement: Placement) -> tuple[Assig
 
 def _fault_of_tasks(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
     tasks = frozenset(problem.tasks)
-    stateful = frozenset(problem.stateful_tasks)
+    all_are_stateful = len(problem.stateful_tasks) == len(problem.tasks)
+    stateful = tasks if all_are_stateful else frozenset(problem.stateful_tasks)
     running: set[object] = set()
     for process, client in placement.clients.items():
         for copies in (client.active, client.standby):
@@ -86,8 +87,9 @@ def _fault_of_clients(problem: PlacementProblem, placement: Placement) -> tuple[
 
 
 def _fault_beyond_kafka(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
-    without_active = frozenset(problem.tasks).difference(*(client.active for client in placement.clients.values()))
-    if without_active:
+    running = [client.active for client in placement.clients.values()]
+    if sum(map(len, running)) < len(problem.tasks):  # each of them is a task, and runs once
+        without_active = frozenset(problem.tasks).difference(*running)
         return AssignmentFault.TASK_WITHOUT_ACTIVE, f"nobody runs {min(without_active)}"
     for process, client in placement.clients.items():
         if not client.active.isdisjoint(client.standby):

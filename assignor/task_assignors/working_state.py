@@ -7,23 +7,27 @@ the sorted process ids. So comparing numbers compares ids in Kafka's order. Sour
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
+from assignor.topology.remembered_tasks import places_in_order
 from assignor.types import ProcessId, Role, TaskId
 
 
 @dataclass(slots=True)
 class WorkingState:
-    """`tasks`: the stateful ones, sorted; `clients`: sorted by process id. Everything else is indexed by these places.
+    """`tasks`: the stateful ones, sorted; `places`: by task its place there; `clients`: sorted by process. Everything
+    else is indexed by these places.
 
     `owner[task]`: the client with the active copy, -1 before there is one. `assigned[client]`: the number of active
     and standby copies of stateful tasks. `warm_ups[client]`: those of `standby[client]` that only restore.
     """
 
     tasks: list[TaskId]
+    places: Mapping[TaskId, int]
     clients: list[PlacementClient]
     processes: list[ProcessId]
     capacity: list[int]
@@ -43,13 +47,15 @@ class WorkingState:
         """
         if not problem.clients:
             raise InputError("a placement needs at least one client", "clients")
-        tasks = sorted(problem.stateful_tasks)
+        places = places_in_order(problem.stateful_tasks)
+        tasks = list(places)
         clients = [problem.clients[process] for process in sorted(problem.clients)]
         for client in clients:
             if client.capacity < 1:
                 raise InputError(f"capacity must be at least 1, not {client.capacity}", f"clients.{client.process_id}")
         return cls(
             tasks=tasks,
+            places=places,
             clients=clients,
             processes=[client.process_id for client in clients],
             capacity=[client.capacity for client in clients],

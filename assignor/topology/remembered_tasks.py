@@ -46,3 +46,9 @@ def changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) -> 
 def task_map_order(tasks: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
     """The order of a HashMap to which they were added one by one."""
     return tuple(hash_set_order(tasks, task_hash))
+
+
+@lru_cache(maxsize=_KEPT)
+def places_in_order(tasks: tuple[TaskId, ...]) -> Mapping[TaskId, int]:
+    """Each task with its place among the sorted tasks, in sorted order."""
+    return {task: place for place, task in enumerate(sorted(tasks))}

@@ -59,7 +59,7 @@ def copies_before(state: WorkingState, acceptable_recovery_lag: int, weights: Ta
     ]
     elsewhere = [CAUGHT_UP if _counts_as_caught_up(lags, task) else NO_COPY for task in range(len(state.tasks))]
     level = [_levels(lags, task, whole[task], known[task] >= 0) for task in range(len(state.tasks))]
-    place = {task: number for number, task in enumerate(state.tasks)}
+    place = state.places
     for client, placement_client in enumerate(state.clients):
         for task_id in chain(placement_client.previous_active, placement_client.previous_standby):
             task = place.get(task_id)
@@ -88,7 +88,7 @@ def _as_whole(weights: list[float]) -> list[int]:
 def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
     """The client that reports the task as running, otherwise one that had it active. The first of several."""
     owner = [NOBODY] * len(state.tasks)
-    place = {task: number for number, task in enumerate(state.tasks)}
+    place = state.places
     for client in range(len(state.clients) - 1, -1, -1):
         for task_id in state.clients[client].previous_active:
             if task_id in place:
