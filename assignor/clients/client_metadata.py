@@ -19,7 +19,7 @@ from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberF
 from assignor.java.order import hash_set_order, process_hash, string_hash
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import decode_subscription_info
-from assignor.protocol.subscription_layouts import GroupReader, MemberFields, member_fields
+from assignor.protocol.subscription_layouts import MemberFields, member_fields, usual_members
 from assignor.protocol.usual_subscriptions import UsualSubscription
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, ReceivedVersions, received_versions
 from assignor.types import (
@@ -88,10 +88,10 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
     # the consumer decodes all of them before the assignor decodes the first user data
-    read_usual = GroupReader().read
-    decoded: dict[bytes, MemberFields | AnySubscription] = {}
-    for raw in dict.fromkeys(subscriptions.values()):
-        decoded[raw] = read_usual(raw) or _decoded(subscriptions, raw)
+    distinct = dict.fromkeys(subscriptions.values())
+    decoded: dict[bytes, MemberFields | AnySubscription] = {**usual_members(distinct)}
+    if len(decoded) < len(distinct):
+        decoded.update((raw, _decoded(subscriptions, raw)) for raw in distinct if raw not in decoded)
     # threads without tasks send what others of their process sent: they are only counted
     alike: dict[bytes, list[str]] = {}
     in_map_order = _in_map_order(tuple(subscriptions))

@@ -1,16 +1,17 @@
-"""Reads subscriptions that are laid out as others of their group, with one call for all of their numbers.
+"""Reads the subscriptions of a group, those of one layout together.
 
 The members of a group name the same topics, and most have as many tasks as others: their bytes have the same lengths
-and counts at the same places. So what one member sent tells where the fields of the next are. What differs in any
-length or count is read by `usual_subscriptions`.
+and counts at the same places. So what one member sent tells where the fields of the others are, and these are unpacked
+and made into values by columns, with few calls for all of them. What differs in any length or count is read alone.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, repeat
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assignor.protocol.consumer_protocol import Subscription
 from assignor.protocol.subscription_info import SubscriptionInfo
@@ -22,26 +23,23 @@ from assignor.protocol.usual_subscriptions import (
     topics_of,
     usual_subscription_info,
 )
+from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import ProcessId, TaskId, TopicPartition
 
-_MOST_TASKS = 64  # a thread with more has hardly the same number as another, and its numbers are read in one go anyway
+_MOST_TASKS = 64  # a thread with more has hardly as many as another, and its numbers are read in one go anyway
 _MOST_TOPICS = 16
-_MOST_LAYOUTS = 64
 _NO_TAGS: Mapping[str, str] = {}
-_new = tuple.__new__  # what the calls of the named tuples come to: members report thousands
+_NO_SUMS: Mapping[TaskId, int] = {}
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
+_VERSIONS = struct.Struct(">ii")
 _INFO_START = struct.Struct(">iiqqi")  # two versions, the process id, the length of the end point
 _TASK_SUM = struct.Struct(">iiqh")
 _INFO_END = struct.Struct(">bii")
 
-# places in what a layout unpacks
-_PROCESS_ID = slice(4, 6)
-_END_POINT = 7
-_FIRST_SUM = 9
-_NUMBERS_OF_SUM = 4
-_RACK = -1
+Column = Sequence[Any]
+"""One field of all members."""
 
 
 class MemberFields(NamedTuple):
@@ -74,80 +72,125 @@ def member_fields(
     )
 
 
-class GroupReader:
-    """Reads the subscriptions of one group, which are different from each other."""
+def usual_members(subscriptions: Iterable[bytes]) -> dict[bytes, MemberFields | UsualSubscription]:
+    """`subscriptions`: of one group, different from each other. One whose user data is not usual is read without it;
+    one that is not usual is left out.
+    """
+    by_size: dict[int, list[bytes]] = {}
+    for raw in subscriptions:
+        by_size.setdefault(len(raw), []).append(raw)
+    read = SubscriptionReader().read
+    members: dict[bytes, MemberFields | UsualSubscription] = {}
+    for of_one_size in by_size.values():
+        layout = _layout_of_usual(read, of_one_size[0]) if len(of_one_size) > 1 else None
+        together = {} if layout is None else layout.read(of_one_size)
+        members.update(together)
+        if len(together) < len(of_one_size):
+            members.update(_one_by_one(read, [raw for raw in of_one_size if raw not in together]))
+    return members
 
-    __slots__ = ("_layouts", "_read_usual")
 
-    def __init__(self) -> None:
-        self._layouts: dict[int, _Layout] = {}
-        """By the size of the subscription."""
-        self._read_usual = SubscriptionReader().read
-
-    def read(self, data: bytes) -> MemberFields | UsualSubscription | None:
-        """Without the user data where that is not usual; None where nothing is."""
-        size = len(data)
-        layout = self._layouts.get(size)
-        fields = None if layout is None else layout.read(data)
-        if fields is not None:
-            return fields
-        subscription = self._read_usual(data)
-        if subscription is None:
-            return None
-        info = usual_subscription_info(subscription.user_data)
-        if info is None:
-            return subscription
-        if layout is None and len(self._layouts) < _MOST_LAYOUTS:
-            layout = _layout_of(data)
-            if layout is not None:
-                self._layouts[size] = layout
-        return member_fields(subscription, info)
+def _one_by_one(
+    read: Callable[[bytes], UsualSubscription | None], subscriptions: Iterable[bytes]
+) -> Iterator[tuple[bytes, MemberFields | UsualSubscription]]:
+    for raw in subscriptions:
+        subscription = read(raw)
+        if subscription is not None:
+            info = usual_subscription_info(subscription.user_data)
+            yield raw, subscription if info is None else member_fields(subscription, info)
 
 
 class _Layout:
-    __slots__ = ("_end_of_sums", "_fixed", "_fixed_of", "_owned", "_unpack")
+    """The fields of one subscription: where they are, and the bytes that it has in common with all of its layout."""
 
-    def __init__(self, data: bytes, fields: list[tuple[str, bool]], sum_count: int, topic_sizes: list[int]) -> None:
-        """`fields`: of each the form, and whether all subscriptions of this layout have the same value in it.
-        `topic_sizes`: how many partitions of each topic are owned.
-        """
-        self._unpack = struct.Struct(">" + "".join([form for form, _ in fields])).unpack
-        has_value = [is_fixed for form, is_fixed in fields if not form.endswith("x")]
-        self._fixed_of = itemgetter(*[at for at, is_fixed in enumerate(has_value) if is_fixed])
-        self._fixed = self._fixed_of(self._unpack(data))
-        self._end_of_sums = at = _FIRST_SUM + _NUMBERS_OF_SUM * sum_count
-        self._owned: list[tuple[int, slice]] = []
-        at += 3  # error code, the numbers of tags and of topics
-        for size in topic_sizes:
-            self._owned.append((at + 1, slice(at + 3, at + 3 + size)))
-            at += 3 + size
+    def __init__(self) -> None:
+        self._form = ">"
+        self._common_size = 0
+        self._common: list[int] = []
+        self._places = 0
+        self.process_id = self.end_point = self.error_code = self.rack = 0
+        self.sums: list[int] = []
+        """Where the subtopology is; the partition and the sum come after it."""
+        self.owned: list[tuple[int, range]] = []
+        """Where the topic is, and where its partitions are."""
 
-    def read(self, data: bytes) -> MemberFields | None:
-        values = self._unpack(data)
-        if self._fixed_of(values) != self._fixed:
-            return None
-        end_of_sums = self._end_of_sums
-        sums: dict[TaskId, int] = {}
-        for at in range(_FIRST_SUM, end_of_sums, _NUMBERS_OF_SUM):
-            sums[_new(TaskId, (values[at], values[at + 1], None))] = values[at + 2]
-        owned: list[TopicPartition] = []
-        for topic_at, numbers in self._owned:
-            topic = text_of(values[topic_at])
-            owned += [_new(TopicPartition, (topic, number)) for number in values[numbers]]
-        return _new(
-            MemberFields,
-            (
-                _new(ProcessId, values[_PROCESS_ID]),
-                text_of(values[_END_POINT]) or None,
-                _NO_TAGS,
-                text_of(values[_RACK]) or None,
-                tuple(owned),
-                sums,
-                values[2],
-                values[3],
-                values[end_of_sums],
-            ),
+    def common(self, size: int) -> None:
+        """The next bytes are the same in all."""
+        self._common_size += size
+
+    def field(self, *forms: str) -> int:
+        """The next fields have any values. Returns the place of the first."""
+        self._end_common()
+        self._form += "".join(forms)
+        first, self._places = self._places, self._places + len(forms)
+        return first
+
+    def unread(self, size: int) -> None:
+        self._end_common()
+        self._form += f"{size}x"
+
+    def _end_common(self) -> None:
+        if self._common_size:
+            self._form += f"{self._common_size}s"
+            self._common.append(self._places)
+            self._places, self._common_size = self._places + 1, 0
+
+    def read(self, subscriptions: Sequence[bytes]) -> dict[bytes, MemberFields]:
+        """Those of this layout, of which the first is. All have the same size."""
+        rows = list(struct.iter_unpack(self._form, b"".join(subscriptions)))
+        in_common = list(map(itemgetter(*self._common), rows))
+        if in_common.count(in_common[0]) < len(rows):
+            is_alike = [common == in_common[0] for common in in_common]
+            rows, subscriptions = list(compress(rows, is_alike)), list(compress(subscriptions, is_alike))
+        columns: list[Column] = list(zip(*rows, strict=True))
+        fields = zip(
+            _made(ProcessId, columns[self.process_id], columns[self.process_id + 1]),
+            _texts(columns[self.end_point]),
+            repeat(_NO_TAGS),
+            _texts(columns[self.rack]),
+            self._owned_partitions(columns),
+            self._offset_sums(columns),
+            repeat(LATEST_SUPPORTED_VERSION),
+            repeat(LATEST_SUPPORTED_VERSION),
+            columns[self.error_code],
         )
+        return dict(zip(subscriptions, _made_of(MemberFields, fields), strict=True))
+
+    def _owned_partitions(self, columns: Sequence[Column]) -> Iterable[tuple[TopicPartition, ...]]:
+        owned = [
+            _made(TopicPartition, map(text_of, columns[topic]), columns[number])
+            for topic, numbers in self.owned
+            for number in numbers
+        ]
+        return zip(*owned, strict=True) if owned else repeat(())
+
+    def _offset_sums(self, columns: Sequence[Column]) -> Iterable[Mapping[TaskId, int]]:
+        if not self.sums:
+            return repeat(_NO_SUMS)
+        tasks = [_made(TaskId, columns[at], columns[at + 1], repeat(None)) for at in self.sums]
+        if len(tasks) == 1:
+            return [{task: offset_sum} for task, offset_sum in zip(tasks[0], columns[self.sums[0] + 2], strict=True)]
+        sums = zip(*[columns[at + 2] for at in self.sums], strict=True)
+        return map(dict, map(zip, zip(*tasks, strict=True), sums))
+
+
+def _made(kind: type[Any], *columns: Iterable[Any]) -> Iterable[Any]:
+    """A named tuple of each row, without a call in Python."""
+    return _made_of(kind, zip(*columns, strict=False))
+
+
+def _made_of(kind: type[Any], rows: Iterable[tuple[Any, ...]]) -> Iterable[Any]:
+    return map(tuple.__new__, repeat(kind), rows)
+
+
+def _texts(column: Column) -> Iterable[str | None]:
+    return [text_of(raw) or None for raw in column] if column[0] else repeat(None)
+
+
+def _layout_of_usual(read: Callable[[bytes], UsualSubscription | None], data: bytes) -> _Layout | None:
+    subscription = read(data)
+    info = None if subscription is None else usual_subscription_info(subscription.user_data)
+    return None if info is None else _layout_of(data)
 
 
 def _layout_of(data: bytes) -> _Layout | None:
@@ -160,26 +203,24 @@ def _layout_of(data: bytes) -> _Layout | None:
     size_of_info: int = _INT32.unpack_from(data, start)[0]
     end_point_size: int = _INFO_START.unpack_from(data, info_at)[-1]
     sum_count: int = _INT32.unpack_from(data, info_at + _INFO_START.size + end_point_size)[0]
-    topics_at = info_at + size_of_info
-    topic_count: int = _INT32.unpack_from(data, topics_at)[0]
+    at = info_at + size_of_info
+    topic_count: int = _INT32.unpack_from(data, at)[0]
     used = _INFO_START.size + end_point_size + _INT32.size + sum_count * _TASK_SUM.size + _INFO_END.size
     if used != size_of_info or sum_count > _MOST_TASKS or topic_count > _MOST_TOPICS:
         return None
-    fixed, varies = True, False
-    fields = [
-        (f"{start}s", fixed),
-        ("i", fixed),
-        ("i", fixed),
-        ("i", fixed),
-        ("q", varies),
-        ("q", varies),
-        ("i", fixed),
-    ]
-    fields += [(f"{end_point_size}s", varies), ("i", fixed)]
-    fields += [("i", varies), ("i", varies), ("q", varies), ("h", fixed)] * sum_count
-    fields += [("x", varies), ("i", varies), ("i", fixed), ("i", fixed)]  # without the unique field
-    at = topics_at + _INT32.size
-    topic_sizes: list[int] = []
+    layout = _Layout()
+    layout.common(info_at + _VERSIONS.size)
+    layout.process_id = layout.field("q", "q")
+    layout.common(_INT32.size)
+    layout.end_point = layout.field(f"{end_point_size}s")
+    layout.common(_INT32.size)
+    for _ in range(sum_count):
+        layout.sums.append(layout.field("i", "i", "q"))
+        layout.common(_INT16.size)  # of the topology's name, which is empty
+    layout.unread(1)  # the unique field
+    layout.error_code = layout.field("i")
+    layout.common(2 * _INT32.size)  # the numbers of tags and of topics
+    at += _INT32.size
     for _ in range(topic_count):
         name_size: int = _INT16.unpack_from(data, at)[0]
         at += _INT16.size + name_size
@@ -187,10 +228,13 @@ def _layout_of(data: bytes) -> _Layout | None:
         at += _INT32.size * (count + 1)
         if count > _MOST_TASKS:
             return None
-        fields += [("h", fixed), (f"{name_size}s", varies), ("i", fixed), *[("i", varies)] * count]
-        topic_sizes.append(count)
+        layout.common(_INT16.size)
+        topic = layout.field(f"{name_size}s")
+        layout.common(_INT32.size)
+        first = layout.field(*["i"] * count)
+        layout.owned.append((topic, range(first, first + count)))
     rack_size = max(_INT16.unpack_from(data, at + _INT32.size)[0], 0)
-    fields += [("4x", varies), ("h", fixed), (f"{rack_size}s", varies)]  # without the generation
-    if at + _INT32.size + _INT16.size + rack_size != len(data):
-        return None
-    return _Layout(data, fields, sum_count, topic_sizes)
+    layout.unread(_INT32.size)  # the generation
+    layout.common(_INT16.size)
+    layout.rack = layout.field(f"{rack_size}s")
+    return layout if at + _INT32.size + _INT16.size + rack_size == len(data) else None

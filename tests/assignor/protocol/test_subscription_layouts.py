@@ -1,8 +1,6 @@
-"""Subscriptions of one group, read by the layout of those before them: the same values as field by field."""
+"""Subscriptions of one group, read together: the same values as field by field."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +12,7 @@ from assignor.protocol.subscription_info import (
     decode_subscription_info_by_fields,
     encode_subscription_info,
 )
-from assignor.protocol.subscription_layouts import GroupReader, MemberFields, member_fields
-from assignor.protocol.usual_subscriptions import UsualSubscription
+from assignor.protocol.subscription_layouts import MemberFields, member_fields, usual_members
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId, TopicPartition
 
 NUMBERS = st.integers(0, 9)
@@ -64,27 +61,37 @@ def by_fields(raw: bytes) -> MemberFields | Subscription | None:
 def test_should_read_each_member_of_a_group_as_it_is_read_field_by_field(data: st.DataObject) -> None:
     whole = data.draw(st.lists(subscriptions(), min_size=1, max_size=5))
     changed = [data.draw(a_byte_changed(raw)) for raw in whole]
-    read = GroupReader().read
-    for raw in [*whole, *changed, *whole]:
-        fields = read(raw)
-        expected = by_fields(raw)
-        if isinstance(fields, MemberFields):
-            assert fields == expected
-        elif isinstance(fields, UsualSubscription):
-            assert Subscription(*fields) == decode_subscription_by_fields(raw)
+    raws = list(dict.fromkeys(data.draw(st.permutations([*whole, *changed]))))
+    read = usual_members(raws)
+    assert set(read) <= set(raws)
+    for raw, member in read.items():
+        if isinstance(member, MemberFields):
+            assert member == by_fields(raw)
+        else:
+            assert Subscription(*member) == decode_subscription_by_fields(raw)
 
 
 def test_should_read_what_the_members_of_a_large_group_send() -> None:
-    """By one reader, so that all but the first have a layout that is known."""
-    read = GroupReader().read
-    for number in range(4):
-        sums = {TaskId(0, number): LATEST_OFFSET, TaskId(1, number): 10 * number}
-        info = SubscriptionInfo(11, 11, ProcessId(number, -number), f"host:{number}", sums, number, 0)
-        owned = (TopicPartition("one", number), TopicPartition("two", 2 * number), TopicPartition("two", 9))
+    """Members of three sizes; those of each size differ in all that may differ in one layout."""
+    expected: dict[bytes, MemberFields] = {}
+    for number in range(9):
+        tasks = number % 3
+        sums = {TaskId(subtopology, number): 10 * number + subtopology for subtopology in range(tasks)}
+        info = SubscriptionInfo(11, 11, ProcessId(number, -number), f"host:{number}", sums, number, number)
+        owned = (TopicPartition("one", number), TopicPartition("two", 2 * number), TopicPartition("two", 99))[:tasks]
         subscription = Subscription(("one", "two"), encode_subscription_info(info), owned, 7, f"rack-{number}")
-        assert read(encode_subscription(subscription)) == member_fields(subscription, info)
-    many = {TaskId(0, number): LATEST_OFFSET for number in range(100)}
-    for _ in range(2):
-        with_many = replace(info, task_offset_sums=many)
-        subscription = replace(subscription, user_data=encode_subscription_info(with_many))
-        assert read(encode_subscription(subscription)) == member_fields(subscription, with_many)
+        expected[encode_subscription(subscription)] = member_fields(subscription, info)
+    assert usual_members(expected) == expected
+    assert len(set(map(len, expected))) == 3
+
+
+def test_should_read_alone_what_has_the_size_of_others_and_another_layout() -> None:
+    """A topic with a longer name and an end point that is shorter by as much."""
+    expected: dict[bytes, MemberFields] = {}
+    for number in range(6):
+        end_point, topic = [("host:1", "t"), ("host", "ttt"), ("", "ttttttt")][number % 3]
+        sums = dict.fromkeys([TaskId(0, number) for number in range(30 * number)], LATEST_OFFSET) if number > 3 else {}
+        info = SubscriptionInfo(11, 11, ProcessId(0, number), end_point or None, sums, 1, 0)
+        subscription = Subscription((topic,), encode_subscription_info(info), (), 7, None)
+        expected[encode_subscription(subscription)] = member_fields(subscription, info)
+    assert usual_members(expected) == expected
