@@ -65,9 +65,8 @@ class _GroupAssignment:
 class _TasksOfThreads(NamedTuple):
     """Of one client: by consumer, for those that have any."""
 
-    stateful_active: ThreadTasks
+    active: ThreadTasks
     standby: ThreadTasks
-    stateless_active: ThreadTasks
 
 
 def consumer_assignments(
@@ -122,48 +121,51 @@ def error_assignments(
 def _add_client(
     group_assignment: _GroupAssignment, state: ClientState, placed: ClientPlacement, deadline_ms: int | None
 ) -> None:
-    stateful, standbys, stateless = _tasks_of_threads(
-        state, placed, group_assignment.log, group_assignment.drained_members
-    )
-    consumers = state.metadata.consumers
-    with_tasks = {*stateful, *standbys, *stateless}
+    active, standby = _tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
+    consumers, by_member = state.metadata.consumers, group_assignment.result.by_member
+    left = {*active, *standby}
+    for consumer, parts in _of_single_tasks(group_assignment, state, active, standby):
+        by_member[consumer] = parts
+        left.remove(consumer)
     first = None if deadline_ms is None else consumers[0]
     if first is not None:
-        with_tasks.add(first)
-    by_member = group_assignment.result.by_member
-    for consumer in filter(with_tasks.__contains__, consumers):
-        active, standby = stateful.get(consumer, _NO_TASKS), standbys.get(consumer, _NO_TASKS)
-        if consumer in stateless:
-            active = active + stateless[consumer]
-        parts = None
-        if consumer != first:
-            parts = _of_single_task(group_assignment, state, consumer, active, standby)
-        by_member[consumer] = parts or _of_consumer(
-            group_assignment, state, consumer, active, standby, deadline_ms if consumer == first else None
+        left.add(first)
+    for consumer in filter(left.__contains__, consumers) if left else ():
+        by_member[consumer] = _of_consumer(
+            group_assignment,
+            state,
+            consumer,
+            active.get(consumer, _NO_TASKS),
+            standby.get(consumer, _NO_TASKS),
+            deadline_ms if consumer == first else None,
         )
 
 
-def _of_single_task(
-    group_assignment: _GroupAssignment,
-    state: ClientState,
-    consumer: str,
-    active: Sequence[TaskId],
-    standby: Sequence[TaskId],
-) -> AssignmentParts | None:
-    """What `_of_consumer` answers for a consumer that gets one task of one partition at once; None for any other."""
-    if len(active) + len(standby) != 1:
-        return None
-    (task,) = active or standby
-    partitions = group_assignment.partitions_for_task.get(task, ())
-    if len(partitions) != 1:
-        return None
-    partition = partitions[0]
-    if standby:
-        return group_assignment.single.standby(task, partition)
-    owners = group_assignment.group.owners.get(partition)
-    if owners is not None and (state.metadata.owned_partitions.get(partition) != consumer or consumer not in owners):
-        return None
-    return group_assignment.single.active(task, partition)
+def _of_single_tasks(
+    group_assignment: _GroupAssignment, state: ClientState, active: ThreadTasks, standby: ThreadTasks
+) -> Iterator[tuple[str, AssignmentParts]]:
+    """What `_of_consumer` answers, without a deadline, for consumers that get one task of one partition at once."""
+    partitions_of, single = group_assignment.partitions_for_task, group_assignment.single
+    owners_of, owned = group_assignment.group.owners.get, state.metadata.owned_partitions
+    for consumer, tasks in standby.items():
+        if len(tasks) == 1 and consumer not in active:
+            task = tasks[0]
+            partitions = partitions_of.get(task, ())
+            if len(partitions) == 1:
+                parts = single.standby(task, partitions[0])
+                if parts is not None:
+                    yield consumer, parts
+    for consumer, tasks in active.items():
+        if len(tasks) == 1 and consumer not in standby:
+            task = tasks[0]
+            partitions = partitions_of.get(task, ())
+            if len(partitions) == 1:
+                partition = partitions[0]
+                owners = owners_of(partition)
+                if owners is None or (owned.get(partition) == consumer and consumer in owners):
+                    parts = single.active(task, partition)
+                    if parts is not None:
+                        yield consumer, parts
 
 
 def _of_consumer(
@@ -202,8 +204,7 @@ def _tasks_of_threads(
     if drained_members:
         consumers = tuple([consumer for consumer in everybody if consumer not in drained_members]) or everybody
     process_id = state.metadata.process_id
-    reported = state.metadata.reported_tasks
-    previous = {each: state.previous_tasks_by_lag(each) for each in filter(reported.__contains__, consumers)}
+    previous = state.previous_tasks_by_lag(consumers)
     thread_load: dict[str, int] = {}
 
     def assign(
@@ -217,11 +218,11 @@ def _tasks_of_threads(
 
     active = placed.active_in_order()
     stateful, stateless = state.lags.known_and_unknown(active)
-    return _TasksOfThreads(
-        assign(stateful, previous, Role.ACTIVE, _hash_order),
-        assign(placed.standby_in_order(), previous, Role.STANDBY),
-        assign(stateless, {}, Role.ACTIVE, _hash_order),
-    )
+    stateful_active = assign(stateful, previous, Role.ACTIVE, _hash_order)
+    standby = assign(placed.standby_in_order(), previous, Role.STANDBY)
+    for consumer, tasks in assign(stateless, {}, Role.ACTIVE, _hash_order).items():
+        stateful_active[consumer] = [*stateful_active.get(consumer, ()), *tasks]
+    return _TasksOfThreads(stateful_active, standby)
 
 
 def _hash_order(tasks: Collection[TaskId]) -> list[TaskId]:

@@ -55,10 +55,16 @@ def test_should_give_previous_tasks_of_a_consumer_smallest_lag_first_and_known_o
         STATEFUL[3]: UNKNOWN_OFFSET_SUM,
         STATEFUL[4]: 90,
     }
-    reported = {"c1": (GONE, STATEFUL[4], STATEFUL[0], STATEFUL[1], STATEFUL[2], STATEFUL[3], STATELESS), "c2": ()}
+    many = (GONE, STATEFUL[4], STATEFUL[0], STATEFUL[1], STATEFUL[2], STATEFUL[3], STATELESS)
+    reported: dict[str, tuple[TaskId, ...]] = {"c1": many, "c2": (STATEFUL[2],), "c3": (GONE,)}
     state = client_state(metadata(sums=sums, reported=reported), PARTITIONS, END_OFFSET_SUMS)
-    assert state.previous_tasks_by_lag("c1") == [STATEFUL[number] for number in (3, 2, 1, 4, 0)]
-    assert state.previous_tasks_by_lag("c2") == []
+    previous = state.previous_tasks_by_lag(["c0", "c1", "c2", "c3"])
+    by_lag = [STATEFUL[number] for number in (3, 2, 1, 4, 0)]
+    assert {consumer: list(tasks) for consumer, tasks in previous.items()} == {
+        "c1": by_lag,
+        "c2": by_lag[1:2],
+        "c3": [],
+    }
 
 
 def test_should_refuse_tasks_of_a_named_topology_where_there_are_others_to_compare_them_with() -> None:
