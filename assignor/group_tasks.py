@@ -15,7 +15,8 @@ from assignor.protocol.versions import ReceivedVersions
 from assignor.snapshot import CreatedTopic, RebalanceSnapshot
 from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
 from assignor.topology.internal_topics import InternalTopicCatalog
-from assignor.topology.partition_grouper import partition_groups
+from assignor.topology.partition_grouper import counted_sources
+from assignor.topology.remembered_tasks import source_partitions, task_by_partition
 from assignor.topology.repartition_topics import prepare_repartition_topics
 from assignor.types import TaskId, TopicPartition
 
@@ -25,17 +26,14 @@ CreatedTopics = dict[str, CreatedTopic]
 
 @dataclass(frozen=True, slots=True)
 class GroupTasks:
-    """`partitions`: every task with its source partitions. `internal_topics`: every internal topic that these tasks
-    need, with its partition count.
+    """`partitions`: every task with its source partitions. `task_by_partition`: which task reads each of them.
+    `internal_topics`: every internal topic that these tasks need, with its partition count.
     """
 
     partitions: Mapping[TaskId, tuple[TopicPartition, ...]]
+    task_by_partition: Mapping[TopicPartition, TaskId]
     internal_topics: Mapping[str, int]
     changelogs: ChangelogTopics
-
-    def task_by_partition(self) -> dict[TopicPartition, TaskId]:
-        """Which task reads each source partition."""
-        return {partition: task for task, partitions in self.partitions.items() for partition in partitions}
 
 
 def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
@@ -54,12 +52,13 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
     repartition = prepare_repartition_topics(topology, snapshot.cluster, catalog, configs)
     created.update(repartition.created)
 
-    partitions = partition_groups(topology, repartition.cluster)
+    sources = counted_sources(topology, repartition.cluster)
+    partitions = source_partitions(sources)
     versions.is_version_probing()  # raises when a future member meets one that cannot probe
     catalog = catalog.with_created(repartition.created)
     changelogs = prepare_changelog_topics(topology, _by_subtopology(partitions), catalog, configs)
     created.update(changelogs.created)
-    return GroupTasks(partitions, {**repartition.ready, **changelogs.ready}, changelogs)
+    return GroupTasks(partitions, task_by_partition(sources), {**repartition.ready, **changelogs.ready}, changelogs)
 
 
 def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffsetSums:

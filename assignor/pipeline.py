@@ -165,10 +165,9 @@ def _error_result(
 
 
 def _client_states(group: GroupMetadata, tasks: GroupTasks, end_offsets: EndOffsetSums) -> dict[ProcessId, ClientState]:
-    task_by_partition = tasks.task_by_partition()
     # a second HashMap, filled in the order of the first: with crowded buckets the two differ
     return {
-        process_id: client_state(group.clients[process_id], task_by_partition, end_offsets.by_task)
+        process_id: client_state(group.clients[process_id], tasks.task_by_partition, end_offsets.by_task)
         for process_id in hash_set_order(group.clients, process_hash)
     }
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import TypeVar
 
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
@@ -225,7 +226,7 @@ class _GroupBuilder:
         return GroupMetadata(
             clients={process_id: self.clients[process_id].build() for process_id in order},
             owners=self.owners,
-            versions=received_versions(self.versions),
+            versions=received_versions(versions for versions, _ in groupby(self.versions)),
             shutdown_requested=self.shutdown_requested,
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from assignor.cluster import Cluster
 from assignor.errors import InputError, UncheckedError
 from assignor.topology.group_topology import GroupTopology, Subtopology
-from assignor.topology.remembered_tasks import PartitionsOfTasks, source_partitions
+from assignor.topology.remembered_tasks import PartitionsOfTasks, Sources, source_partitions
 from assignor.topology.topics_info import source_topics_walk
 from assignor.types import utf16_order
 
@@ -21,8 +21,15 @@ bytes; this bounds the memory that it can take.
 def partition_groups(topology: GroupTopology, cluster: Cluster) -> PartitionsOfTasks:
     """Every task with its source partitions, sorted.
 
-    Tasks are in the order of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. `cluster` includes the
-    repartition topics. Raises UncheckedError for a source topic without partitions. Linear in the number of partitions.
+    Tasks are in the order of Kafka's `HashMap<TaskId, ..>`, which some assignors follow. Raises as `counted_sources`.
+    Linear in the number of partitions.
+    """
+    return source_partitions(counted_sources(topology, cluster))
+
+
+def counted_sources(topology: GroupTopology, cluster: Cluster) -> Sources:
+    """What the tasks of a group follow from. `cluster` includes the repartition topics. Raises UncheckedError for a
+    source topic without partitions.
 
     Differs from Kafka: more than MAX_GROUP_PARTITIONS is an InputError, raised before memory is allocated.
     """
@@ -31,7 +38,7 @@ def partition_groups(topology: GroupTopology, cluster: Cluster) -> PartitionsOfT
         for subtopology in source_topics_walk(topology.subtopologies)
     ]
     check_group_size(sum(sum(counts.values()) for _, counts in counts_by_subtopology), "source")
-    return source_partitions(tuple((each.id, tuple(counts.items())) for each, counts in counts_by_subtopology))
+    return tuple((each.id, tuple(counts.items())) for each, counts in counts_by_subtopology)
 
 
 def check_group_size(partitions: int, kind: str) -> None:

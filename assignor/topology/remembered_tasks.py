@@ -37,6 +37,12 @@ def source_partitions(sources: Sources) -> PartitionsOfTasks:
 
 
 @lru_cache(maxsize=_KEPT)
+def task_by_partition(sources: Sources) -> Mapping[TopicPartition, TaskId]:
+    """Which task reads each source partition."""
+    return {partition: task for task, partitions in source_partitions(sources).items() for partition in partitions}
+
+
+@lru_cache(maxsize=_KEPT)
 def changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) -> PartitionsOfTasks:
     """The tasks of one subtopology with a partition of each changelog topic. Source: `ChangelogTopics`."""
     return {task: tuple([TopicPartition(topic, task[1]) for topic in topics]) for task in task_map_order(tasks)}

@@ -143,7 +143,7 @@ def _resized(values: tuple[Value, ...], count: int, new: Value) -> tuple[Value, 
 def _without_vanished_tasks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RebalanceSnapshot:
     """No member owns, or reports state of, a task that no longer exists."""
     group = OpenGroup(snapshot)
-    sources = tasks.task_by_partition().keys()
+    sources = tasks.task_by_partition.keys()
     for members in group.processes().values():
         for member in members:
             owned = tuple(each for each in member.subscription.owned_partitions if each in sources)
