@@ -38,16 +38,13 @@ Doubt = tuple[Entry, Entry]
 ANYWHERE: Doubt = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
 
-class Refill(list[Entry]):
-    """All clients were drawn from a heap in order and put back; these are the entries that were in the heap,
-    NOT_QUEUED for the others.
-    """
-
-
 DRAINED: Entry = -2
 """The step after which all clients were drawn and put back, from a heap in whatever order."""
 
-Step = Entry | Offers | Refill
+REFILLED: Entry = -3
+"""The same from a heap in order: the layout depends on nothing but the entries that are in the heap."""
+
+Step = Entry | Offers
 """What happened to the heap: a client was drawn, clients were offered, or all were drawn in vain."""
 
 
@@ -78,12 +75,15 @@ class ClientHeap:
         for entry in entries:
             heappush(self._array, entry)
 
-    def carry_out(self, steps: Sequence[Step]) -> None:
+    def carry_out(self, steps: Sequence[Step], entries: Sequence[Entry]) -> None:
+        """`entries`: by client after all these steps, NOT_QUEUED for those that are not in the heap. Only the first
+        step may be REFILLED.
+        """
         for step in steps:
             if isinstance(step, tuple):
                 self._offer(step)
-            elif isinstance(step, Refill):
-                self._refill(sorted([entry for entry in step if entry != NOT_QUEUED]))
+            elif step == REFILLED:
+                self._refill(sorted([entry for entry in _before(steps[1:], entries) if entry != NOT_QUEUED]))
             elif step == DRAINED:
                 self._refill(sorted(self._array) if self.in_order else self._drawn_by_javas_steps(None))
             else:
@@ -141,6 +141,18 @@ class ClientHeap:
     def _has_no_lighter_child(self) -> bool:
         array = self._array
         return all(map(le, array, array[1::2])) and all(map(le, array, array[2::2]))
+
+
+def _before(steps: Sequence[Step], entries: Sequence[Entry]) -> list[Entry]:
+    """The entries by client before these steps; `entries`: those after them."""
+    entries = list(entries)
+    for step in reversed(steps):
+        if isinstance(step, tuple):
+            first_before, second_before, first, second = step
+            entries[first & CLIENT], entries[second & CLIENT] = first_before, second_before
+        elif step >= 0:
+            entries[step & CLIENT] = step
+    return entries
 
 
 class _HashSetOrder:

@@ -23,10 +23,10 @@ from assignor.task_assignors.client_heap import (
     CLIENT_BITS,
     DRAINED,
     NOT_QUEUED,
+    REFILLED,
     ClientHeap,
     Doubt,
     Entry,
-    Refill,
     Step,
     doubt_after,
 )
@@ -115,7 +115,7 @@ class ConstrainedPrioritySet:
         assert self._doubt is not None
         least, most = self._doubt
         if any(map(most.__gt__, filter(least.__lt__, self._entries))):
-            self._heap.carry_out(self._written_down)
+            self._heap.carry_out(self._written_down, self._entries)
             self._written_down = []
             if not self._heap.in_order:
                 return False
@@ -127,7 +127,7 @@ class ConstrainedPrioritySet:
         if self._freshly_drained:
             return
         if self._doubt is None:
-            self._written_down = [Refill(self._entries)]
+            self._written_down = [REFILLED]
             self._freshly_drained = True
         else:
             self._written_down.append(DRAINED)
