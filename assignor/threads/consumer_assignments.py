@@ -10,10 +10,9 @@ the time, unless that member rejoins at once anyway; then no member of that proc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import NamedTuple
 
 from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
 from assignor.clients.client_state import ClientState
@@ -28,7 +27,8 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.threads.hosts import HostMaps
 from assignor.threads.partition_order import PartitionsInJavaOrder
-from assignor.threads.tasks_to_threads import Said, ThreadTasks, Walk, assign_tasks_to_threads
+from assignor.threads.tasks_of_threads import tasks_of_threads
+from assignor.threads.tasks_to_threads import ThreadTasks
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
 
 AT_ONCE_MS = 0
@@ -60,13 +60,6 @@ class _GroupAssignment:
     result: ConsumerAssignments
     single: SingleTaskAssignments
     drained_members: frozenset[str]
-
-
-class _TasksOfThreads(NamedTuple):
-    """Of one client: by consumer, for those that have any."""
-
-    active: ThreadTasks
-    standby: ThreadTasks
 
 
 def consumer_assignments(
@@ -121,7 +114,7 @@ def error_assignments(
 def _add_client(
     group_assignment: _GroupAssignment, state: ClientState, placed: ClientPlacement, deadline_ms: int | None
 ) -> None:
-    active, standby = _tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
+    active, standby = tasks_of_threads(state, placed, group_assignment.log, group_assignment.drained_members)
     consumers, by_member = state.metadata.consumers, group_assignment.result.by_member
     left = {*active, *standby}
     for consumer, parts in _of_single_tasks(group_assignment, state, active, standby):
@@ -194,46 +187,6 @@ def _of_consumer(
     partitions = tuple(partition for partition, _ in assigned)
     _check_cooperative(group_assignment.group, consumer, partitions)
     return assignment_parts(partitions, user_data)
-
-
-def _tasks_of_threads(
-    state: ClientState, placed: ClientPlacement, log: DecisionLog, drained_members: frozenset[str]
-) -> _TasksOfThreads:
-    everybody = state.metadata.consumers
-    consumers = everybody
-    if drained_members:
-        consumers = tuple([consumer for consumer in everybody if consumer not in drained_members]) or everybody
-    process_id = state.metadata.process_id
-    previous = state.previous_tasks_by_lag(consumers)
-    thread_load: dict[str, int] = {}
-
-    def assign(
-        tasks: Sequence[TaskId], previous: Mapping[str, Sequence[TaskId]], role: Role, walk: Walk = tuple
-    ) -> ThreadTasks:
-        said: Said = []
-        of_threads = assign_tasks_to_threads(tasks, previous, consumers, thread_load, said, walk)
-        if said:
-            log.later(lambda: _told(said, role, placed, process_id))
-        return of_threads
-
-    active = placed.active_in_order()
-    stateful, stateless = state.lags.known_and_unknown(active)
-    stateful_active = assign(stateful, previous, Role.ACTIVE, _hash_order)
-    standby = assign(placed.standby_in_order(), previous, Role.STANDBY)
-    for consumer, tasks in assign(stateless, {}, Role.ACTIVE, _hash_order).items():
-        stateful_active[consumer] = [*stateful_active.get(consumer, ()), *tasks]
-    return _TasksOfThreads(stateful_active, standby)
-
-
-def _hash_order(tasks: Collection[TaskId]) -> list[TaskId]:
-    return hash_set_order(tasks, task_hash)
-
-
-def _told(said: Said, role: Role, placed: ClientPlacement, process_id: ProcessId) -> Iterator[Decision]:
-    for kind, tasks, consumers in said:
-        for task, consumer in zip(tasks, consumers, strict=True):
-            is_warm_up = role is Role.STANDBY and task in placed.warm_ups
-            yield Decision(kind, task, Role.WARM_UP if is_warm_up else role, process_id, None, consumer)
 
 
 def _hand_out(
