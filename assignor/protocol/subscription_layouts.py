@@ -100,7 +100,7 @@ def _one_by_one(
             yield raw, subscription if info is None else member_fields(subscription, info)
 
 
-class _Layout:
+class _SubscriptionLayout:
     """The fields of one subscription: where they are, and the bytes that it has in common with all of its layout."""
 
     def __init__(self) -> None:
@@ -187,13 +187,13 @@ def _texts(column: Column) -> Iterable[str | None]:
     return [text_of(raw) or None for raw in column] if column[0] else repeat(None)
 
 
-def _layout_of_usual(read: Callable[[bytes], UsualSubscription | None], data: bytes) -> _Layout | None:
+def _layout_of_usual(read: Callable[[bytes], UsualSubscription | None], data: bytes) -> _SubscriptionLayout | None:
     subscription = read(data)
     info = None if subscription is None else usual_subscription_info(subscription.user_data)
     return None if info is None else _layout_of(data)
 
 
-def _layout_of(data: bytes) -> _Layout | None:
+def _layout_of(data: bytes) -> _SubscriptionLayout | None:
     """Of bytes that are usual; None where the layout is not worth it, or where bytes are left over."""
     topics = topics_of(data)
     if topics is None:
@@ -208,7 +208,7 @@ def _layout_of(data: bytes) -> _Layout | None:
     used = _INFO_START.size + end_point_size + _INT32.size + sum_count * _TASK_SUM.size + _INFO_END.size
     if used != size_of_info or sum_count > _MOST_TASKS or topic_count > _MOST_TOPICS:
         return None
-    layout = _Layout()
+    layout = _SubscriptionLayout()
     layout.common(info_at + _VERSIONS.size)
     layout.process_id = layout.field("q", "q")
     layout.common(_INT32.size)
