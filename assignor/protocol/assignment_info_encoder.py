@@ -10,7 +10,7 @@ own order, and the topic dictionary in the order that Kafka would give it for th
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 
@@ -34,7 +34,6 @@ from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 _TOPOLOGY_NAME = itemgetter(2)
 _OLD_TASK_ID = struct.Struct(">ii")
 _UNNAMED_TASK_ID = struct.Struct(">ii4x")  # the name has length 0
-_UNNAMED_TASK_ID_AND_COUNT = struct.Struct(">ii4xi")
 _INT32 = struct.Struct(">i")
 _NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
 
@@ -63,6 +62,7 @@ class AssignmentInfoEncoder:
         host_maps = _encode_host_maps(version, partitions_by_host, standby_partitions_by_host, topic_dictionary)
         self._after_tasks = host_maps + _encode_error(version, err_code)
         self._topics: dict[str, bytes] = {}
+        self._layouts: dict[str, tuple[Callable[..., bytes], bytes]] = {}
         self._standbys: dict[TaskId, bytes] = {}
 
     def encode(
@@ -82,15 +82,18 @@ class AssignmentInfoEncoder:
     ) -> AssignmentParts:
         """As `encode`, not joined: `shared` is one object for all members of the rebalance."""
         encoded = self._standbys
+        standbys: list[bytes] = []
         for task, partitions in standby_tasks.items():
-            if task not in encoded:
-                encoded[task] = self.standby(task, partitions)
+            standby = encoded.get(task)
+            if standby is None:
+                standby = encoded[task] = self.standby(task, partitions)
+            standbys.append(standby)
         head = (
             self._versions,
             _INT32.pack(len(active_tasks)),
             self._encode_task_ids(active_tasks),
             _INT32.pack(len(standby_tasks)),
-            *map(encoded.__getitem__, standby_tasks),
+            *standbys,
         )
         return AssignmentParts(b"".join(head), self._after_tasks, self._tail(next_rebalance_ms))
 
@@ -99,12 +102,16 @@ class AssignmentInfoEncoder:
         as_given = tuple(partitions)
         if len(as_given) == 1 and self._has_names and not task[2]:
             topic, partition = as_given[0]
-            name = self._topics.get(topic)
-            if name is not None:
+            layout = self._layouts.get(topic)
+            if layout is not None:
+                pack, name = layout
                 try:
-                    return _UNNAMED_TASK_ID_AND_COUNT.pack(task[0], task[1], 1) + name + _INT32.pack(partition)
+                    return pack(task[0], task[1], 1, name, partition)
                 except struct.error:
                     pass  # said below, with what does not fit
+            elif topic in self._topics:
+                name = self._topics[topic]
+                self._layouts[topic] = struct.Struct(f">ii4xi{len(name)}si").pack, name
         return self._encode_task_ids((task,)) + _encode_named_partitions(as_given, self._topics)
 
     def _tail(self, next_rebalance_ms: int) -> bytes:

@@ -33,6 +33,7 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, Ta
 
 AT_ONCE_MS = 0
 _BY_PARTITION = itemgetter(0)
+_TASK = itemgetter(1)
 _NO_TASKS: list[TaskId] = []
 
 
@@ -183,8 +184,8 @@ def _of_consumer(
         if group_assignment.tells_next_rebalance:
             group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
             group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
-    user_data = group_assignment.encoder.parts([task for _, task in assigned], standby, next_rebalance_ms)
-    partitions = tuple(partition for partition, _ in assigned)
+    user_data = group_assignment.encoder.parts(list(map(_TASK, assigned)), standby, next_rebalance_ms)
+    partitions = list(map(_BY_PARTITION, assigned))
     _check_cooperative(group_assignment.group, consumer, partitions)
     return assignment_parts(partitions, user_data)
 
@@ -199,12 +200,13 @@ def _hand_out(
     held_back: list[TaskId] = []
     owners = group_assignment.group.owners
     owned = state.metadata.owned_partitions
+    partitions_of = group_assignment.partitions_for_task.get
     for task in tasks:
-        partitions = group_assignment.partitions_for_task.get(task)
+        partitions = partitions_of(task)
         if partitions is None:
             nothing = 'the return value of "java.util.Map.get(Object)" is null'
             raise _unknown(f'Cannot invoke "java.util.Set.iterator()" because {nothing}', task)
-        for partition in partitions:
+        for partition in partitions if owners else ():
             if partition in owners and owned.get(partition) != consumer:
                 break  # another member still owns it
         else:
@@ -247,8 +249,9 @@ def _with_partitions(
     """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
     another error as well.
     """
+    partitions_of = group_assignment.in_java_order.of
     try:
-        return {task: group_assignment.in_java_order.of(task) for task in standby}
+        return {task: partitions_of(task) for task in standby}
     except KeyError as unknown:
         raise _unknown('Cannot invoke "java.util.Set.size()" because "partitions" is null', unknown.args[0]) from None
 
