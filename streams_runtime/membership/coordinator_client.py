@@ -15,7 +15,7 @@ import os
 import random
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -28,6 +28,7 @@ import tenacity
 from assignor.access.tls import client_context, tls_problem
 from assignor.coordinator_calls import CallerToken, check_url, group_path, refusal_of
 from streams_runtime.membership.bearer_auth import BearerAuth
+from streams_runtime.membership.call_answers import ANSWER_TIMEOUT_MS, failure, heartbeat_body, join_body
 from streams_runtime.membership.calls import (
     FetchedAssignment,
     GroupDefinition,
@@ -38,12 +39,11 @@ from streams_runtime.membership.calls import (
     ProcessHeartbeatReply,
 )
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
+from streams_runtime.membership.repeated_calls import is_patience_over, pause_of_a_patient_call_ms
 from streams_runtime.notices import Notice
 
 CONNECT_TIMEOUT_S = 2.0
-ANSWER_TIMEOUT_S = 10.0
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 0.5
+ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000
 LONGEST_RETRY_AFTER_S = 60.0
 RAW = "application/octet-stream"
 
@@ -87,18 +87,7 @@ class CoordinatorClient:
 
     def join(self, group_id: str, request: JoinRequest, *, patience: Patience = NO_PATIENCE) -> JoinReply:
         """Join or rejoin. Raises CoordinatorError, CoordinatorUnavailable."""
-        body: dict[str, object] = {
-            "session_timeout_ms": request.session_timeout_ms,
-            "rebalance_timeout_ms": request.rebalance_timeout_ms,
-            "subscription": base64.b64encode(request.subscription).decode("ascii"),
-        }
-        for name in ("member_id", "group_instance_id", "incarnation", "client_id", "join_id"):
-            value = getattr(request, name)
-            if value is not None:
-                body[name] = value
-        if request.leave_on_disconnect:
-            body["leave_on_disconnect"] = True
-        answer = self._call("POST", f"{group_path(group_id)}/subscriptions", body=body, patience=patience)
+        answer = self._call("POST", f"{group_path(group_id)}/subscriptions", body=join_body(request), patience=patience)
         return JoinReply(
             _text(answer, "member_id"),
             _integer(answer, "generation_id"),
@@ -215,7 +204,7 @@ class CoordinatorClient:
         repeated = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(CoordinatorUnavailable),
             wait=_pause_s,
-            stop=tenacity.stop_after_delay(patience.seconds) | tenacity.stop_when_event_set(patience.stop),
+            stop=_is_over(patience),
             sleep=tenacity.sleep_using_event(patience.stop),
             reraise=True,
         )
@@ -251,7 +240,7 @@ class ProcessHeartbeats:
         Never repeated, because the next heartbeat is the repetition. Raises CoordinatorError when all are refused,
         CoordinatorUnavailable.
         """
-        body: dict[str, object] = {"members": {member_id: _heartbeat_body(each) for member_id, each in members.items()}}
+        body: dict[str, object] = {"members": {member_id: heartbeat_body(each) for member_id, each in members.items()}}
         if known is not None:
             body["known"] = known
         if notices:
@@ -330,22 +319,20 @@ def _send(http: httpx.Client, method: str, path: str, timeout_s: float, **more: 
         raise CoordinatorUnavailable(f"{method} {path}: {said}") from fault
 
 
+def _is_over(patience: Patience) -> Callable[[tenacity.RetryCallState], bool]:
+    return lambda repeated: (
+        patience.stop.is_set()
+        or is_patience_over(1000 * (repeated.seconds_since_start or 0.0), 1000 * patience.seconds)
+    )
+
+
 def _pause_s(repeated: tenacity.RetryCallState) -> float:
     """Before a call is repeated: pauses that grow, or what the coordinator asked for and up to as much again."""
-    failure = None if repeated.outcome is None else repeated.outcome.exception()
-    if isinstance(failure, CoordinatorUnavailable) and failure.retry_after_s is not None:
-        return failure.retry_after_s * (1 + random.random())  # noqa: S311 (it spreads callers)
-    return _GROWING_PAUSES(repeated)
-
-
-_GROWING_PAUSES = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S)
-
-
-def _heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
-    body: dict[str, object] = {"generation_id": heartbeat.generation_id}
-    if heartbeat.task_offset_sums is not None:
-        body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in heartbeat.task_offset_sums.items()}
-    return body
+    error = None if repeated.outcome is None else repeated.outcome.exception()
+    asked_s = error.retry_after_s if isinstance(error, CoordinatorUnavailable) else None
+    retry_after_ms = None if asked_s is None else round(asked_s * 1000)
+    chance = random.random()  # noqa: S311 (it spreads callers)
+    return pause_of_a_patient_call_ms(repeated.attempt_number, retry_after_ms, chance) / 1000
 
 
 def _member_news(news: object) -> HeartbeatNews | CoordinatorError:
@@ -374,11 +361,13 @@ def _raise_for_problem(response: httpx.Response) -> None:
     if response.is_success:
         return
     refusal = refusal_of(response.status_code, response.content)
-    code = refusal.code or f"HTTP_{refusal.status}"
-    detail = refusal.detail or response.reason_phrase
-    if refusal.may_be_repeated:
-        raise CoordinatorUnavailable(f"{code} ({refusal.status}): {detail}", _retry_after_s(response))
-    raise coordinator_error(code, refusal.status, detail)
+    raise failure(
+        refusal.code,
+        refusal.status,
+        refusal.detail or response.reason_phrase,
+        may_be_repeated=refusal.may_be_repeated,
+        retry_after_s=_retry_after_s(response),
+    )
 
 
 def _retry_after_s(response: httpx.Response) -> float | None:

@@ -6,17 +6,11 @@
 Rules:
 - A machine runs on the thread that brings its event, one event of the process at a time, and nothing that it wants
   done waits. So between the group's news and the order to a stream thread there is no other thread to wake.
-- One heartbeat speaks for all members, on a connection of its own. The coordinator holds it until there is news, for
-  heartbeat.interval.ms at most; then the next one is sent.
+- One heartbeat speaks for all members, on a connection of its own. `process_heartbeat` decides when it is sent and what
+  it says.
 - A held heartbeat is never cut off: to the coordinator that looks like the end of the process. What it does not say
   yet (a member that has just joined, a new generation, new offsets) is said by the next one. A new member needs no
   more: its assignment belongs to a new generation, and that ends the held heartbeat.
-- While members are about to join, the next heartbeat waits for them, a tenth of a second at most, so that one heartbeat
-  tells what many joins changed.
-- Whether the group is paused comes with each answer to a heartbeat, and counts until another one says otherwise. Before
-  the first one, the answer to a join says it, so that a member which joins a paused group processes nothing.
-- What the instance has to tell people (`notices`) goes with the next heartbeat after it has changed.
-- Heartbeats that are all answered at once follow each other more and more slowly, as do those that fail.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a connection and
 heartbeats of its own, and hears of a rebalance at its next heartbeat.
@@ -31,20 +25,20 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from assignor.types import TaskId
+from streams_runtime.membership.call_answers import LEAVE_TIMEOUT_MS, event_of_failure
 from streams_runtime.membership.call_queue import CallQueue
 from streams_runtime.membership.calls import ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import (
-    CallRefused,
-    CallUnanswered,
     CloseAsked,
     FetchReplied,
     GiveOrder,
     GroupRedeclared,
-    HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
     MemberEffect,
@@ -69,23 +63,20 @@ from streams_runtime.membership.member_events import (
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_heartbeat import (
+    Collected,
+    ProcessHeartbeat,
+    answer_timeout_ms,
+    collect,
+    heard_by_members,
+    refused_to_all,
+)
 from streams_runtime.membership.task_holder import TaskHolder
 from streams_runtime.notices import NoticeBoard
 
 CALLS_AT_A_TIME = 4
-LEAVE_TIMEOUT_S = 2.0
-JOINS_TOGETHER_S = 0.1
-"""How long a heartbeat waits for joins that are on their way."""
-
-QUICK_ANSWER_S = 0.05
-QUICK_ANSWERS = 5
-"""So many heartbeats in a row may be answered sooner than `QUICK_ANSWER_S` before the next one waits."""
-
-FIRST_PAUSE_S = 0.02
-LONGEST_PAUSE_S = 0.5
+CLOSE_TIMEOUT_S = 2.0
 FAILURES_BEFORE_WARNING = 3
-SHORTEST_ANSWER_TIMEOUT_S = 0.5
-LONGEST_ANSWER_TIMEOUT_S = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -143,6 +134,10 @@ class GroupMember:
         """Ask for a rebalance and keep everything meanwhile. Source: `Consumer.enforceRebalance`."""
         self._process.tell(self, RejoinAsked())
 
+    def offset_sums(self) -> Mapping[TaskId, int]:
+        """What its holder reports now."""
+        return self.holder.offset_sums()
+
     def request_shutdown(self) -> None:
         """Ask the leader to end every member of the group, this one included. Source: KIP-671."""
         self._process.tell(self, ShutdownAsked())
@@ -177,14 +172,12 @@ class ProcessMembership:
         self._client = client
         self._notices = notices
         self._pause_changed = pause_changed
-        self._paused: bool | None = None  # None: no heartbeat was answered yet, and no join told of a pause
+        self._pause = HeardPause()
         self._pause_heard = threading.Lock()
         self._group_id = group_id
         self._interval_ms = heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms)
-        # when an answer is lost, there is still time for another heartbeat within the session
-        self._answer_timeout_s = min(
-            max(session_timeout_ms / 3_000, SHORTEST_ANSWER_TIMEOUT_S), LONGEST_ANSWER_TIMEOUT_S
-        )
+        self._heartbeat = ProcessHeartbeat(self._interval_ms)  # of the heartbeat thread
+        self._answer_timeout_s = answer_timeout_ms(session_timeout_ms) / 1000
         self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []
         self._events: deque[tuple[GroupMember, MemberEvent]] = deque()
@@ -218,7 +211,7 @@ class ProcessMembership:
         if thread is None:
             self._heartbeats.close()
         elif thread is not threading.current_thread():
-            thread.join(LEAVE_TIMEOUT_S)
+            thread.join(CLOSE_TIMEOUT_S)
 
     # --- events and effects
 
@@ -249,7 +242,7 @@ class ProcessMembership:
 
     def _effects_of(self, member: GroupMember, event: MemberEvent) -> list[MemberEffect]:
         try:
-            return member.machine.handle(event, round(time.monotonic() * 1000))
+            return member.machine.handle(event, _now_ms())
         except Exception as error:  # an error of this program must not end the other members
             _logger.exception("member %s of group %s failed", member.machine.name, self._group_id)
             failed = isinstance(event, MemberFailed)
@@ -296,8 +289,7 @@ class ProcessMembership:
             match effect:
                 case SendJoin(call, request):
                     reply = self._client.join(self._group_id, request)
-                    if reply.paused:
-                        self._hear_pause(True, at_first=True)
+                    self._hear_pause(lambda: self._pause.hears_of_join(reply.paused))
                     return JoinReplied(call, reply)
                 case SendFetch(call, member_id, min_generation):
                     fetched = self._client.assignment(
@@ -305,21 +297,16 @@ class ProcessMembership:
                     )
                     return FetchReplied(call, fetched)
                 case SendLeave(call, member_id):
-                    self._client.leave(self._group_id, member_id, timeout_s=LEAVE_TIMEOUT_S)
+                    self._client.leave(self._group_id, member_id, timeout_s=LEAVE_TIMEOUT_MS / 1000)
                     return LeaveReplied(call)
-        except CoordinatorUnavailable as error:
-            _logger.debug("group %s: a call will be repeated: %s", self._group_id, error)
-            retry_after_ms = None if error.retry_after_s is None else round(error.retry_after_s * 1000)
-            return CallUnanswered(effect.call, retry_after_ms, random.random())  # noqa: S311 (it spreads members)
-        except CoordinatorError as error:
-            return CallRefused(effect.call, error)
-        except Exception as error:  # an error of this program
-            return MemberFailed(error)
+        except Exception as error:
+            _logger.debug("group %s: a call failed: %s", self._group_id, error)
+            return event_of_failure(effect, error, random.random())  # noqa: S311 (it spreads members)
 
     def _order_answered(self, member: GroupMember, number: int, error: BaseException | None) -> None:
         if error is None:
             try:
-                self.tell(member, OrderDone(number, member.holder.offset_sums()))
+                self.tell(member, OrderDone(number, member.offset_sums()))
                 return
             except Exception as failure:
                 error = failure
@@ -328,114 +315,80 @@ class ProcessMembership:
     # --- the heartbeat
 
     def _send_heartbeats(self) -> None:
-        known: str | None = None
-        failures = quick_answers = told = 0
+        heartbeat = self._heartbeat
         try:
             while (sent := self._next_heartbeat()) is not None:
-                sent_s = time.monotonic()
-                to_tell = 0 if self._notices is None else self._notices.version
+                tells = heartbeat.begins(_now_ms(), 0 if self._notices is None else self._notices.version)
                 try:
                     reply = self._heartbeats.send(
                         {one.member_id: one.body for one in sent.values()},
-                        known=known,
+                        known=heartbeat.known,
                         wait_ms=self._interval_ms,
                         timeout_s=self._answer_timeout_s,
-                        notices=self._notices.newest() if self._notices is not None and to_tell != told else (),
+                        notices=self._notices.newest() if self._notices is not None and tells else (),
                     )
-                    told = to_tell
+                    heartbeat.notices_arrived()
                 except CoordinatorUnavailable as error:
-                    told = 0  # it keeps them in memory only: one that was restarted has to be told again
-                    failures += 1
-                    if failures > 1:  # the first one is repeated at once: a coordinator that was restarted is there
-                        self._say_unreachable(failures, error)
-                        self._rest(self._pause_s(failures - 1, error.retry_after_s))
+                    retry_after_ms = None if error.retry_after_s is None else round(error.retry_after_s * 1000)
+                    heartbeat.unanswered(_now_ms(), retry_after_ms, random.random())  # noqa: S311 (it spreads processes)
+                    self._say_unreachable(heartbeat.failures, error)
                     continue
                 except CoordinatorError as error:
-                    reply = _refused_to_all(sent.values(), error)
+                    reply = refused_to_all(sent.values(), error)
                 except Exception as error:  # an error of this program: without heartbeats the group would evict them
                     _logger.exception("group %s: the heartbeat failed", self._group_id)
                     for member in sent:
                         self.tell(member, MemberFailed(error))
                     continue
-                failures = 0
-                if reply.paused is not None:
-                    self._hear_pause(reply.paused)
-                known = reply.news if self._tell_news(sent, reply) else None
-                quick_answers = quick_answers + 1 if time.monotonic() - sent_s < QUICK_ANSWER_S else 0
-                if quick_answers > QUICK_ANSWERS:
-                    self._rest(self._pause_s(quick_answers - QUICK_ANSWERS))
+                self._hear_pause(lambda heard=reply.paused: self._pause.hears_of_heartbeat(heard))  # type: ignore[misc]
+                all_count = self._tell_news(sent, reply)
+                heartbeat.answered(_now_ms(), reply.news, random.random(), all_count=all_count)  # noqa: S311
         finally:
             self._heartbeats.close()
 
-    def _hear_pause(self, paused: bool, *, at_first: bool = False) -> None:
-        """`at_first`: it counts only when nothing was heard before, because the answer to a join may be an old one."""
+    def _hear_pause(self, is_news: Callable[[], bool]) -> None:
         with self._pause_heard:
-            if paused is self._paused or (at_first and self._paused is not None):
+            if not is_news():
                 return
-            changed = paused or self._paused is not None
-            self._paused = paused
-        if changed:
-            _logger.info("group %s is %s by its operator", self._group_id, "paused" if paused else "resumed")
-            self._pause_changed(paused)
+            paused = bool(self._pause.paused)
+        _logger.info("group %s is %s by its operator", self._group_id, "paused" if paused else "resumed")
+        self._pause_changed(paused)
 
     def _say_unreachable(self, failures: int, error: CoordinatorUnavailable) -> None:
         level = logging.WARNING if failures == FAILURES_BEFORE_WARNING else logging.DEBUG
         _logger.log(level, "group %s: members keep their tasks and try again: %s", self._group_id, error)
 
-    def _pause_s(self, times: int, retry_after_s: float | None = None) -> float:
-        """Pauses that grow and that chance spreads, never so long that a session could end."""
-        chance = 1 + random.random()  # noqa: S311 (it spreads processes)
-        pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 10), LONGEST_PAUSE_S) / 2
-        return min(max(pause_s, retry_after_s or 0.0) * chance, self._interval_ms / 1000)
-
-    def _rest(self, pause_s: float) -> None:
-        with self._turn:
-            self._turn.wait_for(lambda: self._closed, pause_s)
-
     def _next_heartbeat(self) -> Mapping[GroupMember, SentHeartbeat] | None:
         """Wait until there is one to send. None when the membership is closed."""
-        joins_until_s: float | None = None
+        heartbeat = self._heartbeat
+        with self._turn:
+            self._turn.wait_for(lambda: self._closed, heartbeat.rests_until_ms / 1000 - time.monotonic())
         while True:
             with self._turn:
                 version = self._version
-            sent, joins_are_on_their_way = self._collect()
-            wait_s = None
-            if sent:
-                now_s = time.monotonic()
-                joins_until_s = joins_until_s or now_s + min(JOINS_TOGETHER_S, self._interval_ms / 1000)
-                wait_s = joins_until_s - now_s
+            collected = self._collect()
+            is_due = heartbeat.is_due(collected, _now_ms())
             with self._turn:
                 if self._closed:
                     return None
-                if sent and (not joins_are_on_their_way or joins_until_s is None or joins_until_s <= now_s):
-                    return sent
+                if is_due:
+                    return collected.sent
                 if self._version == version:
-                    self._turn.wait(wait_s)
+                    at_ms = heartbeat.look_again_ms
+                    self._turn.wait(None if at_ms is None else at_ms / 1000 - time.monotonic())
 
-    def _collect(self) -> tuple[dict[GroupMember, SentHeartbeat], bool]:
-        """What each member has to say, and whether one is about to join."""
-        sent: dict[GroupMember, SentHeartbeat] = {}
+    def _collect(self) -> Collected[GroupMember]:
         with self._own_machines():
-            for member in self._members:
-                if not member.machine.sends_heartbeats:
-                    continue
-                try:
-                    sent[member] = member.machine.heartbeat(member.holder.offset_sums())
-                except Exception as error:  # without heartbeats the group would evict the member
-                    self._events.append((member, MemberFailed(error)))
-            return sent, any(member.machine.is_about_to_join for member in self._members)
+            collected = collect(self._members)
+            self._events.extend((member, MemberFailed(error)) for member, error in collected.failed)
+            return collected
 
     def _tell_news(self, sent: Mapping[GroupMember, SentHeartbeat], reply: ProcessHeartbeatReply) -> bool:
         """Whether every member took in what it was told; if not, it has to be told again."""
-        told = True
         with self._own_machines():
-            for member, heartbeat in sent.items():
-                answer = reply.members.get(heartbeat.member_id)
-                if answer is not None:
-                    heard = HeartbeatReplied(heartbeat, reply.generation_id, answer)
-                    told = member.machine.would_count(heard) and told
-                    self._events.append((member, heard))
-        return told
+            heard, all_count = heard_by_members(sent, reply)
+            self._events.extend(heard)
+            return all_count
 
     @contextlib.contextmanager
     def _own_machines(self) -> Iterator[None]:
@@ -445,5 +398,5 @@ class ProcessMembership:
         self._run_machines()
 
 
-def _refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> ProcessHeartbeatReply:
-    return ProcessHeartbeatReply("", 0, "", dict.fromkeys((one.member_id for one in sent), error))
+def _now_ms() -> int:
+    return round(time.monotonic() * 1000)

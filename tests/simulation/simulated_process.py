@@ -1,7 +1,8 @@
 """A process of the application in simulated time: the real `MemberMachine` of each stream thread, one heartbeat for all
 of them, calls that get lost, come twice or come late, and stream threads that carry out orders in their own time.
 
-It does what `streams_runtime.membership.process_membership` does, without threads.
+It does what `streams_runtime.membership.process_membership` does, without threads. What is decided there, the same
+classes decide here: the heartbeat (`process_heartbeat`), and what the answers to calls mean (`call_answers`).
 """
 
 from __future__ import annotations
@@ -11,30 +12,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
-from coordinator_api.group.events import FetchAssignment, Heartbeat, Join, Leave, ProcessHeartbeat
+from coordinator_api.group.events import FetchAssignment, Leave
+from coordinator_api.group.events import ProcessHeartbeat as HeartbeatArrived
 from coordinator_api.group.outcome import (
     AssignmentReady,
     JoinAnswered,
-    MemberNews,
     ProcessHeartbeatAnswered,
     Rejected,
     Response,
 )
-from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply
-from streams_runtime.membership.coordinator_errors import (
-    CoordinatorError,
-    IllegalGeneration,
-    UnknownMemberId,
-    coordinator_error,
-)
+from streams_runtime.membership.call_answers import answer_timeout_ms, event_of_failure
+from streams_runtime.membership.calls import FetchedAssignment, JoinReply
+from streams_runtime.membership.coordinator_errors import CoordinatorError, IllegalGeneration, UnknownMemberId
+from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import (
-    CallRefused,
-    CallUnanswered,
     CloseAsked,
     FetchReplied,
     GiveOrder,
     GroupRedeclared,
-    HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
     MemberEnded,
@@ -53,20 +48,25 @@ from streams_runtime.membership.member_events import (
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_heartbeat import (
+    ProcessHeartbeat,
+    collect,
+    heard_by_members,
+    refused_to_all,
+)
+from streams_runtime.membership.process_heartbeat import answer_timeout_ms as heartbeat_answer_timeout_ms
 from streams_runtime.membership.task_holder import AssignTasks, CloseTasks, LoseTasks, RevokeTasks, StartRebalance
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC, process_named
 from tests.simulation.leader import END_OFFSET
 from tests.simulation.simulated_service import NoAnswer, Reply, SimulatedService
 from tests.simulation.timeline import Action, Timeline
+from tests.simulation.wire import failure_of, heartbeat_reply, heartbeats, join_event
 
 SESSION_TIMEOUT_MS = 6_000
 REBALANCE_TIMEOUT_MS = 30_000
 HEARTBEAT_INTERVAL_MS = 2_000
-HEARTBEAT_ANSWER_TIMEOUT_MS = 2_000
+HEARTBEAT_ANSWER_TIMEOUT_MS = heartbeat_answer_timeout_ms(SESSION_TIMEOUT_MS)
 CALL_TIMEOUT_MS = 10_000
-LEAVE_TIMEOUT_MS = 2_000
-JOINS_TOGETHER_MS = 100
-LONGEST_PAUSE_MS = 500
 
 
 @dataclass(slots=True)
@@ -182,35 +182,30 @@ class SimulatedThread:
             case SendJoin(_, request):
 
                 def send(reply: Reply) -> None:
-                    fields = {name: getattr(request, name) for name in request.__slots__}
-                    service.ask(Join(**fields, new_member_id=f"{self.name}.{process.timeline.fresh()}"), reply)
+                    service.ask(join_event(request, f"{self.name}.{process.timeline.fresh()}"), reply)
 
-                timeout_ms = CALL_TIMEOUT_MS
             case SendFetch(_, member_id, min_generation):
 
                 def send(reply: Reply) -> None:
                     service.fetch(FetchAssignment(member_id, min_generation), reply)
 
-                timeout_ms = CALL_TIMEOUT_MS
             case SendLeave(_, member_id):
 
                 def send(reply: Reply) -> None:
                     service.ask(Leave(member_id), reply)
 
-                timeout_ms = LEAVE_TIMEOUT_MS
-        process.call(send, timeout_ms, lambda response: self._answered(effect, response))
+        process.call(send, answer_timeout_ms(effect), lambda response: self._answered(effect, response))
 
     def _answered(self, effect: SendJoin | SendFetch | SendLeave, response: Response | NoAnswer) -> None:
         call = effect.call
         self.process.timeline.say(f"{self.name} {type(effect).__name__} answered: {str(response)[:100]}")
         match response:
-            case NoAnswer(retry_after_ms):
-                event: MemberEvent = CallUnanswered(call, retry_after_ms, self.process.timeline.chance.random())
             case Rejected() if isinstance(effect, SendLeave):
-                event = LeaveReplied(call)
-            case Rejected():
-                event = CallRefused(call, refusal(response))
+                event: MemberEvent = LeaveReplied(call)
+            case NoAnswer() | Rejected():
+                event = event_of_failure(effect, failure_of(response), self.process.timeline.chance.random())
             case JoinAnswered(member_id, generation_id, state):
+                self.process.pause.hears_of_join(self.process.service.is_paused)
                 event = JoinReplied(call, JoinReply(member_id, generation_id, str(state)))
             case AssignmentReady(generation_id, data, followup):
                 event = FetchReplied(call, FetchedAssignment(generation_id, bytes(data), followup))
@@ -243,10 +238,9 @@ class SimulatedProcess:
         self._connection_id: int | None = None
         self._connection_broke: Action | None = None
         self._is_sending = False
-        self._resting = False
-        self._known: str | None = None
-        self._failures = 0
-        self._joins_until_ms: int | None = None
+        self._looks_at_ms: int | None = None
+        self._heartbeat = ProcessHeartbeat(HEARTBEAT_INTERVAL_MS)
+        self.pause = HeardPause()
         incarnation = None if instance is None else self.number
         self.threads = [
             SimulatedThread(self, f"p{self.number}-t{one}", instance and f"{instance}-{one}", incarnation)
@@ -346,85 +340,67 @@ class SimulatedProcess:
 
     def look(self) -> None:
         """Send a heartbeat if one is due."""
-        if self._is_sending or self._resting or self.dead:
+        now_ms, heartbeat = self.timeline.now_ms, self._heartbeat
+        if self._is_sending or self.dead:
             return
-        sent = {
-            thread: thread.machine.heartbeat(thread.offset_sums())
-            for thread in self.threads
-            if thread.machine.sends_heartbeats
-        }
-        if not sent:
-            self._joins_until_ms = None
+        if now_ms < heartbeat.rests_until_ms:
+            self._look_at(heartbeat.rests_until_ms)
             return
-        if any(thread.machine.is_about_to_join for thread in self.threads):
-            if self._joins_until_ms is None:
-                self._joins_until_ms = self.timeline.now_ms + JOINS_TOGETHER_MS
-                self.later(JOINS_TOGETHER_MS, self.look)
-            if self.timeline.now_ms < self._joins_until_ms:
-                return
-        self._joins_until_ms = None
-        self._send(sent)
+        collected = collect(self.threads)
+        if heartbeat.is_due(collected, now_ms):
+            self._send(collected.sent)
+        elif heartbeat.look_again_ms is not None:
+            self._look_at(heartbeat.look_again_ms)
+
+    def _look_at(self, at_ms: int) -> None:
+        if self._looks_at_ms != at_ms:
+            self._looks_at_ms = at_ms
+            self.later(at_ms - self.timeline.now_ms, self.look)
 
     def _send(self, sent: Mapping[SimulatedThread, SentHeartbeat]) -> None:
         self._is_sending = True
         if self._connection_id is None:
             self._connection_id = self.timeline.fresh()
             self.service.open_connections.add(self._connection_id)
-        connection_id, known = self._connection_id, self._known
-        members = {
-            one.member_id: Heartbeat(one.member_id, one.body.generation_id, one.body.task_offset_sums)
-            for one in sent.values()
-        }
+        self._heartbeat.begins(self.timeline.now_ms)
+        known = self._heartbeat.known
+        arriving = HeartbeatArrived(heartbeats({one.member_id: one for one in sent.values()}), self._connection_id)
         self._connection_broke = self.call(
-            lambda reply: self._arrived(ProcessHeartbeat(members, connection_id), known, reply),
+            lambda reply: self._arrived(arriving, known, reply),
             HEARTBEAT_INTERVAL_MS + HEARTBEAT_ANSWER_TIMEOUT_MS,
             lambda response: self._heard(sent, response),
         )
 
-    def _arrived(self, event: ProcessHeartbeat, known: str | None, reply: Reply) -> None:
+    def _arrived(self, event: HeartbeatArrived, known: str | None, reply: Reply) -> None:
         """What comes on a connection, comes before its end; the process may have given it up."""
         if event.connection_id not in self.service.lost_connections:
             self.service.heartbeat(event, known, HEARTBEAT_INTERVAL_MS, reply)
 
     def _heard(self, sent: Mapping[SimulatedThread, SentHeartbeat], response: Response | NoAnswer) -> None:
         self._is_sending, self._connection_broke = False, None
+        now_ms, chance = self.timeline.now_ms, self.timeline.chance.random()
         if isinstance(response, NoAnswer):
             self._close_connection()
-            self._failures += 1
-            if self._failures > 1:
-                self._rest()
+            self._heartbeat.unanswered(now_ms, response.retry_after_ms, chance)
         else:
-            self._failures = 0
-            self._known = self._tell(sent, response)
+            self._tell(sent, response, chance)
         self.look()
 
-    def _tell(self, sent: Mapping[SimulatedThread, SentHeartbeat], response: Response) -> str | None:
-        """The news, if all have taken them in."""
-        assert isinstance(response, ProcessHeartbeatAnswered), response
-        heard: list[tuple[SimulatedThread, HeartbeatReplied]] = []
-        for thread, one in sent.items():
-            news = response.members[one.member_id]
-            answer = (
-                HeartbeatNews(news.rejoin, news.stop, news.assignment_generation)
-                if isinstance(news, MemberNews)
-                else refusal(news)
-            )
-            heard.append((thread, HeartbeatReplied(one, response.generation_id, answer)))
-        all_count = all(thread.machine.would_count(told) for thread, told in heard)
+    def _tell(self, sent: Mapping[SimulatedThread, SentHeartbeat], response: Response, chance: float) -> None:
+        if isinstance(response, Rejected):
+            refused = failure_of(response)
+            assert isinstance(refused, CoordinatorError), refused
+            reply = refused_to_all(sent.values(), refused)
+        else:
+            assert isinstance(response, ProcessHeartbeatAnswered), response
+            reply = heartbeat_reply(response)
+        self.pause.hears_of_heartbeat(reply.paused)
+        heard, all_count = heard_by_members(sent, reply)
         self._is_sending = True  # the machines run first, then the next heartbeat is collected
         for thread, told in heard:
             thread.happens(told)
         self._is_sending = False
-        return response.news if all_count else None
-
-    def _rest(self) -> None:
-        self._resting = True
-        pause_ms = min(20 * 2 ** min(self._failures - 2, 10), LONGEST_PAUSE_MS)
-        self.later(pause_ms * (1 + self.timeline.chance.random()) / 2, self._go_on)
-
-    def _go_on(self) -> None:
-        self._resting = False
-        self.look()
+        self._heartbeat.answered(self.timeline.now_ms, reply.news, chance, all_count=all_count)
 
     def _close_connection(self) -> None:
         """The coordinator sees it after all that was sent on it, unless the process is cut off."""
@@ -433,7 +409,3 @@ class SimulatedProcess:
             self.service.open_connections.discard(closed)
         if closed is not None and not self._is_cut_off:
             self.timeline.after(self._delay_ms(), lambda: self.service.connection_lost(closed))
-
-
-def refusal(rejected: Rejected) -> CoordinatorError:
-    return coordinator_error(str(rejected.code), 409, rejected.detail)

@@ -82,6 +82,11 @@ class SimulatedService:
         self._heard_ms: dict[str, int] = {}
         self.ask(first, lambda _: None)
 
+    @property
+    def is_paused(self) -> bool:
+        """What the answer to a join says."""
+        return self.image.levers.pause is not None
+
     # --- what arrives
 
     def ask(self, event: Event, reply: Reply) -> None:

@@ -1,0 +1,157 @@
+"""When the one heartbeat of a process is sent, whom it speaks for, and what it says: pure.
+
+    collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
+
+Rules:
+- One heartbeat at a time. The coordinator holds it until there is news, for heartbeat.interval.ms at most.
+- While members are about to join, it waits for them, a tenth of a second at most, so that one heartbeat tells what many
+  joins changed.
+- It names the news that the process knows, but only when every member took in what it was told. If one did not, all are
+  told again.
+- After a failure the next one follows at once: a coordinator that was restarted is there. Further ones follow more and
+  more slowly, as do those that are all answered at once.
+- What the instance has to tell people goes along after it has changed, and again after a failure: the coordinator keeps
+  it in memory only.
+
+Times are in milliseconds on any clock that never goes back. Chance comes in as a number from 0 to 1. Source:
+`AbstractCoordinator.HeartbeatThread`, which speaks for one member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from assignor.types import TaskId
+from streams_runtime.membership.calls import ProcessHeartbeatReply
+from streams_runtime.membership.coordinator_errors import CoordinatorError
+from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
+from streams_runtime.membership.member_machine import MemberMachine
+from streams_runtime.membership.repeated_calls import pause_between_heartbeats_ms
+
+JOINS_TOGETHER_MS = 100
+"""How long a heartbeat waits for joins that are on their way."""
+
+QUICK_ANSWER_MS = 50
+QUICK_ANSWERS = 5
+"""So many heartbeats in a row may be answered sooner than `QUICK_ANSWER_MS` before the next one waits."""
+
+SHORTEST_ANSWER_TIMEOUT_MS = 500
+LONGEST_ANSWER_TIMEOUT_MS = 5_000
+
+
+class Speaker(Protocol):
+    """A member that a heartbeat speaks for."""
+
+    machine: MemberMachine
+
+    def offset_sums(self) -> Mapping[TaskId, int]:
+        """What its holder reports now."""
+
+
+Member = TypeVar("Member", bound=Speaker)
+
+
+@dataclass(slots=True)
+class Collected(Generic[Member]):
+    """`sent`: what each member has to say. `failed`: those whose holder could not say it, and why. `joins_come`: a
+    member is about to join.
+    """
+
+    sent: dict[Member, SentHeartbeat] = field(default_factory=dict)
+    failed: list[tuple[Member, Exception]] = field(default_factory=list)
+    joins_come: bool = False
+
+
+def collect(members: Iterable[Member]) -> Collected[Member]:
+    """What a heartbeat would say now. Changes nothing."""
+    collected = Collected[Member]()
+    for member in members:
+        collected.joins_come |= member.machine.is_about_to_join
+        if member.machine.sends_heartbeats:
+            try:
+                collected.sent[member] = member.machine.heartbeat(member.offset_sums())
+            except Exception as error:  # without heartbeats the group would evict it
+                collected.failed.append((member, error))
+    return collected
+
+
+def heard_by_members(
+    sent: Mapping[Member, SentHeartbeat], reply: ProcessHeartbeatReply
+) -> tuple[list[tuple[Member, HeartbeatReplied]], bool]:
+    """What each member is told, and whether every one takes it in. If not, it has to be told again."""
+    heard, all_count = [], True
+    for member, heartbeat in sent.items():
+        answer = reply.members.get(heartbeat.member_id)
+        if answer is not None:
+            told = HeartbeatReplied(heartbeat, reply.generation_id, answer)
+            all_count = member.machine.would_count(told) and all_count
+            heard.append((member, told))
+    return heard, all_count
+
+
+def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> ProcessHeartbeatReply:
+    """The reply when the coordinator refused the whole heartbeat."""
+    return ProcessHeartbeatReply("", 0, "", dict.fromkeys((one.member_id for one in sent), error))
+
+
+def answer_timeout_ms(session_timeout_ms: int) -> int:
+    """Beyond the time that the coordinator may hold it: when an answer is lost, there is still time for another
+    heartbeat within the session.
+    """
+    return round(min(max(session_timeout_ms / 3, SHORTEST_ANSWER_TIMEOUT_MS), LONGEST_ANSWER_TIMEOUT_MS))
+
+
+class ProcessHeartbeat:
+    """`known`: the news to name in the next one, None for none. `failures`: in a row. `rests_until_ms`: nothing is
+    collected before. `look_again_ms`: when one is due that waits for joins, None for when a member has changed.
+    """
+
+    def __init__(self, interval_ms: int) -> None:
+        self.known: str | None = None
+        self.failures = 0
+        self.rests_until_ms = 0
+        self.look_again_ms: int | None = None
+        self._interval_ms = interval_ms
+        self._sent_ms = 0
+        self._quick_answers = 0
+        self._told = self._telling = 0
+
+    def is_due(self, collected: Collected[Member], now_ms: int) -> bool:
+        """Whether what was collected is to be sent now."""
+        if not collected.sent:
+            self.look_again_ms = None
+            return False
+        if self.look_again_ms is None:
+            self.look_again_ms = now_ms + min(JOINS_TOGETHER_MS, self._interval_ms)
+        return not collected.joins_come or self.look_again_ms <= now_ms
+
+    def begins(self, now_ms: int, notices_version: int = 0) -> bool:
+        """It is sent now. Whether notices go along; `notices_version`: of the newest, 0 for none."""
+        self.look_again_ms = None
+        self._sent_ms = now_ms
+        self._telling = notices_version
+        return self._telling != self._told
+
+    def notices_arrived(self) -> None:
+        """The coordinator took the heartbeat, whatever it answers to its members."""
+        self._told = self._telling
+
+    def answered(self, now_ms: int, news: str, chance: float, *, all_count: bool) -> None:
+        """`news`: the digest in the answer. `all_count`: every member took in what it was told."""
+        self.failures = 0
+        self.known = news if all_count else None
+        self._quick_answers = self._quick_answers + 1 if now_ms - self._sent_ms < QUICK_ANSWER_MS else 0
+        if self._quick_answers > QUICK_ANSWERS:
+            self._rest(now_ms, self._quick_answers - QUICK_ANSWERS, None, chance)
+
+    def unanswered(self, now_ms: int, retry_after_ms: int | None, chance: float) -> None:
+        """No usable answer came. `retry_after_ms`: the pause that the coordinator asked for."""
+        self._told = 0
+        self.failures += 1
+        if self.failures > 1:
+            self._rest(now_ms, self.failures - 1, retry_after_ms, chance)
+
+    def _rest(self, now_ms: int, times: int, retry_after_ms: int | None, chance: float) -> None:
+        self.rests_until_ms = now_ms + pause_between_heartbeats_ms(times, retry_after_ms, chance, self._interval_ms)

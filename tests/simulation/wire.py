@@ -1,0 +1,66 @@
+"""What passes between a process and a coordinator: the client's calls as events of the group, the group's answers as
+the client reads them. The production code writes and reads what is behind it; only HTTP itself is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from assignor.coordinator_calls import Refusal
+from coordinator_api.group.events import Heartbeat, Join
+from coordinator_api.group.outcome import MemberNews, ProcessHeartbeatAnswered, Rejected
+from coordinator_api.http.member_bodies import read_subscription_body
+from coordinator_api.http.problems import TITLES
+from streams_runtime.membership.call_answers import failure, join_body
+from streams_runtime.membership.calls import HeartbeatNews, JoinRequest, ProcessHeartbeatReply
+from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+from streams_runtime.membership.member_events import SentHeartbeat
+from tests.simulation.simulated_service import NoAnswer
+
+BUSY = "THROTTLING_QUOTA_EXCEEDED"
+
+
+def join_event(request: JoinRequest, new_member_id: str) -> Join:
+    """The join as it arrives, by way of its body."""
+    fields = read_subscription_body(json.dumps(join_body(request)).encode("ascii"))
+    return Join(**fields._asdict(), new_member_id=new_member_id)
+
+
+def heartbeats(sent: Mapping[str, SentHeartbeat]) -> dict[str, Heartbeat]:
+    """By member id."""
+    return {key: Heartbeat(key, one.body.generation_id, one.body.task_offset_sums) for key, one in sent.items()}
+
+
+def failure_of(response: Rejected | NoAnswer) -> CoordinatorError | CoordinatorUnavailable:
+    """What the client raises."""
+    if isinstance(response, Rejected):
+        return _failure(str(response.code), response.detail, None)
+    if response.retry_after_ms is None:
+        return CoordinatorUnavailable("no answer")
+    return _failure(BUSY, "the coordinator is busy", response.retry_after_ms / 1000)
+
+
+def heartbeat_reply(response: ProcessHeartbeatAnswered) -> ProcessHeartbeatReply:
+    members: dict[str, HeartbeatNews | CoordinatorError] = {}
+    for member_id, news in response.members.items():
+        if isinstance(news, MemberNews):
+            members[member_id] = HeartbeatNews(news.rejoin, news.stop, news.assignment_generation)
+        else:
+            refused = failure_of(news)
+            assert isinstance(refused, CoordinatorError), f"the group refuses a member for good: {refused}"
+            members[member_id] = refused
+    return ProcessHeartbeatReply(
+        str(response.state), response.generation_id, response.news, members, paused=response.paused
+    )
+
+
+def _failure(code: str, detail: str, retry_after_s: float | None) -> CoordinatorError | CoordinatorUnavailable:
+    status, _ = TITLES[code]
+    return failure(
+        code,
+        status,
+        detail,
+        may_be_repeated=Refusal(status, code, detail).may_be_repeated,
+        retry_after_s=retry_after_s,
+    )
