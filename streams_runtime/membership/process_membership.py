@@ -27,37 +27,32 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 
-from assignor.types import TaskId
 from streams_runtime.membership.call_answers import LEAVE_TIMEOUT_MS, event_of_failure
 from streams_runtime.membership.call_queue import CallQueue
 from streams_runtime.membership.calls import ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+from streams_runtime.membership.group_member import GroupMember, ignore_end
 from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import (
-    CloseAsked,
     FetchReplied,
     GiveOrder,
     GroupRedeclared,
     JoinReplied,
     LeaveReplied,
     MemberEffect,
-    MemberEnd,
     MemberEnded,
     MemberEvent,
     MemberFailed,
     MissingTopics,
     OrderDone,
     OrderFailed,
-    RejoinAsked,
     SendFetch,
     SendJoin,
     SendLeave,
     SentHeartbeat,
     SetTimer,
-    ShutdownAsked,
     Started,
-    TasksLost,
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
@@ -81,72 +76,8 @@ FAILURES_BEFORE_WARNING = 3
 _logger = logging.getLogger(__name__)
 
 
-def _ignore_end() -> None:
-    pass
-
-
 def _ignore_pause(paused: bool) -> None:
     pass
-
-
-class GroupMember:
-    """One member, from `start` until it has ended. Any thread may call it.
-
-    `end`: why it ended without an error; `failure`: the error that ended it: AssignmentFailed, CoordinatorError, or
-    what its holder failed with.
-    """
-
-    def __init__(
-        self, process: ProcessMembership, machine: MemberMachine, holder: TaskHolder, when_ended: Callable[[], None]
-    ) -> None:
-        self.end: MemberEnd | None = None
-        self.failure: BaseException | None = None
-        self.machine = machine
-        self.holder = holder
-        self._process = process
-        self._when_ended = when_ended
-        self._ended = threading.Event()
-
-    @property
-    def has_ended(self) -> bool:
-        return self._ended.is_set()
-
-    def start(self) -> None:
-        """Join the group. The holder carries out orders from now on."""
-        self._process.tell(self, Started())
-
-    def ask_to_close(self) -> None:
-        """Close all tasks in good order, leave the group, and end. Returns at once. Idempotent."""
-        self._process.tell(self, CloseAsked())
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Until it has ended; whether it has. Not on the thread that carries out its orders, unless all are done."""
-        return self._ended.wait(timeout_s)
-
-    def tasks_were_lost(self, reason: str) -> None:
-        """The holder found that others have its tasks: it gets `LoseTasks`, then joins again owning nothing.
-
-        Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member id stays.
-        """
-        self._process.tell(self, TasksLost(reason))
-
-    def request_rejoin(self) -> None:
-        """Ask for a rebalance and keep everything meanwhile. Source: `Consumer.enforceRebalance`."""
-        self._process.tell(self, RejoinAsked())
-
-    def offset_sums(self) -> Mapping[TaskId, int]:
-        """What its holder reports now."""
-        return self.holder.offset_sums()
-
-    def request_shutdown(self) -> None:
-        """Ask the leader to end every member of the group, this one included. Source: KIP-671."""
-        self._process.tell(self, ShutdownAsked())
-
-    def has_come_to_its_end(self, ended: MemberEnded) -> None:
-        """For the process alone."""
-        self.end, self.failure = ended.end, ended.failure
-        self._ended.set()
-        self._when_ended()
 
 
 class ProcessMembership:
@@ -193,12 +124,12 @@ class ProcessMembership:
         settings: MemberSettings,
         writer: SubscriptionWriter,
         holder: TaskHolder,
-        when_ended: Callable[[], None] = _ignore_end,
+        when_ended: Callable[[], None] = ignore_end,
     ) -> GroupMember:
         """One more member; `start` makes it join. `when_ended`: called once, on any thread; it returns soon."""
         assert settings.group_id == self._group_id, "a process has one membership for each group"
         machine = MemberMachine(settings, writer, join_ids=uuid.uuid4().hex)
-        return GroupMember(self, machine, holder, when_ended)
+        return GroupMember(self.tell, machine, holder, when_ended)
 
     def close(self) -> None:
         """End the heartbeats. Members that have not ended are left to their session timeout."""

@@ -10,8 +10,8 @@ from assignor.types import TaskId
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.group_member import GroupMember
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.process_membership import GroupMember
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.task_states import TaskState
