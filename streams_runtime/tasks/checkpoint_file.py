@@ -11,24 +11,21 @@ and not a warning, since a disk that refuses it will refuse the stores, too.
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from assignor.access.private_files import private_opener
 from assignor.errors import DecodeError
 from assignor.types import TopicPartition
 from streams_runtime.errors import ProcessorStateError
+from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN, format_checkpoint, parse_checkpoint
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
 """A file whose name begins with this belongs to the checkpoint and is not state."""
 
 _logger = logging.getLogger(__name__)
-_NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 
 class LoadedCheckpoint(NamedTuple):
@@ -41,15 +38,16 @@ class LoadedCheckpoint(NamedTuple):
 class CheckpointFile:
     """Only the holder of the lock of the task's directory writes it. Every OSError becomes a ProcessorStateError."""
 
-    __slots__ = ("path",)
+    __slots__ = ("_files", "path")
 
-    def __init__(self, task_directory: Path) -> None:
+    def __init__(self, task_directory: Path, files: FileSystem = SYSTEM_FILES) -> None:
+        self._files = files
         self.path = task_directory / CHECKPOINT_FILE_NAME
 
     def read(self) -> dict[TopicPartition, int]:
         """The offsets in the file, OFFSET_UNKNOWN included; empty when there is no file. DecodeError: it is broken."""
         try:
-            data = self.path.read_bytes()
+            data = self._files.read(self.path)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -74,22 +72,16 @@ class CheckpointFile:
         if text is None:
             self.delete()
             return
-        written = self.path.with_name(f"{CHECKPOINT_FILE_NAME}.tmp")
         try:
-            with open(written, "wb", opener=private_opener) as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            written.replace(self.path)
-            sync_directory(self.path.parent)
+            self._files.write_whole(self.path, text.encode(), written_as=f"{CHECKPOINT_FILE_NAME}.tmp", synced=True)
         except OSError as error:
             raise ProcessorStateError(f"the checkpoint file {self.path} cannot be written: {error}") from error
 
     def delete(self) -> None:
         """On return there is no file, even if the machine fails."""
         try:
-            self.path.unlink()
-            sync_directory(self.path.parent)
+            self._files.delete(self.path)
+            self._files.sync_directory(self.path.parent)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
@@ -97,11 +89,11 @@ class CheckpointFile:
 
     def _set_aside(self) -> Path:
         number = 1
-        while os.path.lexists(aside := self.path.with_name(f"{CHECKPOINT_FILE_NAME}.corrupt-{number}")):
+        while self._files.exists(aside := self.path.with_name(f"{CHECKPOINT_FILE_NAME}.corrupt-{number}")):
             number += 1
         try:
-            self.path.rename(aside)
-            sync_directory(self.path.parent)
+            self._files.rename(self.path, aside)
+            self._files.sync_directory(self.path.parent)
         except OSError as error:
             raise ProcessorStateError(f"the broken checkpoint file {self.path} cannot be renamed: {error}") from error
         return aside
@@ -110,15 +102,3 @@ class CheckpointFile:
 def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Checkpointed offsets as a thread reports them to the leader: that of the next record, 0 when unknown."""
     return {p: 0 if offset == OFFSET_UNKNOWN else offset + 1 for p, offset in checkpointed.items()}
-
-
-def sync_directory(directory: Path) -> None:
-    """Make renames and deletions in a directory durable. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_DIRECTORY_SYNC:  # some file systems refuse it, and keep the order by themselves
-            raise
-    finally:
-        os.close(descriptor)

@@ -16,7 +16,6 @@ Differs from Kafka: there, a thread waits for a directory that another thread re
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Container, Iterable, Mapping
 
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
@@ -75,7 +74,7 @@ class OffsetReport:
 
     def _reports(self, task: TaskId) -> bool:
         """Unless another thread has taken the directory for the task."""
-        return task in self._locked and self._directory.lock_owner(task) is threading.current_thread()
+        return task in self._locked and self._directory.holds(task)
 
     def _lock(self, task: TaskId) -> bool:
         try:

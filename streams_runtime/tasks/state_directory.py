@@ -28,21 +28,22 @@ import itertools
 import json
 import logging
 import os
-import shutil
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
-from assignor.access.private_files import make_private_directory, warn_of_others, write_private_text
 from assignor.errors import DecodeError
 from assignor.legal_names import checked_name
 from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
-from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME, DirectoryLock
+from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
+from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, HeldLock
+from streams_runtime.tasks.obsolete_directories import DirectoryLook, obsolete_for_ms
 
 PROCESS_FILE_NAME = "kafka-streams-process-metadata"
 CLUSTER_FILE_NAME = "cluster-id"
@@ -51,30 +52,49 @@ _logger = logging.getLogger(__name__)
 _DELETED = ".deleted"
 
 
+class LockOwner(Protocol):
+    """Who has a task's directory: a thread. The same object each time, for the same thread."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class StateDirectory:
     """One application's state in one process. From the constructor to `close`, no other process can have it.
 
     Any thread may call. Every method raises ProcessorStateError, naming the path, when the disk refuses, and in a
     process that was forked from the one that made this object. The constructor waits `lock_wait_ms` at most for an
-    earlier process that is just ending, and raises LockError when it does not end.
+    earlier process that is just ending, and raises LockError when it does not end. `files`: where the directories are.
+    `calling_thread`: who calls.
     """
 
-    def __init__(self, state_dir: Path, application_id: str, clock: Clock, *, lock_wait_ms: int = 0) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        application_id: str,
+        clock: Clock,
+        *,
+        lock_wait_ms: int = 0,
+        files: FileSystem = SYSTEM_FILES,
+        calling_thread: Callable[[], LockOwner] = threading.current_thread,
+    ) -> None:
         checked_name(application_id, "an application id", "application.id")
         self.application_directory = state_dir.absolute() / application_id
+        self.files = files
+        self._calling_thread = calling_thread
         self._clock = clock
         self._pid = os.getpid()
         self._mutex = threading.Lock()
-        self._owners: dict[TaskId, threading.Thread] = {}
+        self._owners: dict[TaskId, LockOwner] = {}
         self._reported: set[TaskId] = set()  # of these, the owners only report what is there
-        self._locks: dict[TaskId, DirectoryLock] = {}
-        _make_directory(self.application_directory)
-        warn_of_others(self.application_directory)
+        self._locks: dict[TaskId, HeldLock] = {}
+        self._make_directory(self.application_directory)
+        files.warn_of_others(self.application_directory)
         what = f"the state directory of application {application_id!r}"
-        self._process_lock = DirectoryLock.acquire(self.application_directory, what, wait_ms=lock_wait_ms)
+        self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
         try:
-            self._process_id = stored_process_id(self.application_directory)
+            self._process_id = stored_process_id(self.application_directory, files)
         except OSError as error:
             self._process_lock.release()
             raise ProcessorStateError(
@@ -93,7 +113,7 @@ class StateDirectory:
         """
         file = self.application_directory / CLUSTER_FILE_NAME
         try:
-            known = file.read_text(encoding="utf-8") if file.exists() else cluster_id
+            known = self.files.read(file).decode() if self.files.exists(file) else cluster_id
         except (OSError, UnicodeDecodeError) as error:
             raise ProcessorStateError(f"the file {file} cannot be read: {error}") from error
         foreign = self.non_empty_task_directories() if known != cluster_id else []
@@ -105,17 +125,15 @@ class StateDirectory:
                 self.application_directory,
                 ", ".join(map(str, foreign)),
             )
-        written = file.with_name(f"{file.name}.tmp")
-        try:
-            write_private_text(written, cluster_id)  # only now: whoever dies before deletes again
-            written.replace(file)
+        try:  # only now: whoever dies before deletes again
+            self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=False)
         except OSError as error:
             raise ProcessorStateError(f"the file {file} cannot be written: {error}") from error
 
     def task_directory(self, task: TaskId) -> Path:
         """The task's own directory, made if it is not there."""
         directory = self._path(task)
-        _make_directory(directory)
+        self._make_directory(directory)
         return directory
 
     def lock(self, task: TaskId, *, to_report: bool = False) -> bool:
@@ -127,7 +145,7 @@ class StateDirectory:
         self._check_usable()
         with self._mutex:
             owner = self._owners.get(task)
-            me = threading.current_thread()
+            me = self._calling_thread()
             if owner is not None:
                 if owner is not me and (to_report or task not in self._reported):
                     return False
@@ -135,10 +153,10 @@ class StateDirectory:
                     self._owners[task] = me
                     self._reported.discard(task)
                 return True
-            if not os.path.isdir(self.application_directory):
+            if not self.files.is_directory(self.application_directory):
                 raise ProcessorStateError(f"the state directory {self.application_directory} was deleted while in use")
             what = f"the directory of task {task}"
-            self._locks[task] = DirectoryLock.acquire(self.task_directory(task), what)
+            self._locks[task] = self.files.lock(self.task_directory(task), what)
             self._owners[task] = me
             if to_report:
                 self._reported.add(task)
@@ -149,12 +167,16 @@ class StateDirectory:
         if os.getpid() != self._pid:
             return
         with self._mutex:
-            if self._owners.get(task) is threading.current_thread():
+            if self.holds(task):
                 del self._owners[task]
                 self._reported.discard(task)
                 self._locks.pop(task).release()
 
-    def lock_owner(self, task: TaskId) -> threading.Thread | None:
+    def holds(self, task: TaskId) -> bool:
+        """Whether the calling thread holds the task's directory."""
+        return self._owners.get(task) is self._calling_thread()
+
+    def lock_owner(self, task: TaskId) -> LockOwner | None:
         """The thread of this process that holds the task's directory; None when none does."""
         return self._owners.get(task)
 
@@ -164,7 +186,7 @@ class StateDirectory:
 
     def is_empty(self, task: TaskId) -> bool:
         """Whether there is no state; checkpoint files and locks do not count."""
-        return not any(_is_state(name) for name in _names(self._path(task)))
+        return not any(_is_state(name) for name in self._names(self._path(task)))
 
     def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int] | None:
         """The task's checkpoint file as it is: offsets of the last records applied, or OFFSET_UNKNOWN.
@@ -172,7 +194,7 @@ class StateDirectory:
         None when there is no file, or it cannot be read. `checkpoint_file.next_offsets` turns them into reported ones.
         """
         try:
-            return CheckpointFile(self._path(task)).read() or None
+            return CheckpointFile(self._path(task), self.files).read() or None
         except (DecodeError, ProcessorStateError) as error:
             _logger.warning("the checkpoint of task %s cannot be used: %s", task, error)
             return None
@@ -184,8 +206,8 @@ class StateDirectory:
         """
         with self._locked(task):
             directory = self.task_directory(task)
-            CheckpointFile(directory).delete()
-            self._discard(directory, [directory / name for name in _names(directory) if _is_state(name)])
+            CheckpointFile(directory, self.files).delete()
+            self._discard(directory, [directory / name for name in self._names(directory) if _is_state(name)])
 
     def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
         """Delete these paths, relative to the task's directory, and what a dead process had begun to delete.
@@ -239,18 +261,18 @@ class StateDirectory:
 
     def _tasks_on_disk(self) -> list[TaskId]:
         tasks = []
-        for name in _names(self.application_directory):
+        for name in self._names(self.application_directory):
             try:
                 task = TaskId.parse(name)
             except ValueError:
                 continue
-            if str(task) == name and os.path.isdir(self.application_directory / name):
+            if str(task) == name and self.files.is_directory(self.application_directory / name):
                 tasks.append(task)
         return sorted(tasks, key=lambda task: (task.topology_name or "", task))
 
     @contextmanager
     def _locked(self, task: TaskId) -> Iterator[None]:
-        mine = self._owners.get(task) is threading.current_thread()
+        mine = self.holds(task)
         if not self.lock(task):
             owner = self._owners.get(task)
             name = "another thread" if owner is None else f"thread {owner.name}"
@@ -265,33 +287,32 @@ class StateDirectory:
         """Rename, then delete: a rename is all or nothing, so there is never half a store in a store's place."""
         deleted = directory / _DELETED
         try:
-            shutil.rmtree(deleted, ignore_errors=True)
-            numbers = (number for number in itertools.count() if not (deleted / str(number)).exists())
+            files = self.files
+            files.delete_tree(deleted, ignore_errors=True)
+            numbers = (number for number in itertools.count() if not files.exists(deleted / str(number)))
             for path in paths:
-                if os.path.lexists(path):
-                    deleted.mkdir(mode=0o700, exist_ok=True)
-                    path.rename(deleted / str(next(numbers)))
-            if deleted.exists():
-                shutil.rmtree(deleted)
+                if files.exists(path):
+                    files.make_directory(deleted)
+                    files.rename(path, deleted / str(next(numbers)))
+            if files.exists(deleted):
+                files.delete_tree(deleted)
         except OSError as error:
             raise ProcessorStateError(f"state in {directory} cannot be deleted: {error}") from error
 
     def _clean(self, task: TaskId, cleanup_delay_ms: int) -> bool:
         directory = self._path(task)
-        if task in self._owners:
-            return False
         try:
-            if self._age_ms(directory) <= cleanup_delay_ms:
-                return False
-            if not self.lock(task):
+            seen = self._look(task, is_used=task in self._owners)
+            if obsolete_for_ms(seen, self._clock.now_ms(), cleanup_delay_ms) is None or not self.lock(task):
                 return False
             try:
-                age_ms = self._age_ms(directory)  # another thread may have used it just before this one locked it
-                if age_ms <= cleanup_delay_ms:
+                seen = self._look(task, is_used=False)  # another thread may have used it just before
+                unchanged_ms = obsolete_for_ms(seen, self._clock.now_ms(), cleanup_delay_ms)
+                if unchanged_ms is None:
                     return False
-                _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, age_ms)
+                _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, unchanged_ms)
                 self.wipe(task)
-                _remove_emptied(directory)
+                self._remove_emptied(directory)
                 return True
             finally:
                 self.unlock(task)
@@ -303,67 +324,54 @@ class StateDirectory:
             )
             return False
 
-    def _age_ms(self, directory: Path) -> int:
-        return self._clock.now_ms() - _changed_ns(directory) // 1_000_000
+    def _look(self, task: TaskId, *, is_used: bool) -> DirectoryLook:
+        """What is used changes all the time, and nobody walks through it. Locking is no change. Raises OSError."""
+        changed_ms = self._clock.now_ms() if is_used else self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
+        return DirectoryLook(changed_ms, is_used)
 
+    def _remove_emptied(self, directory: Path) -> None:
+        """Delete a directory without state, its lock file last. Raises OSError."""
+        for name in self.files.names(directory):
+            if name != LOCK_FILE_NAME:
+                self.files.delete(directory / name)
+        self.files.delete(directory / LOCK_FILE_NAME)
+        self.files.delete_directory(directory)
 
-def _make_directory(directory: Path) -> None:
-    try:
-        make_private_directory(directory)
-    except OSError as error:
-        raise ProcessorStateError(f"the directory {directory} is not there and cannot be made: {error}") from error
+    def _make_directory(self, directory: Path) -> None:
+        try:
+            self.files.make_directory(directory)
+        except OSError as error:
+            raise ProcessorStateError(f"the directory {directory} is not there and cannot be made: {error}") from error
 
-
-def _names(directory: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise ProcessorStateError(f"the directory {directory} cannot be read: {error}") from error
+    def _names(self, directory: Path) -> list[str]:
+        try:
+            return self.files.names(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise ProcessorStateError(f"the directory {directory} cannot be read: {error}") from error
 
 
 def _is_state(name: str) -> bool:
     return not name.startswith(CHECKPOINT_FILE_NAME) and name not in (LOCK_FILE_NAME, _DELETED)
 
 
-def _changed_ns(directory: Path) -> int:
-    """When anything in a task's directory last changed; the directory itself when it is empty. Locking is no change."""
-    times = [
-        os.lstat(os.path.join(path, name)).st_mtime_ns
-        for path, directories, files in os.walk(directory)
-        for name in (*directories, *files)
-        if name != LOCK_FILE_NAME
-    ]
-    return max(times, default=0) or directory.stat().st_mtime_ns
-
-
-def _remove_emptied(directory: Path) -> None:
-    """Delete a directory without state, its lock file last. Raises OSError."""
-    for path in directory.iterdir():
-        if path.name != LOCK_FILE_NAME:
-            path.unlink()
-    (directory / LOCK_FILE_NAME).unlink()
-    directory.rmdir()
-
-
-def stored_process_id(application_directory: Path) -> ProcessId:
+def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FILES) -> ProcessId:
     """The process id kept in `<state.dir>/<application.id>`; a new one is kept there first. Raises OSError."""
-    make_private_directory(application_directory)
+    files.make_directory(application_directory)
     file = application_directory / PROCESS_FILE_NAME
-    known = _read_process_id(file)
+    known = _read_process_id(file, files)
     if known is not None:
         return known
     drawn = ProcessId.from_bytes(uuid.uuid4().bytes)
-    written = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    write_private_text(written, json.dumps({"processId": str(drawn)}))
-    written.replace(file)
+    text = json.dumps({"processId": str(drawn)})
+    files.write_whole(file, text.encode(), written_as=f"{file.name}.{os.getpid()}.tmp", synced=False)
     return drawn
 
 
-def _read_process_id(file: Path) -> ProcessId | None:
+def _read_process_id(file: Path, files: FileSystem) -> ProcessId | None:
     try:
         # Kafka ignores fields that it does not know, and so does this
-        return ProcessId.parse(json.loads(file.read_text())["processId"])
+        return ProcessId.parse(json.loads(files.read(file))["processId"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

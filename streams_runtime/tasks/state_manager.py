@@ -24,7 +24,6 @@ or has OFFSET_UNKNOWN for it, is deleted first. So no key stays that a compacted
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -275,7 +274,7 @@ class StateManager:
             if one.store.persistent and not one.corrupted
         }
         file = self._checkpoint_file()
-        if offsets != self._on_disk or (offsets and not os.path.exists(file.path)):
+        if offsets != self._on_disk or (offsets and not self._directory.files.exists(file.path)):
             self.flush()
             file.write(offsets)
             self._on_disk = offsets
@@ -332,7 +331,7 @@ class StateManager:
     # --- inside
 
     def _checkpoint_file(self) -> CheckpointFile:
-        return CheckpointFile(self.task_directory)
+        return CheckpointFile(self.task_directory, self._directory.files)
 
     def _context_of(self, one: StoreMetadata, context: StoreContext) -> StoreContext:
         if one.changelog is None or one.changelog in self._source_changelogs:
@@ -358,7 +357,7 @@ class StateManager:
             for p, one in self._by_changelog.items()
             if one.store.persistent
             and offsets.get(p, OFFSET_UNKNOWN) != OFFSET_UNKNOWN
-            and not (self.task_directory / STORES_DIRECTORY / one.store.name).exists()
+            and not self._directory.files.is_directory(self.task_directory / STORES_DIRECTORY / one.store.name)
         }
         if missing:
             named = ", ".join(map(str, missing))

@@ -13,9 +13,9 @@ from collections.abc import Collection
 
 from streams_runtime.logs.base import Log
 from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.threads.housekeeping_times import HousekeepingTimes
 
 LOG_INTERVAL_MS = 5_000
-_SHORTEST_CLEANUP_INTERVAL_MS = 1_000
 
 _logger = logging.getLogger(__name__)
 
@@ -38,8 +38,7 @@ class Housekeeping:
         self._directory = directory
         self._log = log
         self._cleanup_delay_ms = cleanup_delay_ms
-        self._cleanup_interval_ms = max(cleanup_delay_ms, _SHORTEST_CLEANUP_INTERVAL_MS)
-        self._log_interval_ms = log_interval_ms
+        self._times = HousekeepingTimes(cleanup_delay_ms, log_interval_ms)
         self._written = sorted(written)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{name}-housekeeping", daemon=True)
@@ -54,20 +53,17 @@ class Housekeeping:
             self._thread.join()
 
     def _run(self) -> None:
-        until_cleanup_ms = self._cleanup_interval_ms
         self._look_up()  # the first task may come at once
         while True:
-            pause_ms = min(self._log_interval_ms, until_cleanup_ms)
-            if self._stop.wait(min(pause_ms / 1_000, threading.TIMEOUT_MAX)):
+            if self._stop.wait(min(self._times.pause_ms / 1_000, threading.TIMEOUT_MAX)):
                 return
-            until_cleanup_ms -= pause_ms
+            clean = self._times.passed()
             try:
                 self._log.maintain()
             except Exception:
                 _logger.exception("the log could not be maintained; trying again later")
             self._look_up()
-            if until_cleanup_ms <= 0:
-                until_cleanup_ms = self._cleanup_interval_ms
+            if clean:
                 self._clean()
 
     def _look_up(self) -> None:

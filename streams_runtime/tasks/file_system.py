@@ -1,0 +1,163 @@
+"""What a task's state needs of a file system: the one seam between the runtime's rules for directories and the disk.
+
+Rules:
+- A file is written whole: under another name in the same directory, and renamed then. Whoever reads it finds the old
+  content or the new one. Only a synced write is sure to outlive a failure of the machine; without it, the old content,
+  the new one or a torn one may be there afterwards.
+- Renames and deletions are sure once their directory was synced. Until then, a failure of the machine may undo them.
+- A lock ends with the process that holds it, however the process ends.
+
+Stores keep their own files and do not come by here. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
+`FileChannel.tryLock`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from assignor.access.private_files import make_private_directory, private_opener, warn_of_others
+from streams_runtime.tasks.directory_lock import DirectoryLock
+
+_NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
+
+
+class HeldLock(Protocol):
+    def release(self) -> None:
+        """Releasing twice is fine."""
+        ...
+
+
+class FileSystem(Protocol):
+    """Every call raises OSError, FileNotFoundError among them, unless it says something else."""
+
+    def read(self, file: Path) -> bytes: ...
+
+    def write_whole(self, file: Path, data: bytes, *, written_as: str, synced: bool) -> None:
+        """Put `data` in place of what is in the file, for its owner alone. `written_as`: the name that it is written
+        under first, in the same directory. `synced`: on return it is there, even if the machine fails.
+        """
+        ...
+
+    def delete(self, file: Path) -> None: ...
+
+    def rename(self, path: Path, to: Path) -> None: ...
+
+    def sync_directory(self, directory: Path) -> None:
+        """Make renames and deletions in it durable."""
+        ...
+
+    def make_directory(self, directory: Path) -> None:
+        """With its parents. What is new is for its owner alone; what is there already stays as it is."""
+        ...
+
+    def delete_directory(self, directory: Path) -> None:
+        """An empty one."""
+        ...
+
+    def delete_tree(self, directory: Path, *, ignore_errors: bool = False) -> None:
+        """A directory with all that is in it."""
+        ...
+
+    def names(self, directory: Path) -> list[str]:
+        """What is in the directory, sorted."""
+        ...
+
+    def exists(self, path: Path) -> bool:
+        """Also a link that leads nowhere. Raises nothing."""
+        ...
+
+    def is_directory(self, path: Path) -> bool:
+        """Raises nothing."""
+        ...
+
+    def changed_ms(self, directory: Path, *, but: str) -> int:
+        """When anything in it last changed, files named `but` aside; if there is nothing, the directory itself.
+
+        Milliseconds since the epoch.
+        """
+        ...
+
+    def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
+        """Lock an existing directory; `what` names it in messages.
+
+        Raises LockError when another holder still has it after `wait_ms`, ProcessorStateError when it cannot be locked.
+        """
+        ...
+
+    def warn_of_others(self, directory: Path) -> None:
+        """Log a warning if other users of the machine can open the directory. Raises nothing."""
+        ...
+
+
+class SystemFiles:
+    """The files of this machine."""
+
+    def read(self, file: Path) -> bytes:
+        return file.read_bytes()
+
+    def write_whole(self, file: Path, data: bytes, *, written_as: str, synced: bool) -> None:
+        written = file.with_name(written_as)
+        with open(written, "wb", opener=private_opener) as stream:
+            stream.write(data)
+            if synced:
+                stream.flush()
+                os.fsync(stream.fileno())
+        written.replace(file)
+        if synced:
+            self.sync_directory(file.parent)
+
+    def delete(self, file: Path) -> None:
+        file.unlink()
+
+    def rename(self, path: Path, to: Path) -> None:
+        path.rename(to)
+
+    def sync_directory(self, directory: Path) -> None:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_DIRECTORY_SYNC:  # some file systems refuse it, and keep the order by themselves
+                raise
+        finally:
+            os.close(descriptor)
+
+    def make_directory(self, directory: Path) -> None:
+        make_private_directory(directory)
+
+    def delete_directory(self, directory: Path) -> None:
+        directory.rmdir()
+
+    def delete_tree(self, directory: Path, *, ignore_errors: bool = False) -> None:
+        shutil.rmtree(directory, ignore_errors=ignore_errors)
+
+    def names(self, directory: Path) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def exists(self, path: Path) -> bool:
+        return os.path.lexists(path)
+
+    def is_directory(self, path: Path) -> bool:
+        return os.path.isdir(path)
+
+    def changed_ms(self, directory: Path, *, but: str) -> int:
+        times = [
+            os.lstat(os.path.join(path, name)).st_mtime_ns
+            for path, directories, files in os.walk(directory)
+            for name in (*directories, *files)
+            if name != but
+        ]
+        return (max(times, default=0) or directory.stat().st_mtime_ns) // 1_000_000
+
+    def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
+        return DirectoryLock.acquire(directory, what, wait_ms=wait_ms)
+
+    def warn_of_others(self, directory: Path) -> None:
+        warn_of_others(directory)
+
+
+SYSTEM_FILES: FileSystem = SystemFiles()
