@@ -7,11 +7,18 @@ neither expires sessions nor delays a probing rebalance.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+
+ReadNs = Callable[[], int]
+"""One of the machine's clocks, in nanoseconds."""
 
 
 class SteadyClock:
-    def __init__(self) -> None:
-        self._offset_ns = time.time_ns() - time.monotonic_ns()
+    """`monotonic_ns`, `wall_ns`: the machine's clocks."""
+
+    def __init__(self, monotonic_ns: ReadNs = time.monotonic_ns, wall_ns: ReadNs = time.time_ns) -> None:
+        self._monotonic_ns = monotonic_ns
+        self._offset_ns = wall_ns() - monotonic_ns()
 
     def now_ms(self) -> int:
-        return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+        return (self._monotonic_ns() + self._offset_ns) // 1_000_000

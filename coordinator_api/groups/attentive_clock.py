@@ -24,9 +24,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
-from coordinator_api.clock import SteadyClock
+from coordinator_api.clock import ReadNs, SteadyClock
 
 BEAT_MS = 50
 """How often the loop shows that it turns."""
@@ -44,9 +43,8 @@ TURNS = 10
 class AttentiveClock(SteadyClock):
     """Milliseconds since the epoch, never fewer than before. Before the first `beat` it is never held up."""
 
-    def __init__(self, monotonic_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        super().__init__()
-        self._monotonic_ns = monotonic_ns
+    def __init__(self, monotonic_ns: ReadNs = time.monotonic_ns, wall_ns: ReadNs = time.time_ns) -> None:
+        super().__init__(monotonic_ns, wall_ns)
         self._last_beat_ns: int | None = None
         self._lost_ns = 0
 
