@@ -10,8 +10,11 @@ Rules:
 - Commits go on during a rebalance. Differs from Kafka: there, the group would refuse the generation in the commit;
   here, a claim says who may commit, and a revoked task is closed before another thread claims it.
 
+- Until a transaction whose commit timed out has ended, no task of the thread processes or punctuates: the log may be
+  about to end it, and a record that is sent meanwhile would be lost, with its offset committed later.
+
 Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again. Kafka cannot know
-whether the commit happened and wipes the tasks; this log says that nothing happened.
+whether the commit happened and wipes the tasks; these logs say so when they are asked again.
 """
 
 from __future__ import annotations
@@ -67,6 +70,8 @@ class TaskExecutor:
 
     def process(self, tasks: Sequence[StreamTask]) -> int:
         """Process buffered records in turns, until none is ready or the pass is over; the number of records."""
+        if self._transaction_is_ending:
+            return 0
         deadline_ms = self._clock.monotonic_ms() + self._pass_ms
         total = 0
         while True:
@@ -83,6 +88,8 @@ class TaskExecutor:
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
         """Fire punctuations that are due, stream time first; in how many cases any fired."""
+        if self._transaction_is_ending:
+            return 0
         fired = 0
         for task in tasks:
             try:
@@ -93,6 +100,11 @@ class TaskExecutor:
             except Exception as error:
                 raise with_task(error, task.id) from error
         return fired
+
+    @property
+    def _transaction_is_ending(self) -> bool:
+        """A commit timed out, and the log may have made it: what is sent now would be in no transaction at all."""
+        return self._exactly_once and self.commit_is_late
 
     def commit(self, tasks: Iterable[AnyTask]) -> int:
         """Commit and checkpoint the tasks that need it; how many did. After a LogTimeout the next call tries again.

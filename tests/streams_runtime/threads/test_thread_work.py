@@ -65,6 +65,28 @@ def test_should_commit_again_in_the_next_pass_when_the_log_was_away(
     assert thread.committed() == {"lines-0": 10}
 
 
+def test_should_process_nothing_else_until_a_transaction_has_ended_whose_commit_timed_out(
+    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log may be ending it: what another task sent meanwhile would be in no transaction, and be lost."""
+    thread = rig(tmp_path, guarantee)
+    thread.run([SPLIT_0, SPLIT_1])
+    processed = thread.work._executor.processed
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamsProducer, "commit", fail)
+        thread.write(["a"])  # of the first task
+        thread.passes(2)
+        assert processed == {SPLIT_0: 1}
+        thread.write(["b", "c"])  # one of each
+        thread.passes(2)
+        exactly_once = thread.producer.exactly_once
+        assert processed == ({SPLIT_0: 1} if exactly_once else {SPLIT_0: 2, SPLIT_1: 1})
+    thread.passes()
+    assert processed == {SPLIT_0: 2, SPLIT_1: 1}
+    assert thread.committed() == {"lines-0": 2, "lines-1": 1}
+    thread.close()
+
+
 def test_should_give_up_when_the_log_is_away_for_longer_than_task_timeout(
     tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
