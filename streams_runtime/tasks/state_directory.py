@@ -13,8 +13,9 @@ deployment and an error. A thread that holds it only to report what is there giv
 
 State is deleted in this order: the checkpoint, then the stores are renamed, then their bytes go. A process that dies in
 between leaves nothing that could be taken for state. State of another log is deleted, because its changelog offsets
-mean nothing here. The file of the process id holds `{"processId": "<uuid>"}`; when
-it cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
+mean nothing here. The names of the log and of the process are synced when they are written: half a name of the log,
+after a power failure, would be that of another log, and all state would go. The file of the process id holds
+`{"processId": "<uuid>"}`; when it cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
 
 Differs from Kafka: a task's lock holds between processes too (Kafka no longer does this), so that losing the lock file
 of the application's directory costs no state. Directories of named topologies are not nested. Only their owner may read
@@ -125,8 +126,10 @@ class StateDirectory:
                 self.application_directory,
                 ", ".join(map(str, foreign)),
             )
+        if known == cluster_id and self.files.exists(file):
+            return
         try:  # only now: whoever dies before deletes again
-            self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=False)
+            self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=True)
         except OSError as error:
             raise ProcessorStateError(f"the file {file} cannot be written: {error}") from error
 
@@ -365,7 +368,7 @@ def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FI
         return known
     drawn = ProcessId.from_bytes(uuid.uuid4().bytes)
     text = json.dumps({"processId": str(drawn)})
-    files.write_whole(file, text.encode(), written_as=f"{file.name}.{os.getpid()}.tmp", synced=False)
+    files.write_whole(file, text.encode(), written_as=f"{file.name}.{os.getpid()}.tmp", synced=True)
     return drawn
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -215,3 +216,20 @@ def test_should_keep_state_of_the_same_log_and_state_of_which_the_log_is_not_kno
         directory.belong_to("one log")
         assert directory.checkpointed_offsets(TASK) == {CHANGELOG: 7}
         assert directory.non_empty_task_directories() == [TASK]
+
+
+def test_should_sync_the_name_of_the_log_so_that_half_of_it_is_never_taken_for_another_log(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    directory.belong_to("one log")
+    assert synced == ["cluster-id.tmp", "app"]
+    directory.belong_to("one log")
+    assert len(synced) == 2, "what is known is not written again"
