@@ -81,7 +81,8 @@ class StateManager:
 
     The order of calls is `lock`, `open_stores`, `load_checkpoint`, then anything, `close` and `unlock`; after `close`
     the stores may be opened again. `changelogs`: the partition that logs each store; a store with None, or not named,
-    is not logged. `source_changelogs`: the changelogs that are input of the task, too.
+    is not logged. `source_changelogs`: the changelogs that are input of the task, too. `checkpoint_delta`: by how much
+    offsets have to move, in sum, before a commit writes a checkpoint; a simulation lowers it.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class StateManager:
         self.rocksdb_config_setter = rocksdb_config_setter
         self.task_type = task_type
         self.exactly_once = exactly_once
+        self.checkpoint_delta = OFFSET_DELTA_FOR_CHECKPOINT
         self.set_aside_checkpoint: Path | None = None
         self._directory = directory
         self._source_changelogs = source_changelogs
@@ -252,7 +254,7 @@ class StateManager:
         if is_standby and self._on_disk is None:
             return True
         moved = sum(offset - at_checkpoint.get(p, 0) for p, offset in self.changelog_offsets().items())
-        return moved > OFFSET_DELTA_FOR_CHECKPOINT
+        return moved > self.checkpoint_delta
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
         """Call `checkpoint` if `checkpoint_needed`; whether it was needed."""

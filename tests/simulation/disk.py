@@ -1,0 +1,345 @@
+"""A simulated disk: the directories and files of a machine, in memory, and what is left of them when a process dies.
+
+Rules, which are those of a journaling file system and of RocksDB without a log of its own:
+- What a process did to directories (new files, renames, deletions) is in a journal until somebody syncs. When the
+  machine fails, the end of the journal is undone, from a point that chance draws.
+- A file that was not synced may be torn then: chance draws how much of it is there.
+- A store's writes since its last flush are lost from a point that chance draws; RocksDB may have written more than it
+  was told to. They are lost also when only the process dies.
+- A full disk refuses to write and to make; it deletes. A slow one takes simulated time.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from random import Random
+from typing import ClassVar
+from weakref import WeakValueDictionary
+
+from streams_runtime.clock import Clock
+from streams_runtime.errors import LockError
+from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
+from streams_runtime.tasks.file_system import HeldLock
+from tests.simulation.fate import Fate, Point
+from tests.simulation.thread_clock import Pauses
+
+CORRUPTION = "Corruption: block checksum mismatch"
+
+
+class File:
+    __slots__ = ("changed_ms", "data", "synced")
+
+    def __init__(self, data: bytes, changed_ms: int) -> None:
+        self.data = data
+        self.changed_ms = changed_ms
+        self.synced = False
+
+
+class Directory:
+    __slots__ = ("changed_ms", "entries")
+
+    def __init__(self, changed_ms: int) -> None:
+        self.entries: dict[str, Node] = {}
+        self.changed_ms = changed_ms
+
+
+class Database:
+    """The files of one store. `flushed`: what is sure. `since`: what was written after that, in order."""
+
+    __slots__ = ("changed_ms", "flushed", "is_damaged", "since")
+
+    def __init__(self, changed_ms: int) -> None:
+        self.flushed: dict[bytes, bytes] = {}
+        self.since: list[tuple[bytes | None, bytes | None]] = []
+        self.is_damaged = False
+        self.changed_ms = changed_ms
+
+    def flush(self, count: int | None = None) -> None:
+        """The first `count` writes that are not flushed; None for all."""
+        flushed = self.flushed
+        for key, value in self.since[:count]:
+            if value is None:
+                flushed.pop(key, None)  # type: ignore[arg-type]
+            elif key is not None:
+                flushed[key] = value
+        del self.since[:count]
+
+
+Node = File | Directory | Database
+
+
+class SimulatedDisk:
+    """Of one machine. `is_full`, `slow_ms` (for each write), `damages_stores` (when the machine fails): faults."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.slow_ms = 0
+        self.damages_stores = False
+        self.root = Directory(0)
+        self.locks: dict[str, DiskView] = {}
+
+    def node(self, path: str) -> Node | None:
+        node: Node | None = self.root
+        for name in path.split("/"):
+            if name:
+                if type(node) is not Directory:
+                    return None
+                node = node.entries.get(name)
+        return node
+
+
+class DiskView:
+    """The disk as one process sees it: a `FileSystem`. `clock`: the time of what it writes."""
+
+    def __init__(self, disk: SimulatedDisk, fate: Fate, clock: Clock, pauses: Pauses) -> None:
+        self.disk = disk
+        self._fate = fate
+        self._clock = clock
+        self._pauses = pauses
+        self._undo: list[tuple[Directory, str, Node | None]] = []
+        self._unsynced: list[File] = []
+        self._databases: list[Database] = []
+
+    # --- FileSystem
+
+    def read(self, file: Path) -> bytes:
+        self._check_alive()
+        found = self._found(file)
+        if not isinstance(found, File):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(file))
+        return found.data
+
+    def write_whole(self, file: Path, data: bytes, *, written_as: str, synced: bool) -> None:
+        self._change(file)
+        written = File(data, self._clock.now_ms())
+        directory = self._directory(file)
+        self._unsynced.append(written)
+        if synced:
+            self._fate.reach(Point.DISK_WRITE)  # it is written, and not renamed
+            written.synced = True
+        self._put(directory, file.name, written)
+        if synced:
+            self._fate.reach(Point.DISK_WRITE)  # it is renamed, and its directory not synced
+            self._sync()
+
+    def delete(self, file: Path) -> None:
+        self._fate.reach(Point.DISK_WRITE)
+        found = self._found(file)
+        if not isinstance(found, File):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(file))
+        self._put(self._directory(file), file.name, None)
+
+    def rename(self, path: Path, to: Path) -> None:
+        self._fate.reach(Point.DISK_WRITE)
+        node = self._found(path)
+        into = self._directory(to)
+        self._put(self._directory(path), path.name, None)
+        self._put(into, to.name, node)
+
+    def sync_directory(self, directory: Path) -> None:
+        self._fate.reach(Point.DISK_WRITE)
+        self._found(directory)
+        self._sync()
+
+    def make_directory(self, directory: Path) -> None:
+        self._check_alive()
+        node: Node = self.disk.root
+        for name in str(directory).split("/"):
+            if not name:
+                continue
+            if type(node) is not Directory:
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(directory))
+            below = node.entries.get(name)
+            if below is None:
+                self._change(directory)
+                below = Directory(self._clock.now_ms())
+                self._put(node, name, below)
+            node = below
+
+    def delete_directory(self, directory: Path) -> None:
+        self._fate.reach(Point.DISK_WRITE)
+        found = self._found(directory)
+        if not isinstance(found, Directory) or found.entries:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(directory))
+        self._put(self._directory(directory), directory.name, None)
+
+    def delete_tree(self, directory: Path, *, ignore_errors: bool = False) -> None:
+        self._fate.reach(Point.DISK_WRITE)
+        if self.disk.node(str(directory)) is None:
+            if ignore_errors:
+                return
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(directory))
+        self._put(self._directory(directory), directory.name, None)
+
+    def names(self, directory: Path) -> list[str]:
+        self._check_alive()
+        found = self._found(directory)
+        if not isinstance(found, Directory):
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(directory))
+        return sorted(found.entries)
+
+    def exists(self, path: Path) -> bool:
+        self._check_alive()
+        return self.disk.node(str(path)) is not None
+
+    def is_directory(self, path: Path) -> bool:
+        """A store's files are in a directory."""
+        self._check_alive()
+        return isinstance(self.disk.node(str(path)), Directory | Database)
+
+    def changed_ms(self, directory: Path, *, but: str) -> int:
+        self._check_alive()
+        found = self._found(directory)
+        return max(_times(found, but), default=0) or found.changed_ms
+
+    def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
+        self._check_alive()
+        path = str(directory)
+        if path in self.disk.locks:
+            raise LockError(f"{what} ({directory}) is in use by another process")
+        found = self._found(directory)
+        assert isinstance(found, Directory)
+        if LOCK_FILE_NAME not in found.entries:
+            self._put(found, LOCK_FILE_NAME, File(b"", self._clock.now_ms()))
+        self.disk.locks[path] = self
+        return _Lock(self, path)
+
+    def warn_of_others(self, directory: Path) -> None:
+        """There are none."""
+
+    # --- stores
+
+    def open_database(self, path: Path) -> Database:
+        """Raises OSError, and ValueError when its files are damaged."""
+        self.make_directory(path.parent)
+        node = self.disk.node(str(path))
+        if node is None:
+            self._change(path)
+            node = Database(self._clock.now_ms())
+            self._put(self._directory(path), path.name, node)
+        assert isinstance(node, Database), f"{path} is no database"
+        if node.is_damaged:
+            raise ValueError(CORRUPTION)
+        if node not in self._databases:
+            self._databases.append(node)
+        return node
+
+    def flush(self, database: Database, path: Path) -> None:
+        """Raises OSError."""
+        self._check_alive()
+        if not database.since:
+            return
+        self._fate.reach(Point.STORE_FLUSH)
+        self._change(path)
+        database.flush()
+        database.changed_ms = self._clock.now_ms()
+        self._sync()
+
+    # --- the end of the process
+
+    def crash(self, chance: Random, *, machine_fails: bool) -> None:
+        """The process is no more, and perhaps the machine was off for a moment."""
+        for path in [path for path, holder in self.disk.locks.items() if holder is self]:
+            del self.disk.locks[path]
+        for database in self._databases:
+            database.flush(chance.randint(0, len(database.since)))
+            database.since.clear()
+            if self.disk.damages_stores and machine_fails and chance.random() < 0.5:
+                database.is_damaged = True
+        self._databases.clear()
+        if machine_fails:
+            kept = chance.randint(0, len(self._undo))
+            for directory, name, before in reversed(self._undo[kept:]):
+                _set(directory, name, before)
+            for file in self._unsynced:
+                if not file.synced:
+                    file.data = file.data[: chance.randint(0, len(file.data))]
+        self._sync()
+
+    # --- inside
+
+    def _check_alive(self) -> None:
+        if self._fate.is_dead:
+            self._fate.reach(Point.DISK_WRITE)
+
+    def _change(self, path: Path) -> None:
+        self._fate.reach(Point.DISK_WRITE)
+        disk = self.disk
+        if disk.slow_ms:
+            self._pauses.spend(disk.slow_ms)
+        if disk.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    def _found(self, path: Path) -> Node:
+        found = self.disk.node(str(path))
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+        return found
+
+    def _directory(self, path: Path) -> Directory:
+        found = self.disk.node(str(path).rpartition("/")[0])
+        if not isinstance(found, Directory):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+        return found
+
+    def _put(self, directory: Directory, name: str, node: Node | None) -> None:
+        self._undo.append((directory, name, directory.entries.get(name)))
+        _set(directory, name, node)
+        directory.changed_ms = self._clock.now_ms()
+
+    def _sync(self) -> None:
+        self._undo.clear()
+        self._unsynced = [file for file in self._unsynced if not file.synced]
+
+
+class _Lock:
+    def __init__(self, view: DiskView, path: str) -> None:
+        self._view = view
+        self._path = path
+
+    def release(self) -> None:
+        if self._view.disk.locks.get(self._path) is self._view:
+            del self._view.disk.locks[self._path]
+
+
+class Machine:
+    """A host: its disk outlives its processes. `views`: of the process that has, or had, an application's directory.
+
+    A store is opened by a path alone, and finds the view of its process here.
+    """
+
+    _of_directories: ClassVar[WeakValueDictionary[str, DiskView]] = WeakValueDictionary()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.disk = SimulatedDisk()
+        self.state_dir = Path("/", name)
+
+    def view(self, application_id: str, fate: Fate, clock: Clock, pauses: Pauses) -> DiskView:
+        """For a new process."""
+        view = DiskView(self.disk, fate, clock, pauses)
+        self._of_directories[str(self.state_dir / application_id)] = view
+        return view
+
+    @classmethod
+    def view_of(cls, task_directory: Path) -> DiskView:
+        return cls._of_directories[str(task_directory.parent)]
+
+
+def _set(directory: Directory, name: str, node: Node | None) -> None:
+    if node is None:
+        directory.entries.pop(name, None)
+    else:
+        directory.entries[name] = node
+
+
+def _times(node: Node, but: str) -> list[int]:
+    if not isinstance(node, Directory):
+        return []
+    return [
+        time_ms
+        for name, below in node.entries.items()
+        if name != but
+        for time_ms in (below.changed_ms, *_times(below, but))
+    ]

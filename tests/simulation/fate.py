@@ -1,0 +1,49 @@
+"""When a process of the simulation dies in the middle of what it does, and that it does nothing more afterwards.
+
+The disk and the log ask at each point that they reach. A process that is to die there raises `ProcessKilled` out of the
+production code, which no `except Exception` stops, and at every point after that, so that a `finally` changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Point(StrEnum):
+    """Where a process can be killed."""
+
+    BEFORE_COMMIT = "before a commit"
+    AFTER_COMMIT = "after a commit"
+    """The log has made it, and nobody has heard."""
+
+    DISK_WRITE = "before a change of the disk"
+    STORE_FLUSH = "before a store is flushed"
+
+
+class ProcessKilled(BaseException):
+    """The process is no more."""
+
+
+class Fate:
+    """One for each process. `is_dead`: it was killed."""
+
+    __slots__ = ("_left", "_point", "is_dead")
+
+    def __init__(self) -> None:
+        self.is_dead = False
+        self._point: Point | None = None
+        self._left = 0
+
+    def dies_at(self, point: Point, after: int = 0) -> None:
+        """It is killed at this point, once it has passed it so many times."""
+        self._point, self._left = point, after
+
+    def reach(self, point: Point) -> None:
+        """Raises ProcessKilled."""
+        if self.is_dead:
+            raise ProcessKilled
+        if point is self._point:
+            self._left -= 1
+            if self._left < 0:
+                self.is_dead = True
+                raise ProcessKilled

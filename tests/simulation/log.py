@@ -1,0 +1,261 @@
+"""The log of a group in simulated time: the real one in memory, as one stream thread reaches it, with faults.
+
+Rules:
+- All threads share one `InMemoryLog`. Each has a view of its own, by which the log knows who asks.
+- A log that is away answers no call: LogTimeout, once the caller has waited for its answer.
+- An answer that is lost is that of a commit: the log has made it, and the producer hears LogTimeout. As on Kafka, the
+  same commit made again says what became of it and writes nothing twice; an abort cannot know, and ends the producer.
+- A poll never waits: the simulation says when the thread looks again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
+
+from assignor.types import TopicPartition
+from streams_runtime.clock import Clock
+from streams_runtime.logs.base import (
+    Claim,
+    IsolationLevel,
+    NewTopic,
+    OffsetAndMetadata,
+    OffsetsToCommit,
+    Producer,
+    RecordBatch,
+    TopicDescription,
+)
+from streams_runtime.logs.buffering_producer import BufferingProducer
+from streams_runtime.logs.commit_checks import ProducerIdentity, check_identity
+from streams_runtime.logs.errors import LogError, LogTimeout
+from streams_runtime.logs.in_memory import InMemoryDestination, InMemoryLog, InMemorySource
+from streams_runtime.logs.polling_consumer import PollingConsumer
+from streams_runtime.logs.record_batches import EncodedBatch, decoded
+from tests.simulation.fate import Fate, Point
+from tests.simulation.thread_clock import Pauses
+
+ANSWER_TIMEOUT_MS = 500
+_NO_SIGNAL = threading.Event()
+
+
+class SharedLog(InMemoryLog):
+    """`is_away`, `slow_ms` (for each commit), `answer_loss` (how likely that of a commit is lost): faults.
+
+    `appended`: called after each append.
+    """
+
+    def __init__(self, cluster_id: str, clock: Clock, chance: Random, appended: Callable[[], None]) -> None:
+        super().__init__(clock)
+        self._cluster_id = cluster_id
+        self._signals = _Appended(appended)  # type: ignore[assignment]  # in place of waking threads
+        self.chance = chance
+        self.is_away = False
+        self.slow_ms = 0
+        self.answer_loss = 0.0
+        self.commits = self.lost_answers = self.time_outs = 0
+
+    def end_of(self, partition: TopicPartition) -> int:
+        return self._partitions[partition].end
+
+    def batches_from(self, partition: TopicPartition, offset: int) -> list[RecordBatch]:
+        """All that is written from this offset on, which is that of a batch."""
+        stored = self._partitions[partition]
+        return [decoded(partition, batch) for batch in stored.batches[stored.first_index(offset) :]]
+
+    def registered(self, transactional_id: str | None) -> ProducerIdentity | None:
+        """The identity of a new producer, which fences the one before it."""
+        if transactional_id is None:
+            return None
+        epoch = self._producer_epochs[transactional_id] = self._producer_epochs.get(transactional_id, -1) + 1
+        return ProducerIdentity(transactional_id, epoch)
+
+    def current_epoch(self, transactional_id: str) -> int | None:
+        return self._producer_epochs.get(transactional_id)
+
+    def committed_offset(self, group_id: str, partition: TopicPartition) -> int:
+        found = self._committed.get((group_id, partition))
+        return 0 if found is None else found.offset
+
+
+class _Appended:
+    def __init__(self, appended: Callable[[], None]) -> None:
+        self.appended = appended
+
+
+class LogView:
+    """A `Log` for one thread."""
+
+    def __init__(self, log: SharedLog, fate: Fate, pauses: Pauses) -> None:
+        self.shared = log
+        self.fate = fate
+        self.pauses = pauses
+
+    def ask(self) -> None:
+        """Raises LogTimeout."""
+        if self.fate.is_dead:
+            self.fate.reach(Point.BEFORE_COMMIT)
+        if self.shared.is_away:
+            self.shared.time_outs += 1
+            self.pauses.spend(ANSWER_TIMEOUT_MS)
+            raise LogTimeout("the log does not answer")
+
+    def cluster_id(self) -> str | None:
+        self.ask()
+        return self.shared.cluster_id()
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        self.ask()
+        self.shared.create_topics(topics)
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        self.ask()
+        self.shared.delete_topics(names)
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        self.ask()
+        return self.shared.topics()
+
+    def partitions_of(self, topic: str) -> int:
+        self.ask()
+        return self.shared.partitions_of(topic)
+
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        self.ask()
+        return self.shared.begin_offsets(partitions)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[TopicPartition, int]:
+        self.ask()
+        return self.shared.end_offsets(partitions, isolation)
+
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        self.ask()
+        return self.shared.offsets_for_time(partitions, timestamp_ms)
+
+    def committed_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        self.ask()
+        return self.shared.committed_offsets(group_id, partitions)
+
+    def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
+        self.ask()
+        return self.shared.claim(group_id, partitions, owner)
+
+    def release(self, *claims: Claim) -> None:
+        """Nobody waits for the answer."""
+        if self.fate.is_dead:
+            self.fate.reach(Point.BEFORE_COMMIT)
+
+    def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> SimulatedConsumer:
+        return SimulatedConsumer(self)
+
+    def producer(self, transactional_id: str | None = None) -> Producer:
+        self.ask()
+        return SimulatedProducer(self, self.shared.registered(transactional_id))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        self.ask()
+        self.shared.delete_records(before)
+
+    def maintain(self) -> None:
+        self.ask()
+        self.shared.maintain()
+
+    def close(self) -> None: ...
+
+
+class SimulatedConsumer(PollingConsumer):
+    def __init__(self, view: LogView) -> None:
+        super().__init__(InMemorySource(view.shared), _NO_SIGNAL)
+        self._view = view
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """In an order that does not depend on the hashes of this process."""
+        super().assign(sorted(partitions))
+
+    def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
+        self._view.ask()
+        return self._take(max_records)
+
+    def wakeup(self) -> None: ...
+
+    def has_news(self) -> bool:
+        """Whether a poll would give something."""
+        ends = self._view.shared
+        return any(
+            ends.end_of(partition) > position
+            for partition, position in self._positions.items()
+            if partition not in self._paused
+        )
+
+
+class SimulatedProducer(BufferingProducer):
+    def __init__(self, view: LogView, identity: ProducerIdentity | None) -> None:
+        self._log = SimulatedDestination(view)
+        super().__init__(self._log, identity)
+
+    def abort_transaction(self) -> None:
+        if self._log.made is not None:  # nobody can say whether there is still something to abort
+            self._state.give_up(LogError("whether the transaction was committed is not known"))
+            self._state.check_usable()
+        super().abort_transaction()
+
+    def discard(self) -> None:
+        super().discard()
+        self._log.made = None
+
+
+class SimulatedDestination(InMemoryDestination):
+    """`made`: of a commit whose answer was lost, how many batches of each partition it wrote, and up to where; None
+    when no such commit is to be made again.
+    """
+
+    def __init__(self, view: LogView) -> None:
+        super().__init__(view.shared)
+        self._view = view
+        self.made: dict[TopicPartition, tuple[int, int]] | None = None
+
+    def append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        view, log = self._view, self._view.shared
+        view.fate.reach(Point.BEFORE_COMMIT)
+        view.ask()
+        if log.slow_ms:
+            view.pauses.spend(log.slow_ms)
+        made, self.made = self.made, None
+        try:
+            last = self._append(batches, offsets, identity, made)
+        except BaseException:
+            self.made = made
+            raise
+        log.commits += 1
+        view.fate.reach(Point.AFTER_COMMIT)
+        if log.answer_loss and log.chance.random() < log.answer_loss:
+            log.lost_answers += 1
+            self.made = {partition: (len(of_it), last[partition]) for partition, of_it in batches.items()}
+            view.pauses.spend(ANSWER_TIMEOUT_MS)
+            raise LogTimeout("the answer to the commit was lost")
+        return last
+
+    def _append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+        made: Mapping[TopicPartition, tuple[int, int]] | None,
+    ) -> dict[TopicPartition, int]:
+        if made is None:
+            return super().append(batches, offsets, identity)
+        last = {partition: offset for partition, (_, offset) in made.items()}
+        if identity is not None:  # the transaction is the same, and is over
+            check_identity(identity, self._view.shared.current_epoch(identity.transactional_id))
+            return last
+        rest = {p: left for p, of_it in batches.items() if (left := of_it[made[p][0] if p in made else 0 :])}
+        return last | super().append(rest, offsets, identity)

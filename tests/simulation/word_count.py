@@ -1,0 +1,291 @@
+"""The application of a simulated group: it counts words, and its committed counts have to be exact.
+
+One subtopology: a source topic, a processor with one store and its changelog, an output topic. The rules are checked on
+what is in the log, at any moment:
+- exactly-once: of each partition, the changelog and the output hold the counts of exactly those input records that the
+  group has committed.
+- at-least-once: never less than that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from assignor.types import ProcessId, TaskId, TopicPartition
+from streams_runtime.application import Application
+from streams_runtime.clock import Clock
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.topology import Topology
+from streams_runtime.records import Record
+from streams_runtime.serdes import LongSerde, StringSerde
+from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY
+from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
+from streams_runtime.tasks.offset_checkpoint import parse_checkpoint
+from tests.simulation.disk import Database, File, Machine
+from tests.simulation.log import SharedLog
+from tests.simulation.simulated_store import CountsBuilder
+
+if TYPE_CHECKING:
+    from tests.simulation.stream_thread import SimulatedProcess, SimulatedStreamThread
+
+WORDS, TOTALS, STORE = "words", "totals", "counts"
+WORDS_A_PARTITION = 5
+COUNTS_ARE_EXACT = "counts are exact"
+STORES_FOLLOW = "a store is what its changelog says"
+CHECKPOINTS_FOLLOW = "a checkpoint is never ahead of its store"
+_TEXT, _LONG = StringSerde(), LongSerde()
+
+
+class CountWord(Processor[str, str]):
+    def init(self, context: ProcessorContext) -> None:
+        self._forward = context.forward
+        self._counts = context.state_store(STORE)
+
+    def process(self, record: Record[str, str]) -> None:
+        count = (self._counts.get(record.key) or 0) + 1
+        self._counts.put(record.key, count)
+        self._forward(Record(record.key, count, record.timestamp_ms))
+
+
+@lru_cache
+def application(group_id: str, *, exactly_once: bool, commit_interval_ms: int, cleanup_delay_ms: int) -> Application:
+    topology = Topology()
+    topology.add_source("words", WORDS, key_serde=_TEXT, value_serde=_TEXT)
+    topology.add_processor("count", CountWord, "words")
+    topology.add_state_store(CountsBuilder(STORE), "count")
+    topology.add_sink("totals", TOTALS, "count", key_serde=_TEXT, value_serde=_LONG)
+    return Application(
+        topology,
+        {
+            "application.id": group_id,
+            "bootstrap.servers": "embedded:/nowhere",
+            "state.dir": Path("/nowhere"),
+            "processing.guarantee": "exactly_once_v2" if exactly_once else "at_least_once",
+            "commit.interval.ms": commit_interval_ms,
+            "state.cleanup.delay.ms": cleanup_delay_ms,
+        },
+    )
+
+
+class _Table:
+    """Keeps the counts that a topic's partition holds, up to an offset that moves on. `counting`: it holds words, of
+    which each counts one. `counts`: of all partitions together; a word is in one of them only.
+    """
+
+    def __init__(self, log: SharedLog, partition: TopicPartition, counts: Counter[bytes], *, counting: bool) -> None:
+        self.counts = counts
+        self._log = log
+        self._partition = partition
+        self._counting = counting
+        self._waiting: list[bytes] = []  # of the input, read and not committed
+        self._read_to = 0
+        self._at = 0
+
+    def move(self, to: int | None = None) -> None:
+        """Count what it holds up to, and without, this offset; None for the end. It never goes back."""
+        end = self._log.end_of(self._partition)
+        if self._read_to < end:
+            for batch in self._log.batches_from(self._partition, self._read_to):
+                if self._counting:
+                    self._waiting += [key for key in batch.keys if key is not None]
+                else:
+                    self.counts.update(_latest(batch.keys, batch.values, self.counts))
+            self._read_to = end
+        if self._counting:
+            count = (end if to is None else to) - self._at
+            self.counts.update(self._waiting[:count])
+            del self._waiting[:count]
+            self._at += count
+
+
+def _latest(keys: Sequence[bytes | None], values: Sequence[bytes | None], before: Counter[bytes]) -> dict[bytes, int]:
+    """By how much each count is another one now. Nobody deletes a count."""
+    latest = dict(zip(keys, values, strict=True))
+    return {
+        key: _LONG.deserialize(value) - before[key]
+        for key, value in latest.items()
+        if key is not None and value is not None
+    }
+
+
+class SimulatedCluster:
+    """The log of one group and its input. `chance`: named streams of chance, as a timeline has them.
+
+    `threads`: those that read it; they are told when there is something to read.
+    """
+
+    def __init__(
+        self,
+        chance: Callable[[str], Random],
+        clock: Clock,
+        group_id: str,
+        partitions: int = 4,
+        *,
+        exactly_once: bool = True,
+        commit_interval_ms: int = 500,
+        cleanup_delay_ms: int = 20_000,
+    ) -> None:
+        self.group_id = group_id
+        self.exactly_once = exactly_once
+        self.chance = chance
+        self.clock = clock
+        self.application = application(
+            group_id,
+            exactly_once=exactly_once,
+            commit_interval_ms=commit_interval_ms,
+            cleanup_delay_ms=cleanup_delay_ms,
+        )
+        self.threads: list[SimulatedStreamThread] = []
+        self.processes: dict[ProcessId, SimulatedProcess] = {}
+        self.log = SharedLog(group_id, clock, chance(f"answers of the log of {group_id}"), self._appended)
+        self.changelog = f"{group_id}-{STORE}-changelog"
+        forever = {"retention.ms": "-1"}
+        self.log.create_topics(
+            [
+                NewTopic(WORDS, partitions, forever),
+                NewTopic(TOTALS, partitions, forever),
+                NewTopic(self.changelog, partitions, {"cleanup.policy": "compact"}),
+            ]
+        )
+        self.tasks = tuple(TaskId(0, partition) for partition in range(partitions))
+        self.inputs = {task: frozenset({TopicPartition(WORDS, task.partition)}) for task in self.tasks}
+        self._words = chance(f"words of {group_id}")
+        self._producer = self.log.producer()
+        self._counts: dict[str, Counter[bytes]] = {
+            name: Counter() for name in ("committed", WORDS, self.changelog, TOTALS)
+        }
+        committed = self._tables(WORDS, self._counts["committed"], counting=True)
+        self._committed = dict(zip(self.tasks, committed, strict=True))
+        self._produced = self._tables(WORDS, self._counts[WORDS], counting=True)
+        self._changelogs = self._tables(self.changelog, self._counts[self.changelog])
+        self._history: dict[TaskId, list[Any]] = {t: [] for t in self.tasks}  # of the changelogs
+        self._totals = self._tables(TOTALS, self._counts[TOTALS])
+
+    def _tables(self, topic: str, counts: Counter[bytes], *, counting: bool = False) -> list[_Table]:
+        return [
+            _Table(self.log, TopicPartition(topic, task.partition), counts, counting=counting) for task in self.tasks
+        ]
+
+    def _appended(self) -> None:
+        for thread in self.threads:
+            thread.something_was_written()
+
+    # --- the world around it
+
+    def produce(self, words: int) -> None:
+        """So many words come in, on all partitions."""
+        now_ms = self.clock.now_ms()
+        for _ in range(words):
+            drawn = self._words.randrange(len(self.tasks) * WORDS_A_PARTITION)
+            partition, word = divmod(drawn, WORDS_A_PARTITION)
+            key = b"%d-%d" % (partition, word)
+            self._producer.send(TopicPartition(WORDS, partition), key, b"", now_ms)
+        self._producer.flush()
+
+    def fence(self, task: TaskId) -> None:
+        """Somebody claims the task's input: its owner can commit no more."""
+        self.log.claim(self.group_id, self.inputs[task])
+
+    # --- what became of it
+
+    def lag(self) -> int:
+        """How many words are not counted and committed."""
+        return sum(
+            self.log.end_of(partition) - self.log.committed_offset(self.group_id, partition)
+            for inputs in self.inputs.values()
+            for partition in inputs
+        )
+
+    def changelog_ends(self) -> tuple[int, ...]:
+        return tuple(self.log.end_of(TopicPartition(self.changelog, task.partition)) for task in self.tasks)
+
+    def expected_counts(self) -> dict[bytes, int]:
+        """Of all words that came in."""
+        return self._moved(self._produced, WORDS)
+
+    def committed_counts(self) -> dict[bytes, int]:
+        """Those in the changelogs."""
+        return self._moved(self._changelogs, self.changelog)
+
+    def _moved(self, tables: Iterable[_Table], name: str) -> dict[bytes, int]:
+        for table in tables:
+            table.move()
+        return dict(self._counts[name])
+
+    def check(self) -> None:
+        """Raises AssertionError that begins with the name of the rule."""
+        for task, table in self._committed.items():
+            table.move(self.log.committed_offset(self.group_id, TopicPartition(WORDS, task.partition)))
+        for name, tables in ((self.changelog, self._changelogs), (TOTALS, self._totals)):
+            for table in tables:
+                table.move()
+            written, counted = self._counts[name], self._counts["committed"]
+            if written == counted:
+                continue
+            wrong = {word for word in counted | written if written[word] < counted[word] or self.exactly_once}
+            assert not wrong, (
+                f"{COUNTS_ARE_EXACT}: of the words that group {self.group_id} has read and committed, there were "
+                f"{_shown(counted, wrong)}, and {name} says {_shown(written, wrong)}"
+            )
+
+    def check_store(self, task: TaskId, held: Mapping[bytes, bytes], offset: int, where: str) -> None:
+        """A store holds what the changelog says before this offset. It may be ahead of that where its files were ahead
+        of the checkpoint when a process died, but not any more at the end; under at-least-once there, too, because what
+        the dead had counted without committing it. Raises AssertionError.
+        """
+        written = self.changelog_before(task, offset)
+        at_end = self.exactly_once and offset == self.log.end_of(TopicPartition(self.changelog, task.partition))
+        wrong = {word for word in written.keys() | held.keys() if held.get(word, b"") < written.get(word, b"")}
+        if at_end:
+            wrong |= {word for word, count in held.items() if written.get(word) != count}
+        assert not wrong, (
+            f"{STORES_FOLLOW}: task {task} of group {self.group_id}: {where} has read the changelog up to {offset}, "
+            f"which says {_shown_bytes(written, wrong)}, and holds {_shown_bytes(held, wrong)}"
+        )
+
+    def check_checkpoints(self, machine: Machine) -> None:
+        """What is sure of each store on the machine's disk is at least what its checkpoint says. Raises
+        AssertionError.
+        """
+        for task in self.tasks:
+            directory = f"{machine.state_dir}/{self.group_id}/{task}"
+            file = machine.disk.node(f"{directory}/{CHECKPOINT_FILE_NAME}")
+            if not isinstance(file, File):
+                continue
+            offset = parse_checkpoint(file.data)[TopicPartition(self.changelog, task.partition)]
+            store = machine.disk.node(f"{directory}/{ROCKSDB_DIRECTORY}/{STORE}")
+            sure = store.flushed if isinstance(store, Database) else {}
+            written = self.changelog_before(task, offset + 1)
+            less = {word for word, count in written.items() if sure.get(word, b"") < count}
+            assert not less or (isinstance(store, Database) and store.is_damaged), (
+                f"{CHECKPOINTS_FOLLOW}: task {task} of group {self.group_id} on {machine.name}: the checkpoint says "
+                f"{offset}, which is {_shown_bytes(written, less)}, and the disk has {_shown_bytes(sure, less)}"
+            )
+
+    def changelog_before(self, task: TaskId, offset: int) -> dict[bytes, bytes]:
+        """What the changelog of the task says before this offset; nothing for one below 0."""
+        written = self._history[task]
+        partition = TopicPartition(self.changelog, task.partition)
+        if len(written) < self.log.end_of(partition):
+            for batch in self.log.batches_from(partition, len(written)):
+                written += zip(batch.keys, batch.values, strict=True)
+        return dict(written[: max(0, offset)])
+
+
+def check(cluster: SimulatedCluster) -> None:
+    """Raises AssertionError that begins with the name of the rule."""
+    cluster.check()
+
+
+def _shown(counts: Mapping[bytes, int], words: Collection[bytes]) -> str:
+    return ", ".join(f"{word.decode()}: {counts.get(word, 0)}" for word in sorted(words))
+
+
+def _shown_bytes(counts: Mapping[bytes, bytes], words: Collection[bytes]) -> str:
+    return _shown({word: _LONG.deserialize(count) for word, count in counts.items()}, words)
