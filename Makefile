@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo browser prometheus screenshots test test-quick test-all soak test-browser test-kafka lint audit format docs bench lock clean
+.PHONY: help setup demo browser prometheus screenshots test test-quick test-all simulate soak test-browser test-kafka lint audit format docs bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
@@ -51,6 +51,12 @@ test-quick: setup ## the pure packages alone, within a minute: for every save
 
 test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or browser)" --hypothesis-profile=ci
+
+# One seed with its story: `.venv/bin/python -m tests.simulation --seed 17`.
+SEEDS := 2000
+
+simulate: setup ## histories in simulated time, SEEDS of them, in which everything goes wrong: seeds a second, what was met, what broke
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 soak: setup ## the tests that make up their own cases, with 500 of each: before a release
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and hypothesis" --hypothesis-profile=soak

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
@@ -17,22 +17,38 @@ from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC
 PARTITIONS = 4
 END_OFFSET = 100
 TASKS = tuple(TaskId(0, partition) for partition in range(PARTITIONS))
-CHANGELOG = "shop-counts-changelog"
+
+
+_CONFIGS = AssignmentConfigs(num_standby_replicas=1, acceptable_recovery_lag=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Of one group, whose one subtopology reads `source_topic` into a store. `ends`: those of its changelog now."""
+
+    group_id: str = "shop"
+    source_topic: str = SOURCE_TOPIC
+    configs: AssignmentConfigs = _CONFIGS
+    ends: Callable[[], tuple[int, ...]] = lambda: (END_OFFSET,) * PARTITIONS
+
+    def lead(self, effect: RunRebalance, now_ms: int) -> RebalanceResult:
+        return assign(replace(self.snapshot(effect.members), steering=effect.steering), now_ms)
+
+    def snapshot(self, members: Mapping[str, Member]) -> RebalanceSnapshot:
+        topic = TopicMetadata(PARTITIONS, ((1,),) * PARTITIONS, (1,) * PARTITIONS)
+        changelog = f"{self.group_id}-counts-changelog"
+        stores = (SubtopologyStore("counts", changelog),)
+        return RebalanceSnapshot(
+            assignor="HighAvailabilityTaskAssignor",
+            configs=self.configs,
+            application_id=self.group_id,
+            topology=GroupTopology((Subtopology(0, (self.source_topic,), stores=stores),)),
+            cluster=Cluster((Broker(1),), {self.source_topic: topic}),
+            members=members,
+            existing_internal_topics={changelog: topic},
+            changelog_end_offsets={changelog: self.ends()},
+        )
 
 
 def lead(effect: RunRebalance, now_ms: int) -> RebalanceResult:
-    return assign(replace(_snapshot(effect.members), steering=effect.steering), now_ms)
-
-
-def _snapshot(members: Mapping[str, Member]) -> RebalanceSnapshot:
-    topic = TopicMetadata(PARTITIONS, ((1,),) * PARTITIONS, (1,) * PARTITIONS)
-    return RebalanceSnapshot(
-        assignor="HighAvailabilityTaskAssignor",
-        configs=AssignmentConfigs(num_standby_replicas=1, acceptable_recovery_lag=0),
-        application_id="shop",
-        topology=GroupTopology((Subtopology(0, (SOURCE_TOPIC,), stores=(SubtopologyStore("counts", CHANGELOG),)),)),
-        cluster=Cluster((Broker(1),), {SOURCE_TOPIC: topic}),
-        members=members,
-        existing_internal_topics={CHANGELOG: topic},
-        changelog_end_offsets={CHANGELOG: (END_OFFSET,) * PARTITIONS},
-    )
+    return Leader().lead(effect, now_ms)

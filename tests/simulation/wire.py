@@ -16,7 +16,7 @@ from streams_runtime.membership.call_answers import failure, join_body
 from streams_runtime.membership.calls import HeartbeatNews, JoinRequest, ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.member_events import SentHeartbeat
-from tests.simulation.simulated_service import NoAnswer
+from tests.simulation.answers import NoAnswer
 
 BUSY = "THROTTLING_QUOTA_EXCEEDED"
 

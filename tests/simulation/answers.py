@@ -1,0 +1,23 @@
+"""What a coordinator answers to a call, or that no answer comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coordinator_api.group.outcome import Response
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The connection broke, or the service is overloaded, or could not store it. `retry_after_ms`: it asked for."""
+
+    retry_after_ms: int | None = None
+
+
+Answer = Response | NoAnswer
+Reply = Callable[[Answer], None]
+
+
+def nobody_asked(_answer: Answer) -> None:
+    pass

@@ -1,0 +1,175 @@
+"""Every kind of thing that goes wrong, or that an operator does, as one plain sentence.
+
+The sentences are what scenario files are written in. `Kind.drawn` gives one such thing of a kind, drawn by chance.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+LASTING_MS = 1_000_000
+"""Longer than any history: what an operator sets for so long stays."""
+
+
+class Of(Enum):
+    """What the target of a fault is a number of."""
+
+    PROCESS = "process"
+    STATIC_PROCESS = "static process"
+    GROUP = "group"
+    ALL = "all"
+
+
+SHORT = (200, 3_000)
+SOME = (300, 12_000)
+"""Up to twice a session."""
+
+WINDOW = (1_000, 10_000)
+LEVER = (2_000, 15_000, LASTING_MS)
+JUMPS = (-3_600_000, -20_000, -3_000, 3_000, 20_000, 3_600_000)
+
+
+class Kind(Enum):
+    """The sentence; what it happens to; the shortest and the longest time (a third one: or so long); the amounts."""
+
+    LOSS = "{amount} of 100 messages of process {target} are lost for {for_ms} ms", Of.PROCESS, WINDOW, (5, 20, 60)
+    DELAY = (
+        "messages of process {target} take up to {amount} ms for {for_ms} ms",
+        Of.PROCESS,
+        WINDOW,
+        (100, 1_000, 4_000),
+    )
+    DUPLICATES = "{amount} of 100 messages of process {target} come twice for {for_ms} ms", Of.PROCESS, WINDOW, (20, 60)
+    REORDER = (
+        "{amount} of 100 messages of process {target} are overtaken by later ones for {for_ms} ms",
+        Of.PROCESS,
+        WINDOW,
+        (20, 60),
+    )
+    CUT_OFF = "process {target} is cut off for {for_ms} ms", Of.PROCESS, SOME
+    UNHEARD = "nothing that process {target} sends arrives for {for_ms} ms", Of.PROCESS, SOME
+    DEAF = "nothing that is sent to process {target} arrives for {for_ms} ms", Of.PROCESS, SOME
+    BROKEN = "the connection of process {target} breaks", Of.PROCESS
+    ALL_BROKEN = "all connections break", Of.ALL
+
+    FROZEN = "process {target} is frozen for {for_ms} ms", Of.PROCESS, SOME
+    KILLED = "process {target} is killed, and is back after {for_ms} ms", Of.PROCESS, SOME
+    POWER_LOST = "the machine of process {target} loses power, and is back after {for_ms} ms", Of.PROCESS, SOME
+    RESTARTED = "process {target} ends in good order, and is back after {for_ms} ms", Of.PROCESS, SOME
+    SUCCEEDED = (
+        "process {target} is started anew elsewhere while the old one, cut off for {for_ms} ms, lives on",
+        Of.STATIC_PROCESS,
+        SOME,
+    )
+    SLOW = (
+        "process {target} takes up to {amount} ms to carry out an order for {for_ms} ms",
+        Of.PROCESS,
+        WINDOW,
+        (500, 5_000),
+    )
+    CLOCK = "the clock of process {target} jumps by {amount} ms", Of.PROCESS, (), JUMPS
+    MIGRATED = "a commit of process {target} is refused", Of.PROCESS
+    THREAD_ENDED = "a thread of process {target} is closed", Of.PROCESS
+    REJOIN = "a thread of process {target} asks for a rebalance", Of.PROCESS
+
+    COORDINATOR_KILLED = "the coordinator is killed, and is back after {for_ms} ms", Of.ALL, SHORT
+    KILLED_BEFORE_COMMIT = (
+        "the coordinator is killed before its next commit, and is back after {for_ms} ms",
+        Of.ALL,
+        SHORT,
+    )
+    KILLED_AFTER_COMMIT = (
+        "the coordinator is killed after its next commit, and is back after {for_ms} ms",
+        Of.ALL,
+        SHORT,
+    )
+    COORDINATOR_FROZEN = "the coordinator is frozen for {for_ms} ms", Of.ALL, SOME
+    TAKEN_OVER = "another coordinator takes over while the old one goes on for {for_ms} ms", Of.ALL, SOME
+    COORDINATOR_CLOCK = "the clock of the coordinator jumps by {amount} ms", Of.ALL, (), JUMPS
+    OVERLOAD = "the coordinator refuses joins for {for_ms} ms", Of.ALL, WINDOW
+
+    SLOW_COMMITS = "commits take up to {amount} ms for {for_ms} ms", Of.ALL, WINDOW, (500, 3_000)
+    FAILED_COMMITS = "{amount} of 100 commits fail for {for_ms} ms", Of.ALL, WINDOW, (20, 60)
+    UNKNOWN_COMMITS = (
+        "{amount} of 100 commits are made and seem to have failed for {for_ms} ms",
+        Of.ALL,
+        WINDOW,
+        (20, 60),
+    )
+    DATABASE_FULL = "the disk of the database is full for {for_ms} ms", Of.ALL, WINDOW
+    DATABASE_AWAY = "the database is out of reach for {for_ms} ms", Of.ALL, WINDOW
+
+    SLOW_LEADER = "rebalances of group {target} take up to {amount} ms for {for_ms} ms", Of.GROUP, WINDOW, (500, 3_000)
+    FAILED_REBALANCE = "the next rebalance of group {target} fails", Of.GROUP
+
+    HELD = (
+        "rebalances of group {target} wait for approval up to {amount} ms, for {for_ms} ms",
+        Of.GROUP,
+        LEVER,
+        (500, 3_000, 8_000),
+    )
+    APPROVED = "rebalances of group {target} that wait are approved for {for_ms} ms", Of.GROUP, LEVER
+    DISCARDED = "rebalances of group {target} that wait are discarded for {for_ms} ms", Of.GROUP, LEVER
+    PAUSED = "group {target} is paused for {for_ms} ms", Of.GROUP, LEVER
+    GRACE = (
+        "members of group {target} may be away up to {amount} ms, for {for_ms} ms",
+        Of.GROUP,
+        LEVER,
+        (1_000, 5_000, 10_000),
+    )
+    PROMOTION = "warm-ups of group {target} are promoted for {for_ms} ms", Of.GROUP, LEVER
+    DRAINED = "process {target} is drained for {for_ms} ms", Of.PROCESS, LEVER
+    ASKED = "a rebalance of group {target} is asked for", Of.GROUP
+    REDECLARED = "group {target} gets another definition", Of.GROUP
+    TOLD_TO_STOP = "group {target} is told to stop for {for_ms} ms", Of.GROUP, SOME
+
+    def __init__(self, sentence: str, of: Of, times: tuple[int, ...] = (), amounts: tuple[int, ...] = ()) -> None:
+        self.sentence = sentence
+        self.of = of
+        self.times = times
+        self.amounts = amounts
+        self.pattern = re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>-?\\d+)", re.escape(sentence)))
+
+    @property
+    def words(self) -> str:
+        """Its name, for people."""
+        return self.name.lower().replace("_", " ")
+
+    def drawn(self, at_ms: int, target: int, chance: Random) -> Fault:
+        for_ms = 0
+        if self.times:
+            lasting = self.times[2:]
+            for_ms = lasting[0] if lasting and chance.random() < 0.5 else chance.randint(*self.times[:2])
+        return Fault(at_ms, self, target, for_ms, chance.choice(self.amounts) if self.amounts else 0)
+
+
+NEEDS = {Kind.APPROVED: Kind.HELD, Kind.DISCARDED: Kind.HELD}
+"""What has to happen as well, so that a kind can take effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`target`: number of the process or the group, 0 where there is none. `amount`: what the sentence says."""
+
+    at_ms: int
+    kind: Kind
+    target: int = 0
+    for_ms: int = 0
+    amount: int = 0
+
+    def text(self) -> str:
+        said = self.kind.sentence.format(target=self.target, for_ms=self.for_ms, amount=self.amount)
+        return f"{self.at_ms} {said}"
+
+
+def parsed(line: str) -> Fault:
+    """Raises ValueError."""
+    at_ms, _, said = line.strip().partition(" ")
+    for kind in Kind:
+        found = kind.pattern.fullmatch(said)
+        if found is not None:
+            return Fault(int(at_ms), kind, **{name: int(value) for name, value in found.groupdict().items()})
+    raise ValueError(f"no such thing can happen: {line}")

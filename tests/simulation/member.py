@@ -1,0 +1,271 @@
+"""One member of a simulated process: the real `MemberMachine` and the stream thread that carries out its orders, each
+order and each pass at a moment of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from assignor.types import TaskId
+from coordinator_api.group.events import FetchAssignment, Leave
+from coordinator_api.group.outcome import AssignmentReady, JoinAnswered, Rejected
+from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.membership.call_answers import answer_timeout_ms, event_of_failure
+from streams_runtime.membership.calls import FetchedAssignment, JoinReply
+from streams_runtime.membership.member_events import (
+    CloseAsked,
+    FetchReplied,
+    GiveOrder,
+    GroupRedeclared,
+    JoinReplied,
+    LeaveReplied,
+    MemberEnded,
+    MemberEvent,
+    MissingTopics,
+    OrderDone,
+    OrderFailed,
+    RejoinAsked,
+    SendFetch,
+    SendJoin,
+    SendLeave,
+    SetTimer,
+    TasksLost,
+    TimerDue,
+)
+from streams_runtime.membership.member_machine import MemberMachine
+from streams_runtime.membership.member_settings import MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.task_holder import CloseTasks, LoseTasks, Order
+from tests.simulation.answers import Answer, NoAnswer, Reply
+from tests.simulation.coordinator import SimulatedCoordinator
+from tests.simulation.fate import ProcessKilled
+from tests.simulation.faults import Kind
+from tests.simulation.stream_thread import SimulatedStreamThread
+from tests.simulation.timeline import Action, Due
+from tests.simulation.wire import failure_of, join_event
+from tests.simulation.word_count import WORDS
+
+if TYPE_CHECKING:
+    from tests.simulation.process import SimulatedProcess
+
+SESSION_TIMEOUT_MS = 6_000
+REBALANCE_TIMEOUT_MS = 8_000
+USUALLY_CARRIES_OUT_MS = 50
+NEXT_PASS_MS = 20
+
+
+class ProcessMember:
+    """`name`: its client id, which its next incarnation has as well. `alias`: which no other has. `failed`: its thread
+    ended because of an error.
+    """
+
+    def __init__(self, process: SimulatedProcess, number: int) -> None:
+        host = process.host
+        self.process = process
+        self.name = f"p{host.number}-t{number}"
+        self.alias = f"{self.name}#{process.incarnation}"
+        self.group_id = host.group.group_id
+        instance, incarnation = (f"i-{self.name}", process.incarnation) if host.plan.is_static else (None, None)
+        settings = MemberSettings(
+            self.group_id,
+            self.name,
+            instance,
+            incarnation,
+            SESSION_TIMEOUT_MS,
+            REBALANCE_TIMEOUT_MS,
+            leave_on_disconnect=True,
+        )
+        self.machine = MemberMachine(settings, SubscriptionWriter(process.process_id, (WORDS,)), self.alias)
+        self.thread = SimulatedStreamThread(
+            host.group.cluster, process.machine, process.process_id, self.name, process.clock
+        )
+        self.thread.when_woken = self._woken
+        self.ended: MemberEnded | None = None
+        self.failed: BaseException | None = None
+        self._orders: deque[GiveOrder] = deque()
+        self._pass: tuple[int, Due] | None = None
+        self._chance = process.timeline.chance(f"thread {self.name}")
+
+    @property
+    def running(self) -> frozenset[TaskId]:
+        return frozenset() if self.process.dead else self.thread.running
+
+    @property
+    def has_ended(self) -> bool:
+        """Its member, and its thread with it."""
+        return self.ended is not None and (self.process.dead or self.thread.has_ended)
+
+    def offset_sums(self) -> dict[TaskId, int]:
+        return self.thread.offset_sums()
+
+    def happens(self, event: MemberEvent) -> None:
+        process, before = self.process, self.machine.member_id
+        if process.dead or self.ended is not None:
+            return
+        process.touched()
+        for effect in self.machine.handle(event, process.clock.monotonic_ms()):
+            match effect:
+                case SendJoin() | SendFetch() | SendLeave():
+                    self._call(effect)
+                case GiveOrder(_, order):
+                    if isinstance(order, LoseTasks):
+                        process.world.rules.loses(self, order.reason, before)
+                    self._orders.append(effect)
+                    if len(self._orders) == 1:
+                        self._carry_out_soon()
+                case SetTimer(timer, at_ms):
+                    process.later(at_ms - process.clock.monotonic_ms(), self._when_due(timer))
+                case MemberEnded():
+                    process.timeline.say("{} ended: {}", self.alias, effect)
+                    self.ended = effect
+                    process.later(0, self._end_thread)
+                    process.member_ended(self)
+                case GroupRedeclared():
+                    pass
+                case MissingTopics():
+                    raise AssertionError("the group has its topics")
+        process.look()
+
+    def lose(self, reason: str) -> None:
+        """The stream thread drops its tasks by itself, and says so."""
+        self.process.timeline.say("{} lost {}: {}", self.alias, sorted(self.running), reason)
+        self.happens(TasksLost(reason))
+
+    def _when_due(self, timer: int) -> Action:
+        return lambda: self.happens(TimerDue(timer))
+
+    # --- the stream thread
+
+    def _carry_out_soon(self) -> None:
+        process = self.process
+        process.later(
+            self.thread.took_ms + process.host.windows.up_to(Kind.SLOW, USUALLY_CARRIES_OUT_MS), self._carry_out
+        )
+
+    def _carry_out(self) -> None:
+        given = self._orders.popleft()
+        failure: BaseException | None = None
+        try:
+            self.thread.carry_out(given.order)
+        except TaskMigrated as error:
+            self.lose(str(error))
+        except ProcessKilled:
+            self.process.died()
+            return
+        except StreamsRuntimeError as error:
+            self.failed = failure = error
+        if self._orders:
+            self._carry_out_soon()
+        self.process.timeline.say("{} {}: {}", self.alias, _brief(given.order), self.running)
+        self.happens(
+            OrderDone(given.number, self.offset_sums()) if failure is None else OrderFailed(given.number, failure)
+        )
+        self._want_pass()
+
+    def _end_thread(self) -> None:
+        """It ends with its member."""
+        try:
+            self.thread.carry_out(CloseTasks())
+        except ProcessKilled:
+            self.process.died()
+        except StreamsRuntimeError as error:
+            self.failed = error
+
+    def _woken(self) -> None:
+        if self._pass is None:
+            self._want_pass()
+
+    def _want_pass(self) -> None:
+        process, thread = self.process, self.thread
+        if process.dead or thread.has_ended:
+            return
+        if thread.is_busy:
+            delay_ms = thread.took_ms + NEXT_PASS_MS * self._chance.random()
+        else:
+            at_ms = thread.next_pass_ms()
+            if at_ms is None:
+                return
+            delay_ms = max(at_ms - process.clock.monotonic_ms(), thread.took_ms)
+        due_ms = process.timeline.now_ms + round(delay_ms)
+        if self._pass is not None:
+            if self._pass[0] <= due_ms:
+                return
+            self._pass[1].call_off()
+        self._pass = due_ms, process.later(delay_ms, self._run_pass)
+
+    def _run_pass(self) -> None:
+        self._pass = None
+        thread = self.thread
+        if thread.has_ended:
+            return
+        before = thread.running
+        try:
+            thread.run_pass()
+        except TaskMigrated as error:
+            self.process.touched()
+            self.lose(str(error))
+        except ProcessKilled:
+            self.process.died()
+            return
+        except StreamsRuntimeError as error:
+            self.failed = error
+            self.process.touched()
+            self.process.timeline.say("{} failed: {}", self.alias, error)
+            self.happens(CloseAsked())
+        else:
+            if thread.running != before:
+                self.process.touched()
+        if thread.wants_rejoin:
+            thread.wants_rejoin = False
+            self.happens(RejoinAsked())
+        self._want_pass()
+
+    # --- calls
+
+    def _call(self, effect: SendJoin | SendFetch | SendLeave) -> None:
+        group_id, process = self.group_id, self.process
+        match effect:
+            case SendJoin(_, request):
+
+                def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
+                    event = join_event(request, f"{self.alias}.{process.timeline.fresh()}")
+                    coordinator.groups[group_id].ask(event, reply)
+
+            case SendFetch(_, member_id, min_generation):
+
+                def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
+                    coordinator.groups[group_id].fetch(FetchAssignment(member_id, min_generation), reply)
+
+            case SendLeave(_, member_id):
+
+                def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
+                    coordinator.groups[group_id].ask(Leave(member_id), reply)
+
+        process.call(process.world.route(self._chance), send, answer_timeout_ms(effect), self._answer_to(effect))
+
+    def _answer_to(self, effect: SendJoin | SendFetch | SendLeave) -> Reply:
+        return lambda response: self._answered(effect, response)
+
+    def _answered(self, effect: SendJoin | SendFetch | SendLeave, response: Answer) -> None:
+        call, process = effect.call, self.process
+        process.timeline.say("{} {} answered: {}", self.alias, type(effect).__name__, response)
+        match response:
+            case Rejected() if isinstance(effect, SendLeave):
+                event: MemberEvent = LeaveReplied(call)
+            case NoAnswer() | Rejected():
+                event = event_of_failure(effect, failure_of(response), self._chance.random())
+            case JoinAnswered(member_id, generation_id, state):
+                event = JoinReplied(call, JoinReply(member_id, generation_id, str(state)))
+            case AssignmentReady(generation_id, data, followup):
+                assert isinstance(effect, SendFetch)
+                handed = bytes(data)
+                process.world.rules.handed_out(self, effect.member_id, generation_id, handed)
+                event = FetchReplied(call, FetchedAssignment(generation_id, handed, followup))
+            case _:
+                event = LeaveReplied(call) if isinstance(effect, SendLeave) else FetchReplied(call, None)
+        self.happens(event)
+
+
+def _brief(order: Order) -> str:
+    return type(order).__name__

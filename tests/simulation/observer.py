@@ -1,0 +1,22 @@
+"""What is told of everything that a coordinator decides, so that rules can be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from coordinator_api.group.outcome import Outcome
+
+if TYPE_CHECKING:
+    from tests.simulation.coordinated_group import CoordinatedGroup
+
+
+class Observer(Protocol):
+    def restarted(self, group: CoordinatedGroup) -> None:
+        """It was read from the database."""
+
+    def decided(self, group: CoordinatedGroup, outcomes: Sequence[Outcome]) -> None:
+        """Events were taken in memory; nothing is committed yet."""
+
+    def committed(self, group: CoordinatedGroup) -> None:
+        """Its image is another one now."""

@@ -1,0 +1,126 @@
+"""The operator of one group: pulls levers one after the other, each until it is answered, and knows what was answered.
+
+So it is known at any moment how each lever has to stand: as it was set last, or, while one is being set, either way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from coordinator_api.group.events import (
+    DrainInstance,
+    EndHold,
+    EndInstanceDrain,
+    Event,
+    SetHold,
+    SetPause,
+    SetPromotion,
+    SetRejoinGrace,
+)
+from coordinator_api.group.outcome import Accepted, Declared
+from tests.simulation.answers import Answer, NoAnswer
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+REPEAT_MS = 500
+ANSWER_WITHIN_MS = 5_000
+
+Done = Callable[[Answer], None]
+
+
+class Operator:
+    """`has_declared`: the group exists. `is_asking`: something was asked and is not answered, so a lever may stand
+    either way.
+    """
+
+    def __init__(self, world: World, group_id: str) -> None:
+        self.has_declared = False
+        self.hold_ms: int | None = None
+        self.grace_ms: int | None = None
+        self.is_paused = False
+        self.promotes = False
+        self.drained: set[str] = set()
+        self._world = world
+        self._group_id = group_id
+        self._asked: deque[tuple[Event, Done]] = deque()
+        self._chance = world.timeline.chance(f"operator of {group_id}")
+        self._number = 0
+
+    @property
+    def is_asking(self) -> bool:
+        return bool(self._asked)
+
+    def ask(self, event: Event, done: Done = lambda _: None) -> None:
+        """After what was asked before."""
+        self._asked.append((event, done))
+        if len(self._asked) == 1:
+            self._send()
+
+    def _send(self) -> None:
+        self._number += 1
+        number, timeline = self._number, self._world.timeline
+        coordinator, event = self._world.route(self._chance), self._asked[0][0]
+
+        def answered(answer: Answer) -> None:
+            """A zombie that has not written since may say that there is nothing to change: it does not know better."""
+            if number == self._number:
+                self._number += 1
+                if isinstance(answer, NoAnswer) or coordinator is None or not coordinator.holds_lease:
+                    timeline.after(REPEAT_MS, self._send)
+                else:
+                    self._answered(answer)
+
+        def no_answer() -> None:
+            answered(NoAnswer())
+
+        if coordinator is None:
+            timeline.after(1, no_answer)
+        else:
+            group = coordinator.groups[self._group_id]
+            timeline.after(1, lambda: coordinator.arrives(lambda: group.ask(event, answered), no_answer))
+
+            def look() -> None:
+                """It asks again only when what it asked cannot be done any more: it might be done after the next."""
+                if number != self._number:
+                    return
+                if coordinator.is_up:
+                    timeline.after(ANSWER_WITHIN_MS, look)
+                else:
+                    no_answer()
+
+            timeline.after(ANSWER_WITHIN_MS, look)
+
+    def _answered(self, answer: Answer) -> None:
+        event, done = self._asked.popleft()
+        self._world.timeline.say("operator of {}: {} answered: {}", self._group_id, event, answer)
+        if isinstance(answer, Accepted):
+            self._note(event)
+        elif isinstance(answer, Declared):
+            self.has_declared = True
+        elif isinstance(event, EndHold):
+            self.hold_ms = None
+        done(answer)
+        if self._asked:
+            self._send()
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case SetHold(time_limit_ms):
+                self.hold_ms = time_limit_ms
+            case EndHold():
+                self.hold_ms = None
+            case SetPause(paused):
+                self.is_paused = paused
+            case SetRejoinGrace(grace_ms):
+                self.grace_ms = grace_ms
+            case SetPromotion(on):
+                self.promotes = on
+            case DrainInstance(process_id):
+                self.drained.add(process_id or "")
+            case EndInstanceDrain(process_id):
+                self.drained.discard(process_id or "")
+            case _:
+                pass

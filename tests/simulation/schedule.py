@@ -1,0 +1,162 @@
+"""A history as data: the groups, their processes, and everything that goes wrong, each with its time.
+
+A schedule is drawn from a seed, or read from text. Its text is a scenario file, which a person can read and write. Each
+seed draws which kinds of faults it has at all (swarm testing): in a history with everything, much hides the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from tests.simulation.faults import NEEDS, Fault, Kind, Of, parsed
+
+FAULTS_MS = 30_000
+"""When the last fault begins."""
+
+FEWEST_GROUPS = 3
+FEWEST_MEMBERS = 10
+
+FIRST_WORD = "simulated"
+"""The first word of a scenario file of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """`initial_delay_ms`: group.initial.rebalance.delay.ms. `exactly_once`: its processing guarantee."""
+
+    number: int
+    initial_delay_ms: int = 500
+    standbys: int = 1
+    exactly_once: bool = True
+
+    def text(self) -> str:
+        guarantee = "exactly-once" if self.exactly_once else "at-least-once"
+        return f"group {self.number}: {guarantee}, {self.standbys} standbys, initial delay {self.initial_delay_ms} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """`start_ms`: when it is first started. `is_static`: its members have instance ids."""
+
+    number: int
+    group: int
+    threads: int
+    is_static: bool = False
+    start_ms: int = 0
+
+    def text(self) -> str:
+        kind = "static" if self.is_static else "dynamic"
+        return f"process {self.number} of group {self.group}: {self.threads} {kind} members, from {self.start_ms} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`compact_at`: how many records of a group the database has before they are rewritten as a snapshot."""
+
+    seed: int
+    groups: tuple[GroupPlan, ...]
+    processes: tuple[ProcessPlan, ...]
+    faults: tuple[Fault, ...]
+    faults_ms: int = FAULTS_MS
+    compact_at: int = 1_000
+
+    def text(self) -> str:
+        """The scenario file."""
+        head = f"{FIRST_WORD} seed={self.seed} until={self.faults_ms} compaction={self.compact_at}"
+        lines = [head]
+        lines += [each.text() for each in self.groups]
+        lines += [each.text() for each in self.processes]
+        lines += [each.text() for each in self.faults]
+        return "\n".join(lines) + "\n"
+
+
+def drawn(seed: int) -> Schedule:
+    chance = Random(f"{seed} schedule")
+    groups = tuple(
+        GroupPlan(
+            number,
+            chance.choice((0, 500, 2_000)),
+            chance.choice((0, 1, 1, 1)),
+            chance.random() < 0.75,
+        )
+        for number in range(1, FEWEST_GROUPS + 1)
+    )
+    processes = _processes(groups, chance)
+    kinds = chance.sample(list(Kind), chance.randint(3, 15))
+    kinds += [NEEDS[kind] for kind in kinds if kind in NEEDS]
+    faults, at_ms, gap_ms = [], 0, chance.choice((600, 1_200, 2_400))
+    while (at_ms := at_ms + chance.randint(1, 2 * gap_ms)) < FAULTS_MS:
+        fault = _drawn_fault(chance.choice(kinds), at_ms, groups, processes, chance)
+        if fault is not None:
+            faults.append(fault)
+    return Schedule(seed, groups, processes, tuple(faults), FAULTS_MS, chance.choice((20, 60, 1_000)))
+
+
+def _processes(groups: Sequence[GroupPlan], chance: Random) -> tuple[ProcessPlan, ...]:
+    processes: list[ProcessPlan] = []
+    while len(processes) < 2 * len(groups) or sum(one.threads for one in processes) < FEWEST_MEMBERS:
+        number = len(processes) + 1
+        group = groups[(number - 1) % len(groups)].number
+        is_early = number <= len(groups) or chance.random() < 0.7
+        start_ms = chance.randint(0, 2_000) if is_early else chance.randint(2_000, FAULTS_MS // 2)
+        processes.append(ProcessPlan(number, group, chance.choice((1, 1, 2, 2, 3)), chance.random() < 0.4, start_ms))
+    return tuple(processes)
+
+
+def _drawn_fault(
+    kind: Kind, at_ms: int, groups: Sequence[GroupPlan], processes: Sequence[ProcessPlan], chance: Random
+) -> Fault | None:
+    """None when there is nothing that it could happen to."""
+    match kind.of:
+        case Of.GROUP:
+            targets = [each.number for each in groups]
+        case Of.PROCESS:
+            targets = [each.number for each in processes]
+        case Of.STATIC_PROCESS:
+            targets = [each.number for each in processes if each.is_static]
+        case Of.ALL:
+            targets = [0]
+    return kind.drawn(at_ms, chance.choice(targets), chance) if targets else None
+
+
+# --- reading
+
+
+_HEAD = re.compile(rf"{FIRST_WORD} seed=(?P<seed>\d+) until=(?P<until>\d+) compaction=(?P<compaction>\d+)")
+_GROUP = re.compile(
+    r"group (?P<number>\d+): (?P<guarantee>exactly-once|at-least-once), (?P<standbys>\d+) standbys, "
+    r"initial delay (?P<delay>\d+) ms"
+)
+_PROCESS = re.compile(
+    r"process (?P<number>\d+) of group (?P<group>\d+): (?P<threads>\d+) (?P<kind>static|dynamic) members, "
+    r"from (?P<start>\d+) ms"
+)
+
+
+def parse(text: str) -> Schedule:
+    """Reads `Schedule.text`; empty lines and comments, which begin with `#`, say nothing. Raises ValueError."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    head = _HEAD.fullmatch(lines[0]) if lines else None
+    if head is None:
+        raise ValueError(f"the first line has to begin with {FIRST_WORD} seed=")
+    groups, processes, faults = [], [], []
+    for line in lines[1:]:
+        if (found := _GROUP.fullmatch(line)) is not None:
+            exactly_once = found["guarantee"] == "exactly-once"
+            groups.append(GroupPlan(int(found["number"]), int(found["delay"]), int(found["standbys"]), exactly_once))
+        elif (found := _PROCESS.fullmatch(line)) is not None:
+            number, group, threads = int(found["number"]), int(found["group"]), int(found["threads"])
+            processes.append(ProcessPlan(number, group, threads, found["kind"] == "static", int(found["start"])))
+        else:
+            faults.append(parsed(line))
+    return Schedule(
+        int(head["seed"]),
+        tuple(groups),
+        tuple(processes),
+        tuple(faults),
+        int(head["until"]),
+        int(head["compaction"]),
+    )

@@ -1,0 +1,61 @@
+"""Whole histories: some seeds whenever the tests run, and every history that once broke a rule.
+
+`make simulate` runs thousands.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.simulation.running import run
+from tests.simulation.schedule import FEWEST_GROUPS, FEWEST_MEMBERS, drawn, parse
+
+SEEDS = 30
+FEWEST_EVENTS = 500
+FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_should_keep_every_rule_whatever_goes_wrong(seed: int) -> None:
+    schedule = drawn(seed)
+    assert len(schedule.groups) >= FEWEST_GROUPS
+    assert sum(process.threads for process in schedule.processes) >= FEWEST_MEMBERS
+    once = run(schedule)
+    assert once.rule is None, f"{once.what}\n{schedule.text()}"
+    assert once.events >= FEWEST_EVENTS
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_should_keep_every_rule_in_a_history_that_broke_one(path: Path) -> None:
+    once = run(parse(path.read_text(encoding="utf-8")))
+    assert once.rule is None, once.what
+
+
+def test_should_read_the_schedule_that_it_writes() -> None:
+    for seed in range(100):
+        assert parse(drawn(seed).text()) == drawn(seed)
+
+
+def test_should_have_the_same_history_for_the_same_seed_in_any_process() -> None:
+    program = (
+        "from tests.simulation.running import run; from tests.simulation.schedule import drawn\n"
+        "for seed in (3, 4): one = run(drawn(seed)); print(one.events, one.digest)"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(told) == 1

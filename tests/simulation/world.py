@@ -1,0 +1,232 @@
+"""A schedule as it happens: the groups, their processes, the coordinators and their database, in one simulated time.
+
+First the faults, then a quiet network in which everything has to come to rest: stable, each task owned once, all that
+came in counted, the levers as their operators left them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from assignor.configs import AssignmentConfigs
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.limits import GroupLimits
+from coordinator_api.store.errors import DatabaseOutOfReach
+from tests.coordinator_api.group.declarations import declared
+from tests.simulation.clocks import MachineClock
+from tests.simulation.coordinated_group import GroupSetting
+from tests.simulation.coordinator import SimulatedCoordinator
+from tests.simulation.coverage import Coverage
+from tests.simulation.database import SimulatedDatabase
+from tests.simulation.faults import Fault, Of
+from tests.simulation.happening import happen
+from tests.simulation.hosts import Host
+from tests.simulation.leader import PARTITIONS, Leader
+from tests.simulation.operators import Operator
+from tests.simulation.rules import Rules
+from tests.simulation.schedule import GroupPlan, Schedule
+from tests.simulation.timeline import Timeline
+from tests.simulation.windows import Windows
+from tests.simulation.word_count import WORDS, SimulatedCluster
+
+GRACE_MS = 200
+START_AGAIN_MS = 300
+WORDS_EVERY_MS = 1_500
+MOST_WORDS = 12
+
+
+@dataclass(slots=True)
+class SimulatedGroup:
+    """`fails_next`: its next rebalance fails. `is_told_to_stop`: its processes are to end, and not to start."""
+
+    plan: GroupPlan
+    group_id: str
+    cluster: SimulatedCluster
+    leader: Leader
+    windows: Windows
+    operator: Operator
+    failing: Fault | None = None
+    is_told_to_stop: bool = False
+    decides: str | None = None
+
+
+class World:
+    """`coordinators`: those that are up, the one that started last at the end. `route` chooses among them."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.timeline = Timeline(schedule.seed)
+        self.coverage = Coverage()
+        self.open_connections: set[int] = set()
+        self.rules = Rules(self)
+        self.database = SimulatedDatabase(self.timeline, self.struck, self.rules.stored)
+        self.coordinator_windows = Windows(self.timeline, "the coordinators", self.struck)
+        self.coordinators: list[SimulatedCoordinator] = []
+        self.machine = MachineClock(self.timeline, "coordinator")
+        self.is_quiet = False
+        self._started = 0
+        self.groups = {plan.number: self._group(plan) for plan in schedule.groups}
+        self._settings = {group.group_id: self._setting(group) for group in self.groups.values()}
+        self.start_coordinator(0)
+        for group in self.groups.values():
+            group.operator.ask(declared("v0", WORDS))
+            self._words_come(group)
+        self.hosts = {plan.number: Host(self, plan, self.groups[plan.group]) for plan in schedule.processes}
+        for fault in schedule.faults:
+            self._will_happen(fault)
+
+    # --- the parts
+
+    def _group(self, plan: GroupPlan) -> SimulatedGroup:
+        group_id = f"group-{plan.number}"
+        cluster = SimulatedCluster(
+            self.timeline.chance,
+            MachineClock(self.timeline, f"log of {group_id}"),
+            group_id,
+            PARTITIONS,
+            exactly_once=plan.exactly_once,
+        )
+        configs = AssignmentConfigs(num_standby_replicas=plan.standbys, acceptable_recovery_lag=10)
+        leader = Leader(group_id, WORDS, configs, cluster.changelog_ends)
+        windows = Windows(self.timeline, group_id, self.struck)
+        return SimulatedGroup(plan, group_id, cluster, leader, windows, Operator(self, group_id))
+
+    def _setting(self, group: SimulatedGroup) -> GroupSetting:
+        limits = GroupLimits(initial_rebalance_delay_ms=group.plan.initial_delay_ms, disconnect_grace_ms=GRACE_MS)
+
+        def fails_next() -> bool:
+            failing, group.failing = group.failing, None
+            if failing is not None:
+                self.struck(failing)
+            return failing is not None
+
+        return GroupSetting(limits, group.leader, self.schedule.compact_at, group.windows, fails_next, self.rules)
+
+    def _words_come(self, group: SimulatedGroup) -> None:
+        chance = self.timeline.chance(f"input of {group.group_id}")
+
+        def come() -> None:
+            if not self.is_quiet:
+                group.cluster.produce(chance.randint(1, MOST_WORDS))
+                self.timeline.after(chance.randint(1, 2 * WORDS_EVERY_MS), come)
+
+        self.timeline.after(chance.randint(1, WORDS_EVERY_MS), come)
+
+    def _will_happen(self, fault: Fault) -> None:
+        self.timeline.after(fault.at_ms, lambda: happen(self, fault))
+
+    # --- coordinators
+
+    @property
+    def coordinator(self) -> SimulatedCoordinator | None:
+        """The one that was started last, if it is up."""
+        return self.coordinators[-1] if self.coordinators else None
+
+    def route(self, chance: Random) -> SimulatedCoordinator | None:
+        """Where a request goes: with a zombie beside the coordinator, to either."""
+        if len(self.coordinators) < 2:
+            return self.coordinator
+        return chance.choice(self.coordinators)
+
+    def start_coordinator(self, delay_ms: float) -> None:
+        self._started += 1
+        number = self._started
+        self.timeline.after(delay_ms, lambda: self._start_coordinator(number))
+
+    def kill_coordinator(self, one: SimulatedCoordinator, back_after_ms: int | None) -> None:
+        if one in self.coordinators:
+            self.coordinators.remove(one)
+            one.kill()
+            self.rules.coordinator_changed()
+            if back_after_ms is not None:
+                self.start_coordinator(back_after_ms)
+
+    def _start_coordinator(self, number: int) -> None:
+        if number != self._started or any(one.holds_lease for one in self.coordinators):
+            return
+        name = f"coordinator {number}"
+        writer = self.database.take_lease(name)
+        if writer is None:
+            self.start_coordinator(START_AGAIN_MS)
+            return
+        try:
+            self.coordinators.append(
+                SimulatedCoordinator(
+                    self.timeline,
+                    name,
+                    self.machine,
+                    self.database,
+                    writer,
+                    self.coordinator_windows,
+                    self.open_connections,
+                    self._settings,
+                )
+            )
+        except DatabaseOutOfReach:
+            self.database.end_session(writer)
+            self.start_coordinator(START_AGAIN_MS)
+        self.rules.coordinator_changed()
+
+    # --- what is met
+
+    def struck(self, fault: Fault) -> None:
+        """A fault took effect."""
+        self.timeline.say("--- {}", fault.kind.words)
+        match fault.kind.of:
+            case Of.ALL:
+                images = [self.rules.image_of(group.group_id) for group in self.groups.values()]
+                hosts = list(self.hosts.values()) if hasattr(self, "hosts") else []
+            case Of.GROUP:
+                images = [self.rules.image_of(self.groups[fault.target].group_id)]
+                hosts = [host for host in self.hosts.values() if host.plan.group == fault.target]
+            case Of.PROCESS | Of.STATIC_PROCESS:
+                hosts = [self.hosts[fault.target]]
+                images = [self.rules.image_of(hosts[0].group.group_id)]
+        phases = {member.machine.phase for host in hosts for process in host.processes for member in process.living}
+        self.coverage.met(fault.kind, images, phases)
+
+    def image_of(self, group_id: str) -> GroupImage:
+        return self.rules.image_of(group_id)
+
+    # --- the whole history
+
+    def run(self) -> None:
+        """Raises RuleBroken, or whatever a part fails with."""
+        self.timeline.run_until(self.schedule.faults_ms, self._check)
+        self._heal()
+        end_ms = self.schedule.faults_ms + self.rules.rest_within_ms()
+        if not self.timeline.run_until(end_ms, self._check_whole):
+            self.rules.never_rested()
+        self.rules.check_at_rest()
+
+    def _check(self) -> bool:
+        self.rules.check()
+        return False
+
+    def _check_whole(self) -> bool:
+        self.rules.check()
+        return self.rules.is_whole()
+
+    def _heal(self) -> None:
+        self.timeline.say("=== the faults end")
+        self.is_quiet = True
+        self.database.windows.heal()
+        self.database.dies_before_commit = self.database.dies_after_commit = None
+        self.coordinator_windows.heal()
+        for one in list(self.coordinators):
+            if one.holds_lease:
+                one.heal()
+            else:
+                self.kill_coordinator(one, None)
+        if not self.coordinators:
+            self.start_coordinator(0)
+        for group in self.groups.values():
+            group.windows.heal()
+            group.failing = None
+            if group.is_told_to_stop:
+                group.is_told_to_stop = False
+                group.operator.ask(declared(f"v{self.timeline.fresh()}", WORDS))
+        for host in self.hosts.values():
+            host.heal()
+        self.rules.quiet()
