@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -59,7 +59,9 @@ class _Taken(NamedTuple):
 
 
 class PollingConsumer:
-    """A `Consumer`. `signal`: set by everybody who appends in this process."""
+    """A `Consumer`. `signal`: set by everybody who appends in this process. `decode`: what batches are decoded with."""
+
+    decode: Callable[[TopicPartition, StoredBatch], RecordBatch] = staticmethod(decoded)
 
     def __init__(self, source: BatchSource, signal: threading.Event) -> None:
         self._source = source
@@ -162,7 +164,7 @@ class PollingConsumer:
                 following = next(stored, None)
                 if following is None:
                     return _Taken(batches, end, None)  # only a gap is left
-                rest = _from_offset(decoded(partition, following), position)
+                rest = _from_offset(self.decode(partition, following), position)
             part = rest.part(0, share)
             rest = rest.part(share, len(rest)) if len(rest) > share else None
             batches.append(part)

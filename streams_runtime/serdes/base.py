@@ -7,7 +7,8 @@ is a `TopicSerde` as well. A serde that has others inside is a `NestedSerde`, so
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 T = TypeVar("T")
 
@@ -39,9 +40,19 @@ class TopicSerde(Protocol[T]):
 
 def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
     """The serde as it is to be used for this topic; most are the same for all topics."""
-    if isinstance(serde, TopicSerde):
-        return serde.for_topic(topic, is_key=is_key)
-    if isinstance(serde, NestedSerde):
-        changed: Serde[T] = serde.with_inner(lambda inner: serde_for_topic(inner, topic, is_key=is_key))
+    by_topic, nested = _kind(type(serde))
+    if by_topic:
+        of_topic: Serde[T] = cast("TopicSerde[T]", serde).for_topic(topic, is_key=is_key)
+        return of_topic
+    if nested:
+        changed: Serde[T] = cast(NestedSerde, serde).with_inner(
+            lambda inner: serde_for_topic(inner, topic, is_key=is_key)
+        )
         return changed
     return serde
+
+
+@lru_cache
+def _kind(serde: type) -> tuple[bool, bool]:
+    """Whether it is a `TopicSerde`, and a `NestedSerde`. Each new task asks of its serdes, and protocols are slow."""
+    return issubclass(serde, TopicSerde), issubclass(serde, NestedSerde)

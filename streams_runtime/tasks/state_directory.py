@@ -87,6 +87,7 @@ class StateDirectory:
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._owners: dict[TaskId, LockOwner] = {}
+        self._paths: dict[TaskId, Path] = {}
         self._reported: set[TaskId] = set()  # of these, the owners only report what is there
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
@@ -257,10 +258,13 @@ class StateDirectory:
             raise ProcessorStateError(f"the state directory {self.application_directory} is closed")
 
     def _path(self, task: TaskId) -> Path:
-        name = str(task)
-        if "/" in name or "\0" in name:
-            raise ProcessorStateError(f"task {name!r} cannot have a directory in {self.application_directory}")
-        return self.application_directory / name
+        path = self._paths.get(task)
+        if path is None:
+            name = str(task)
+            if "/" in name or "\0" in name:
+                raise ProcessorStateError(f"task {name!r} cannot have a directory in {self.application_directory}")
+            path = self._paths[task] = self.application_directory / name
+        return path
 
     def _tasks_on_disk(self) -> list[TaskId]:
         tasks = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from random import Random
 
 from assignor.types import TopicPartition
@@ -31,7 +32,7 @@ from streams_runtime.logs.commit_checks import ProducerIdentity, check_identity
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.in_memory import InMemoryDestination, InMemoryLog, InMemorySource
 from streams_runtime.logs.polling_consumer import PollingConsumer
-from streams_runtime.logs.record_batches import EncodedBatch, decoded
+from streams_runtime.logs.record_batches import EncodedBatch, decoded, encoded, stored_at
 from tests.simulation.fate import Fate, Point
 from tests.simulation.thread_clock import Pauses
 
@@ -39,21 +40,25 @@ ANSWER_TIMEOUT_MS = 500
 _NO_SIGNAL = threading.Event()
 
 
+# a batch is read many times: by its task, by standbys, at each restore, by every check
+_decoded_once = lru_cache(20_000)(decoded)
+
+
 class SharedLog(InMemoryLog):
     """`is_away`, `slow_ms` (for each commit), `answer_loss` (how likely that of a commit is lost): faults.
 
-    `appended`: called after each append.
+    `appended`: called after each append. `appends`: how many there were.
     """
 
     def __init__(self, cluster_id: str, clock: Clock, chance: Random, appended: Callable[[], None]) -> None:
         super().__init__(clock)
         self._cluster_id = cluster_id
-        self._signals = _Appended(appended)  # type: ignore[assignment]  # in place of waking threads
+        self._signals = _Appended(self, appended)  # type: ignore[assignment]  # in place of waking threads
         self.chance = chance
         self.is_away = False
         self.slow_ms = 0
         self.answer_loss = 0.0
-        self.commits = self.lost_answers = self.time_outs = 0
+        self.appends = self.commits = self.lost_answers = self.time_outs = 0
 
     def end_of(self, partition: TopicPartition) -> int:
         return self._partitions[partition].end
@@ -61,7 +66,18 @@ class SharedLog(InMemoryLog):
     def batches_from(self, partition: TopicPartition, offset: int) -> list[RecordBatch]:
         """All that is written from this offset on, which is that of a batch."""
         stored = self._partitions[partition]
-        return [decoded(partition, batch) for batch in stored.batches[stored.first_index(offset) :]]
+        return [_decoded_once(partition, batch) for batch in stored.batches[stored.first_index(offset) :]]
+
+    def write(self, partition: TopicPartition, keys: Sequence[bytes], timestamp_ms: int) -> None:
+        """Records of a producer that is nobody's business: keys alone, in one batch."""
+        stored = self._partitions[partition]
+        batch = encoded([timestamp_ms] * len(keys), keys, [b""] * len(keys))
+        stored.batches.append(stored_at(batch, stored.end))
+        stored.end += len(keys)
+
+    def tell(self) -> None:
+        """That something was written, to all who read."""
+        self._signals.appended()
 
     def registered(self, transactional_id: str | None) -> ProducerIdentity | None:
         """The identity of a new producer, which fences the one before it."""
@@ -79,8 +95,15 @@ class SharedLog(InMemoryLog):
 
 
 class _Appended:
-    def __init__(self, appended: Callable[[], None]) -> None:
-        self.appended = appended
+    """Each append is counted, and told."""
+
+    def __init__(self, log: SharedLog, tell: Callable[[], None]) -> None:
+        self._log = log
+        self._tell = tell
+
+    def appended(self) -> None:
+        self._log.appends += 1
+        self._tell()
 
 
 class LogView:
@@ -168,6 +191,8 @@ class LogView:
 
 
 class SimulatedConsumer(PollingConsumer):
+    decode = staticmethod(_decoded_once)
+
     def __init__(self, view: LogView) -> None:
         super().__init__(InMemorySource(view.shared), _NO_SIGNAL)
         self._view = view
@@ -239,7 +264,7 @@ class SimulatedDestination(InMemoryDestination):
         view.fate.reach(Point.AFTER_COMMIT)
         if log.answer_loss and log.chance.random() < log.answer_loss:
             log.lost_answers += 1
-            self.made = {partition: (len(of_it), last[partition]) for partition, of_it in batches.items()}
+            self.made = {p: (len(of_it), last[p]) for p, of_it in batches.items() if p in last}
             view.pauses.spend(ANSWER_TIMEOUT_MS)
             raise LogTimeout("the answer to the commit was lost")
         return last

@@ -19,6 +19,7 @@ from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.membership.task_holder import CloseTasks, Order
 from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.restore.changelog_reader import ReaderState
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
@@ -152,6 +153,7 @@ class SimulatedStreamThread:
             )
         )
         self._work = self._thread._work
+        self._work.publish = _nobody_looks  # type: ignore[method-assign, assignment]
         self._tasks: Tasks = self._work._tasks
         manager = self._work.manager
         manager._creator = _Creator(*(getattr(manager._creator, each) for each in TaskCreator.__slots__))
@@ -220,12 +222,15 @@ class SimulatedStreamThread:
         """It wants another pass at once."""
         if self.has_ended:
             return False
-        work = self._work
-        if work._busy or self._input.has_news():
+        tasks, work = self._tasks, self._work
+        if self._input.has_news() or self._changelogs.has_news():
             return True
-        if self._tasks.to_initialise or work._reader._registered:
-            return not (work.restoration.waits_for_lock or work.restoration.waits_for_log or work._reader._registered)
-        return self._changelogs.has_news()
+        if any(task.buffered_records for task in tasks.running):
+            return True
+        if work.restoration.waits_for_lock or work.restoration.waits_for_log or work._reader._registered:
+            return False
+        standbys_wait = tasks.updating and work._reader.state is ReaderState.ACTIVE_RESTORING
+        return bool(tasks.to_initialise or tasks.restoring or standbys_wait)
 
     def next_pass_ms(self) -> int | None:
         """When it wants a pass although it is not busy, by its monotonic clock; None for never."""
@@ -302,6 +307,10 @@ class SimulatedStreamThread:
 
     def tasks_were_lost(self, reason: str) -> None:
         self._lost = reason
+
+
+def _nobody_looks(_mailbox: RebalanceMailbox) -> None:
+    """No other thread reads what a thread publishes; whoever has it asks for its offsets when they are wanted."""
 
 
 class _Member:

@@ -2,20 +2,22 @@
 
 One subtopology: a source topic, a processor with one store and its changelog, an output topic. The rules are checked on
 what is in the log, at any moment:
-- exactly-once: of each partition, the changelog and the output hold the counts of exactly those input records that the
-  group has committed.
+- exactly-once: the changelog and the output hold the counts of exactly those input records that the group has
+  committed, and have them one after the other, each once.
 - at-least-once: never less than that.
+- What is committed stays: an offset never goes back.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from assignor.topology.group_topology import GroupTopology
 from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.clock import Clock
@@ -38,6 +40,7 @@ WORDS, TOTALS, STORE = "words", "totals", "counts"
 WORDS_A_PARTITION = 5
 COUNTS_ARE_EXACT = "counts are exact"
 STORES_FOLLOW = "a store is what its changelog says"
+OFFSETS_RISE = "a committed offset never goes back"
 CHECKPOINTS_FOLLOW = "a checkpoint is never ahead of its store"
 _TEXT, _LONG = StringSerde(), LongSerde()
 
@@ -53,9 +56,17 @@ class CountWord(Processor[str, str]):
         self._forward(Record(record.key, count, record.timestamp_ms))
 
 
+class _ParsedOnce(Topology):
+    """Each new task has it parsed, and here it does not change."""
+
+    @lru_cache  # noqa: B019  # there are as many of them as groups
+    def parsed(self, application_id: str) -> GroupTopology:
+        return super().parsed(application_id)
+
+
 @lru_cache
 def application(group_id: str, *, exactly_once: bool, commit_interval_ms: int, cleanup_delay_ms: int) -> Application:
-    topology = Topology()
+    topology = _ParsedOnce()
     topology.add_source("words", WORDS, key_serde=_TEXT, value_serde=_TEXT)
     topology.add_processor("count", CountWord, "words")
     topology.add_state_store(CountsBuilder(STORE), "count")
@@ -73,45 +84,55 @@ def application(group_id: str, *, exactly_once: bool, commit_interval_ms: int, c
     )
 
 
-class _Table:
-    """Keeps the counts that a topic's partition holds, up to an offset that moves on. `counting`: it holds words, of
-    which each counts one. `counts`: of all partitions together; a word is in one of them only.
+class _Input:
+    """The words of a partition of the source topic. `counts`: of all partitions together, up to where each has come."""
+
+    def __init__(self, log: SharedLog, partition: TopicPartition, counts: Counter[bytes]) -> None:
+        self.partition = partition
+        self._counts = counts
+        self._log = log
+        self._waiting: list[bytes] = []  # read, and not counted yet
+        self._read_to = 0
+        self.at = 0
+
+    def move(self, to: int) -> None:
+        """Count the words up to, and without, this offset."""
+        if to > self._read_to:
+            for batch in self._log.batches_from(self.partition, self._read_to):
+                self._waiting += [key for key in batch.keys if key is not None]
+            self._read_to = self.at + len(self._waiting)
+        self._counts.update(self._waiting[: to - self.at])
+        del self._waiting[: to - self.at]
+        self.at = to
+
+
+class _Counts:
+    """The counts in a partition of the changelog or the output. `counts`: of all partitions together; a word is in one
+    of them only. `exactly`: each count has to be one more than the last one of its word.
     """
 
-    def __init__(self, log: SharedLog, partition: TopicPartition, counts: Counter[bytes], *, counting: bool) -> None:
-        self.counts = counts
-        self._log = log
+    def __init__(self, log: SharedLog, partition: TopicPartition, counts: Counter[bytes], *, exactly: bool) -> None:
         self._partition = partition
-        self._counting = counting
-        self._waiting: list[bytes] = []  # of the input, read and not committed
+        self._counts = counts
+        self._log = log
+        self._exactly = exactly
         self._read_to = 0
-        self._at = 0
 
-    def move(self, to: int | None = None) -> None:
-        """Count what it holds up to, and without, this offset; None for the end. It never goes back."""
-        end = self._log.end_of(self._partition)
-        if self._read_to < end:
-            for batch in self._log.batches_from(self._partition, self._read_to):
-                if self._counting:
-                    self._waiting += [key for key in batch.keys if key is not None]
-                else:
-                    self.counts.update(_latest(batch.keys, batch.values, self.counts))
-            self._read_to = end
-        if self._counting:
-            count = (end if to is None else to) - self._at
-            self.counts.update(self._waiting[:count])
-            del self._waiting[:count]
-            self._at += count
-
-
-def _latest(keys: Sequence[bytes | None], values: Sequence[bytes | None], before: Counter[bytes]) -> dict[bytes, int]:
-    """By how much each count is another one now. Nobody deletes a count."""
-    latest = dict(zip(keys, values, strict=True))
-    return {
-        key: _LONG.deserialize(value) - before[key]
-        for key, value in latest.items()
-        if key is not None and value is not None
-    }
+    def move(self) -> None:
+        """Read to the end. Raises AssertionError."""
+        counts, end = self._counts, self._log.end_of(self._partition)
+        if self._read_to == end:
+            return
+        for batch in self._log.batches_from(self._partition, self._read_to):
+            for word, value in zip(batch.keys, batch.values, strict=True):
+                assert word is not None
+                assert value is not None
+                count = int.from_bytes(value)
+                assert not self._exactly or count == counts[word] + 1, (
+                    f"{COUNTS_ARE_EXACT}: {self._partition} says {word.decode()}: {count} after {counts[word]}"
+                )
+                counts[word] = count
+        self._read_to = end
 
 
 class SimulatedCluster:
@@ -156,21 +177,29 @@ class SimulatedCluster:
         self.tasks = tuple(TaskId(0, partition) for partition in range(partitions))
         self.inputs = {task: frozenset({TopicPartition(WORDS, task.partition)}) for task in self.tasks}
         self._words = chance(f"words of {group_id}")
-        self._producer = self.log.producer()
+        self._vocabulary = [
+            (partition, b"%d-%d" % (partition, number))
+            for partition in range(partitions)
+            for number in range(WORDS_A_PARTITION)
+        ]
+        self._checked = 0
         self._counts: dict[str, Counter[bytes]] = {
             name: Counter() for name in ("committed", WORDS, self.changelog, TOTALS)
         }
-        committed = self._tables(WORDS, self._counts["committed"], counting=True)
-        self._committed = dict(zip(self.tasks, committed, strict=True))
-        self._produced = self._tables(WORDS, self._counts[WORDS], counting=True)
-        self._changelogs = self._tables(self.changelog, self._counts[self.changelog])
+        self._committed = self._inputs("committed")
+        self._produced = self._inputs(WORDS)
+        self._changelogs = self._written(self.changelog)
         self._history: dict[TaskId, list[Any]] = {t: [] for t in self.tasks}  # of the changelogs
-        self._totals = self._tables(TOTALS, self._counts[TOTALS])
+        self._totals = self._written(TOTALS)
 
-    def _tables(self, topic: str, counts: Counter[bytes], *, counting: bool = False) -> list[_Table]:
-        return [
-            _Table(self.log, TopicPartition(topic, task.partition), counts, counting=counting) for task in self.tasks
-        ]
+    def _inputs(self, what: str) -> list[_Input]:
+        partitions = [TopicPartition(WORDS, task.partition) for task in self.tasks]
+        return [_Input(self.log, partition, self._counts[what]) for partition in partitions]
+
+    def _written(self, topic: str) -> list[_Counts]:
+        partitions = [TopicPartition(topic, task.partition) for task in self.tasks]
+        counts, exactly = self._counts[topic], self.exactly_once
+        return [_Counts(self.log, partition, counts, exactly=exactly) for partition in partitions]
 
     def _appended(self) -> None:
         for thread in self.threads:
@@ -180,13 +209,13 @@ class SimulatedCluster:
 
     def produce(self, words: int) -> None:
         """So many words come in, on all partitions."""
-        now_ms = self.clock.now_ms()
-        for _ in range(words):
-            drawn = self._words.randrange(len(self.tasks) * WORDS_A_PARTITION)
-            partition, word = divmod(drawn, WORDS_A_PARTITION)
-            key = b"%d-%d" % (partition, word)
-            self._producer.send(TopicPartition(WORDS, partition), key, b"", now_ms)
-        self._producer.flush()
+        drawn: dict[int, list[bytes]] = {}
+        for word in self._words.choices(self._vocabulary, k=words):
+            drawn.setdefault(word[0], []).append(word[1])
+        now_ms = max(0, self.clock.now_ms())
+        for partition, keys in sorted(drawn.items()):
+            self.log.write(TopicPartition(WORDS, partition), keys, now_ms)
+        self.log.tell()
 
     def fence(self, task: TaskId) -> None:
         """Somebody claims the task's input: its owner can commit no more."""
@@ -207,21 +236,25 @@ class SimulatedCluster:
 
     def expected_counts(self) -> dict[bytes, int]:
         """Of all words that came in."""
-        return self._moved(self._produced, WORDS)
+        for words in self._produced:
+            words.move(self.log.end_of(words.partition))
+        return dict(self._counts[WORDS])
 
     def committed_counts(self) -> dict[bytes, int]:
         """Those in the changelogs."""
-        return self._moved(self._changelogs, self.changelog)
-
-    def _moved(self, tables: Iterable[_Table], name: str) -> dict[bytes, int]:
-        for table in tables:
-            table.move()
-        return dict(self._counts[name])
+        for written in self._changelogs:
+            written.move()
+        return dict(self._counts[self.changelog])
 
     def check(self) -> None:
         """Raises AssertionError that begins with the name of the rule."""
-        for task, table in self._committed.items():
-            table.move(self.log.committed_offset(self.group_id, TopicPartition(WORDS, task.partition)))
+        if self._checked == self.log.appends:
+            return
+        self._checked = self.log.appends
+        for words in self._committed:
+            offset = self.log.committed_offset(self.group_id, words.partition)
+            assert offset >= words.at, f"{OFFSETS_RISE}: of {words.partition} it was {words.at}, and is {offset}"
+            words.move(offset)
         for name, tables in ((self.changelog, self._changelogs), (TOTALS, self._totals)):
             for table in tables:
                 table.move()
