@@ -1,0 +1,66 @@
+"""A bug that can be switched on: production code in which one thing is done wrong, for as long as a block runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """`owner`: a class or a module of production code. `made_of`: the wrong attribute, made of the right one, which
+    comes as it stands there (a property as a property, a class method as a class method).
+    """
+
+    owner: Any
+    attribute: str
+    made_of: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """`line`: what goes wrong, for a person. `breaks`: the rule that is broken by it at last."""
+
+    name: str
+    line: str
+    breaks: str
+    patches: tuple[Patch, ...]
+
+    @contextmanager
+    def switched_on(self) -> Iterator[None]:
+        """Of one bug at a time."""
+        right = [(patch, vars(patch.owner)[patch.attribute]) for patch in self.patches]
+        try:
+            for patch, original in right:
+                setattr(patch.owner, patch.attribute, patch.made_of(original))
+            yield
+        finally:
+            for patch, original in right:
+                setattr(patch.owner, patch.attribute, original)
+
+
+def bug(name: str, line: str, breaks: str, *patches: tuple[Any, str, Callable[[Any], Any]]) -> Bug:
+    return Bug(name, line, breaks, tuple(Patch(*patch) for patch in patches))
+
+
+def always(value: object) -> Callable[[Any], Any]:
+    """A function that does nothing but answer this."""
+    return lambda _: lambda *args, **more: value
+
+
+# --- the rules of the simulation, as bugs name them
+
+ONE_OWNER = "one active owner of a task"
+NOT_BOTH = "never active and standby in one process"
+GIVEN_UP_FIRST = "nothing is handed out before it was given up"
+ANSWERED_SURVIVES = "all that was answered survives"
+GENERATIONS_RISE = "generations rise"
+NO_TASK_ALONE = "no task without an owner for long"
+LEVERS_STAY = "what was held, drained or paused stays so"
+BECOMES_STABLE = "a quiet network leads to stable"
+EXACT_COUNTS = "counts are exact"
+HEARD_STAY = "nobody is evicted who is heard"
+ONE_MEMBER = "nobody is in the group twice"
+FITS_TOGETHER = "the group's own invariants"

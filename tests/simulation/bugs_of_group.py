@@ -1,0 +1,185 @@
+"""Bugs of the coordinator: the state machine of a group, its timers and its levers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from assignor.steering import NO_STEERING
+from coordinator_api.group import group as group_module
+from coordinator_api.group import hearing, holding, joining, rebalancing, replay, ticking
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.levers import Levers
+from coordinator_api.group.liveness import Liveness, Session, rejoin_timeout
+from coordinator_api.group.records import (
+    GroupEmptied,
+    MemberRemoved,
+)
+from coordinator_api.group.states import GroupState, RemovalReason
+from coordinator_api.group.transition import GroupTransition
+from tests.simulation.bug import (
+    BECOMES_STABLE,
+    FITS_TOGETHER,
+    GENERATIONS_RISE,
+    GIVEN_UP_FIRST,
+    HEARD_STAY,
+    LEVERS_STAY,
+    NO_TASK_ALONE,
+    ONE_MEMBER,
+    ONE_OWNER,
+    always,
+    bug,
+)
+
+# --- rebalances
+
+
+def emptied_to_zero(original: Any) -> Any:
+    def moved(image: GroupImage, record: Any) -> GroupImage:
+        after: GroupImage = original(image, record)
+        return replace(after, generation_id=0) if isinstance(record, GroupEmptied) else after
+
+    return moved
+
+
+def close_joins_for_all(_: Any) -> Any:
+    def close_joins(step: GroupTransition) -> None:
+        members = step.image.members.values()
+        late = [one for one in members if not step.image.has_joined(one) and not one.is_static]
+        if len(late) == len(members):
+            step.wait(rejoin_timeout(step.image, step.now_ms))
+            return
+        for member in late:
+            step.emit(MemberRemoved(member.member_id, RemovalReason.REBALANCE_TIMEOUT))
+        rebalancing._start_generation(step)
+
+    return close_joins
+
+
+def any_generation(_: Any) -> Any:
+    def is_awaited(image: GroupImage, event: Any) -> bool:
+        return image.state is GroupState.COMPLETING_REBALANCE and image.held is None
+
+    return is_awaited
+
+
+def acknowledges_anything(original: Any) -> Any:
+    def note(live: Liveness, working: GroupImage, event: Any, answered: Any, *more: Any) -> None:
+        original(live, working, replace(event, generation_id=answered.generation_id), answered, *more)
+
+    return note
+
+
+def follow_up_at_once(_: Any) -> Any:
+    def is_due(image: GroupImage, live: Liveness) -> bool:
+        last = image.last_rebalance
+        return image.state is GroupState.STABLE and last is not None and last.end.followup_rebalance
+
+    return is_due
+
+
+def with_long_sessions(_: Any) -> Any:
+    return property(lambda self: self.last_heard_ms + 100 * self.timeout_ms)
+
+
+BUGS_OF_GROUP = (
+    bug(
+        "retry joins twice",
+        "A first join that is repeated with its id is taken for another one.",
+        ONE_MEMBER,
+        (joining, "_first_join_again", always(None)),
+    ),
+    bug(
+        "older incarnation let in",
+        "The process that was replaced takes its place back.",
+        BECOMES_STABLE,
+        (joining, "refuse_older_incarnation", always(None)),
+    ),
+    bug(
+        "missed rebalance not noticed",
+        "A static member that missed a rebalance keeps the tasks that others have now.",
+        ONE_OWNER,
+        (joining, "refuse_after_missed_rebalance", always(None)),
+        (hearing, "refuse_after_missed_rebalance", always(None)),
+    ),
+    bug(
+        "sessions never end",
+        "A process that is dead stays a member and keeps its tasks.",
+        NO_TASK_ALONE,
+        (Session, "expires_at_ms", with_long_sessions),
+    ),
+    bug(
+        "broken connection beside a whole one",
+        "The end of an old connection ends members that have a new one.",
+        HEARD_STAY,
+        (Liveness, "connection_lost", lambda original: lambda self, lost, _, now_ms: original(self, lost, {}, now_ms)),
+    ),
+    bug(
+        "result of an older generation stored",
+        "What was computed before the last join is handed out all the same.",
+        GIVEN_UP_FIRST,
+        (rebalancing, "_is_awaited", any_generation),
+    ),
+    bug(
+        "older assignment handed out",
+        "Who has rejoined can fetch the assignment from before.",
+        ONE_OWNER,
+        (hearing, "_awaits_result", always(False)),
+    ),
+    bug(
+        "acknowledgement of an older generation",
+        "A heartbeat of any generation counts as having fetched the newest.",
+        GIVEN_UP_FIRST,
+        (hearing, "_note_heartbeat", acknowledges_anything),
+    ),
+    bug(
+        "rebalance goes on without all",
+        "One join is enough to start the next generation.",
+        FITS_TOGETHER,
+        (GroupImage, "all_joined", lambda _: lambda self: self.members.count_joined_after(self.generation_id) > 0),
+    ),
+    bug(
+        "follow-up forgotten",
+        "Tasks that were held back for their old owners stay without one.",
+        NO_TASK_ALONE,
+        (rebalancing, "followup_is_due", always(False)),
+        (group_module, "followup_is_due", always(False)),
+    ),
+    bug(
+        "follow-up never settled",
+        "A follow-up follows each rebalance that asked for one, fetched or not.",
+        BECOMES_STABLE,
+        (rebalancing, "followup_is_due", follow_up_at_once),
+        (group_module, "followup_is_due", follow_up_at_once),
+    ),
+    bug(
+        "generations begin again",
+        "A group that was empty counts its generations from the beginning.",
+        GENERATIONS_RISE,
+        (replay, "_moved", emptied_to_zero),
+    ),
+    bug(
+        "members that are away pushed out",
+        "The end of the wait for joins takes the place of who is away.",
+        LEVERS_STAY,
+        (ticking, "close_joins", close_joins_for_all),
+    ),
+    bug(
+        "hold passed over",
+        "Tasks are moved although an operator wants to be asked.",
+        LEVERS_STAY,
+        (holding, "_has_to_wait", always(False)),
+    ),
+    bug(
+        "hold without an end",
+        "A rebalance that is held is not carried out when its time is over.",
+        BECOMES_STABLE,
+        (GroupImage, "held_until_ms", always(None)),
+    ),
+    bug(
+        "drain passed over",
+        "Rebalances give tasks to an instance that is drained.",
+        LEVERS_STAY,
+        (Levers, "steering", lambda _: property(lambda self: NO_STEERING)),
+    ),
+)

@@ -1,0 +1,164 @@
+"""Bugs of what a coordinator stores: what a restart forgets, and what is told or applied too early or never."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from coordinator_api.group import liveness, snapshot
+from coordinator_api.group.group import Group
+from coordinator_api.group.image import GroupImage
+from coordinator_api.group.liveness import Liveness, Session
+from coordinator_api.group.records import (
+    HoldChanged,
+    InstanceDrained,
+    InstanceDrainEnded,
+    MemberRestored,
+    MemberSubscribed,
+    PauseChanged,
+)
+from tests.simulation.bug import (
+    ANSWERED_SURVIVES,
+    FITS_TOGETHER,
+    HEARD_STAY,
+    LEVERS_STAY,
+    ONE_MEMBER,
+    always,
+    bug,
+)
+
+# --- what a restart forgets
+
+
+def replayed_as(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Each record is read from the store as what `change` makes of it; None: it is not read."""
+
+    def made_of(original: Any) -> Any:
+        def wrong(cls: type[Group], group_id: str, limits: Any, records: Iterable[Any], now_ms: int) -> Group:
+            read = (change(record) for record in records)
+            kept = [record for record in read if record is not None]
+            return original.__func__(cls, group_id, limits, kept, now_ms)  # type: ignore[no-any-return]
+
+        return classmethod(wrong)
+
+    return made_of
+
+
+def without(*kinds: type) -> Callable[[Any], Any]:
+    return lambda record: None if isinstance(record, kinds) else record
+
+
+def without_join_id(record: Any) -> Any:
+    match record:
+        case MemberSubscribed(_, join):
+            return replace(record, join=replace(join, join_id=None))
+        case MemberRestored(member):
+            return replace(record, member=replace(member, last_join=replace(member.last_join, join_id=None)))
+        case _:
+            return record
+
+
+def no_join_timer(original: Any) -> Any:
+    def rearm(self: Liveness, image: GroupImage, now_ms: int) -> None:
+        original(self, image, now_ms)
+        self.join_timer = None
+
+    return rearm
+
+
+def short_sessions(original: Any) -> Any:
+    def rearm(self: Liveness, image: GroupImage, now_ms: int) -> None:
+        original(self, image, now_ms - image.session_timeout_ms() * 9 // 10)
+
+    return rearm
+
+
+def grace_anew(original: Any) -> Any:
+    def first_session(member: Any, now_ms: int) -> Session:
+        return Session(now_ms, 60_000) if member.is_away else original(member, now_ms)  # type: ignore[no-any-return]
+
+    return first_session
+
+
+# --- the durable loop
+
+
+def hear_what_is_not_committed(original: Any) -> Any:
+    def hear(self: Group, event: Any, now_ms: int, image: GroupImage) -> Any:
+        return original(self, event, now_ms, self._image)
+
+    return hear
+
+
+def apply_no_pause(original: Any) -> Any:
+    def apply(self: Group, records: Iterable[Any], now_ms: int) -> None:
+        if self._decided is not None and any(isinstance(record, PauseChanged) for record in self._decided.records):
+            records = [record for record in records if not isinstance(record, PauseChanged)]
+        original(self, records, now_ms)
+
+    return apply
+
+
+BUGS_OF_STORED_GROUPS = (
+    bug(
+        "drain forgotten after a crash",
+        "A restarted coordinator no longer knows which instances are drained.",
+        LEVERS_STAY,
+        (Group, "replay", replayed_as(without(InstanceDrained, InstanceDrainEnded))),
+    ),
+    bug(
+        "pause forgotten after a crash",
+        "A restarted coordinator lets a paused group go on.",
+        LEVERS_STAY,
+        (Group, "replay", replayed_as(without(PauseChanged))),
+    ),
+    bug(
+        "hold forgotten after a crash",
+        "A restarted coordinator no longer asks before it moves tasks.",
+        LEVERS_STAY,
+        (Group, "replay", replayed_as(without(HoldChanged))),
+    ),
+    bug(
+        "timer forgotten after a restart",
+        "Nothing ends the wait for joins that a restart interrupted.",
+        FITS_TOGETHER,
+        (Liveness, "rearm", no_join_timer),
+    ),
+    bug(
+        "sessions shortened by a restart",
+        "After a restart members count as silent since before it.",
+        HEARD_STAY,
+        (Liveness, "rearm", short_sessions),
+    ),
+    bug(
+        "grace begins anew after a restart",
+        "Who is away gets a new grace from each restart.",
+        FITS_TOGETHER,
+        (liveness, "_first_session", grace_anew),
+    ),
+    bug(
+        "join ids forgotten after a restart",
+        "A first join that is repeated after a restart makes a second member.",
+        ONE_MEMBER,
+        (Group, "replay", replayed_as(without_join_id)),
+    ),
+    bug(
+        "levers left out of the snapshot",
+        "A log that is rewritten loses what operators have set.",
+        LEVERS_STAY,
+        (snapshot, "_lever_records", always(())),
+    ),
+    bug(
+        "answered before it was committed",
+        "Members hear of what a crash may still undo.",
+        ANSWERED_SURVIVES,
+        (Group, "hear", hear_what_is_not_committed),
+    ),
+    bug(
+        "committed and not applied",
+        "A pause is stored and answered, and has no effect before the next restart.",
+        LEVERS_STAY,
+        (Group, "apply", apply_no_pause),
+    ),
+)
