@@ -76,7 +76,7 @@ def short_sessions(original: Any) -> Any:
 
 def grace_anew(original: Any) -> Any:
     def first_session(member: Any, now_ms: int) -> Session:
-        return Session(now_ms, 60_000) if member.is_away else original(member, now_ms)  # type: ignore[no-any-return]
+        return Session(now_ms, 60_000) if member.is_away else original(member, now_ms)
 
     return first_session
 
