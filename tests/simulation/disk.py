@@ -76,6 +76,7 @@ class SimulatedDisk:
         self.is_full = False
         self.slow_ms = 0
         self.damages_stores = False
+        self.writes = self.refusals = self.damages = 0
         self.root = Directory(0)
         self.locks: dict[str, DiskView] = {}
 
@@ -247,6 +248,7 @@ class DiskView:
             database.since.clear()
             if self.disk.damages_stores and machine_fails and chance.random() < 0.5:
                 database.is_damaged = True
+                self.disk.damages += 1
         self._databases.clear()
         if machine_fails:
             kept = chance.randint(0, len(self._undo))
@@ -266,9 +268,11 @@ class DiskView:
     def _change(self, path: Path) -> None:
         self._fate.reach(Point.DISK_WRITE)
         disk = self.disk
+        disk.writes += 1
         if disk.slow_ms:
             self._pauses.spend(disk.slow_ms)
         if disk.is_full:
+            disk.refusals += 1
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     def _found(self, path: Path) -> Node:

@@ -38,6 +38,10 @@ class Fate:
         """It is killed at this point, once it has passed it so many times."""
         self._point, self._left = point, after
 
+    def lives_on(self) -> None:
+        """It is not killed where it was to be."""
+        self._point = None
+
     def reach(self, point: Point) -> None:
         """Raises ProcessKilled."""
         if self.is_dead:

@@ -75,6 +75,48 @@ class Kind(Enum):
     THREAD_ENDED = "a thread of process {target} is closed", Of.PROCESS
     REJOIN = "a thread of process {target} asks for a rebalance", Of.PROCESS
 
+    DIES_BEFORE_COMMIT = (
+        "process {target} is killed before it commits to the log, and is back after {for_ms} ms",
+        Of.PROCESS,
+        SOME,
+    )
+    DIES_AFTER_COMMIT = (
+        "process {target} is killed after it commits to the log, and is back after {for_ms} ms",
+        Of.PROCESS,
+        SOME,
+    )
+    DIES_WRITING = (
+        "process {target} is killed as it writes to its disk, and is back after {for_ms} ms",
+        Of.PROCESS,
+        SOME,
+    )
+    DIES_FLUSHING = "process {target} is killed as it flushes a store, and is back after {for_ms} ms", Of.PROCESS, SOME
+    STORES_DAMAGED = (
+        "the machine of process {target} fails and damages stores, and is back after {for_ms} ms",
+        Of.PROCESS,
+        SOME,
+    )
+    DISK_FULL = "the disk of process {target} is full for {for_ms} ms", Of.PROCESS, (3_000, 15_000)
+    DISK_SLOW = (
+        "each write to the disk of process {target} takes {amount} ms for {for_ms} ms",
+        Of.PROCESS,
+        WINDOW,
+        (5, 50, 200),
+    )
+    LOG_AWAY = "the log of group {target} is out of reach for {for_ms} ms", Of.GROUP, SHORT
+    LOG_SLOW = (
+        "a commit to the log of group {target} takes {amount} ms for {for_ms} ms",
+        Of.GROUP,
+        WINDOW,
+        (50, 1_000),
+    )
+    LOG_SILENT = (
+        "{amount} of 100 answers to commits to the log of group {target} are lost for {for_ms} ms",
+        Of.GROUP,
+        WINDOW,
+        (30, 100),
+    )
+
     COORDINATOR_KILLED = "the coordinator is killed, and is back after {for_ms} ms", Of.ALL, SHORT
     KILLED_BEFORE_COMMIT = (
         "the coordinator is killed before its next commit, and is back after {for_ms} ms",
@@ -146,8 +188,9 @@ class Kind(Enum):
         return Fault(at_ms, self, target, for_ms, chance.choice(self.amounts) if self.amounts else 0)
 
 
-NEEDS = {Kind.APPROVED: Kind.HELD, Kind.DISCARDED: Kind.HELD}
-"""What has to happen as well, so that a kind can take effect."""
+_MOVES_TASKS = (Kind.RESTARTED, Kind.RESTARTED, Kind.DRAINED)
+NEEDS = {Kind.HELD: _MOVES_TASKS, Kind.APPROVED: _MOVES_TASKS, Kind.DISCARDED: _MOVES_TASKS}
+"""What is to happen as well, so that a kind can take effect: a rebalance waits when it takes a task from somebody."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from coordinator_api.group.outcome import Accepted, Rejected
 from streams_runtime.membership.member_events import CloseAsked, RejoinAsked
 from tests.coordinator_api.group.declarations import declared
 from tests.simulation.answers import Answer
+from tests.simulation.fate import Point
 from tests.simulation.faults import LASTING_MS, Fault, Kind, Of
 from tests.simulation.word_count import WORDS
 
@@ -37,6 +38,12 @@ _OF_DATABASE = (
     Kind.DATABASE_FULL,
     Kind.DATABASE_AWAY,
 )
+_POINTS = {
+    Kind.DIES_BEFORE_COMMIT: Point.BEFORE_COMMIT,
+    Kind.DIES_AFTER_COMMIT: Point.AFTER_COMMIT,
+    Kind.DIES_WRITING: Point.DISK_WRITE,
+    Kind.DIES_FLUSHING: Point.STORE_FLUSH,
+}
 DECIDE_EVERY_MS = 300
 
 
@@ -55,6 +62,12 @@ def _to_process(world: World, host: Host, fault: Fault) -> None:
     kind, process = fault.kind, host.living
     if kind in _OF_LINK:
         host.link.windows.open(fault)
+        return
+    if kind in _POINTS:
+        host.dies_at(_POINTS[kind], fault)
+        return
+    if kind in (Kind.DISK_FULL, Kind.DISK_SLOW):
+        host.group.storage.of_disk(host.machine.disk, fault)
         return
     if kind is Kind.SLOW:
         host.windows.open(fault)
@@ -86,6 +99,11 @@ def _to_process(world: World, host: Host, fault: Fault) -> None:
             process.freeze(fault.for_ms)
         case Kind.KILLED | Kind.POWER_LOST:
             process.kill(machine_fails=kind is Kind.POWER_LOST)
+            host.start_after(fault.for_ms)
+        case Kind.STORES_DAMAGED:
+            process.machine.disk.damages_stores = True
+            process.kill(machine_fails=True)
+            process.machine.disk.damages_stores = False
             host.start_after(fault.for_ms)
         case Kind.RESTARTED:
             host.closes(fault.for_ms)
@@ -163,6 +181,8 @@ def _to_group(world: World, group: SimulatedGroup, fault: Fault) -> None:
     match kind:
         case Kind.SLOW_LEADER:
             group.windows.open(fault)
+        case Kind.LOG_AWAY | Kind.LOG_SLOW | Kind.LOG_SILENT:
+            group.storage.of_log(group.cluster.log, fault)
         case Kind.FAILED_REBALANCE:
             group.failing = fault
         case Kind.APPROVED | Kind.DISCARDED:

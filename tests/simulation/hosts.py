@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from streams_runtime.errors import LockError
 from tests.simulation.clocks import MachineClock
 from tests.simulation.disk import Machine
+from tests.simulation.fate import Point
+from tests.simulation.faults import Fault
 from tests.simulation.network import Link
 from tests.simulation.process import SimulatedProcess
 from tests.simulation.schedule import ProcessPlan
+from tests.simulation.storage_faults import heal_disk
 from tests.simulation.windows import Windows
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class Host:
         self.windows = Windows(world.timeline, name, world.struck)
         self.process: SimulatedProcess | None = None
         self.older: list[SimulatedProcess] = []
+        self.dying: Fault | None = None
         self._starts = self._machines = 0
         self._due = self._back_ms = 0
         self._new_machine()
@@ -71,12 +75,27 @@ class Host:
         self._back_ms = self.world.timeline.now_ms + back_after_ms
         self.process.close()
 
+    def dies_at(self, point: Point, fault: Fault) -> None:
+        """Its process does, when it comes there."""
+        if self.living is not None:
+            self.dying = fault
+            self.living.members[0].thread.process.fate.dies_at(point)
+
+    def died_at_a_point(self, process: SimulatedProcess) -> None:
+        fault = self.dying
+        if process is self.process and fault is not None:
+            self.world.struck(fault)
+            self._back_ms = self.world.timeline.now_ms + fault.for_ms
+
     def process_ended(self, process: SimulatedProcess) -> None:
         if process is self.process:
             self.start_after(max(AGAIN_MS, self._back_ms - self.world.timeline.now_ms))
 
     def heal(self) -> None:
         self.link.windows.heal()
+        heal_disk(self.machine.disk)
+        if self.dying is not None and self.living is not None:
+            self.living.members[0].thread.process.fate.lives_on()
         self.windows.heal()
         for process in self.processes:
             process.heal()
@@ -93,9 +112,11 @@ class Host:
             self.start_after(AGAIN_MS)
             return
         self._starts += 1
+        self.dying = None
         try:
             self.process = SimulatedProcess(self, self._starts)
-        except LockError:
+        except (LockError, OSError) as error:  # it does not come up
+            self.world.timeline.say("process {} does not start: {}", self.number, error)
             self.start_after(AGAIN_MS)
             return
         self.world.timeline.say("{} starts, {} members", self.process, self.plan.threads)

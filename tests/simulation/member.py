@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 SESSION_TIMEOUT_MS = 6_000
 REBALANCE_TIMEOUT_MS = 8_000
 USUALLY_CARRIES_OUT_MS = 50
-NEXT_PASS_MS = 20
+NEXT_PASS_MS = 80
 
 
 class ProcessMember:
@@ -151,6 +151,7 @@ class ProcessMember:
         except TaskMigrated as error:
             self.lose(str(error))
         except ProcessKilled:
+            self.process.host.died_at_a_point(self.process)
             self.process.died()
             return
         except StreamsRuntimeError as error:
@@ -158,6 +159,7 @@ class ProcessMember:
         if self._orders:
             self._carry_out_soon()
         self.process.timeline.say("{} {}: {}", self.alias, _brief(given.order), self.running)
+        self.process.host.group.storage.look()
         self.happens(
             OrderDone(given.number, self.offset_sums()) if failure is None else OrderFailed(given.number, failure)
         )
@@ -168,6 +170,7 @@ class ProcessMember:
         try:
             self.thread.carry_out(CloseTasks())
         except ProcessKilled:
+            self.process.host.died_at_a_point(self.process)
             self.process.died()
         except StreamsRuntimeError as error:
             self.failed = error
@@ -206,6 +209,7 @@ class ProcessMember:
             self.process.touched()
             self.lose(str(error))
         except ProcessKilled:
+            self.process.host.died_at_a_point(self.process)
             self.process.died()
             return
         except StreamsRuntimeError as error:
@@ -216,6 +220,7 @@ class ProcessMember:
         else:
             if thread.running != before:
                 self.process.touched()
+        self.process.host.group.storage.look()
         if thread.wants_rejoin:
             thread.wants_rejoin = False
             self.happens(RejoinAsked())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tests.simulation.faults import NEEDS, Fault, Kind, Of, parsed
+from tests.simulation.faults import LASTING_MS, NEEDS, Fault, Kind, Of, parsed
 
 FAULTS_MS = 30_000
 """When the last fault begins."""
@@ -86,12 +86,15 @@ def drawn(seed: int) -> Schedule:
     )
     processes = _processes(groups, chance)
     kinds = chance.sample(list(Kind), chance.randint(3, 15))
-    kinds += [NEEDS[kind] for kind in kinds if kind in NEEDS]
+    kinds += [needed for kind in kinds for needed in NEEDS.get(kind, ())]
     faults, at_ms, gap_ms = [], 0, chance.choice((600, 1_200, 2_400))
     while (at_ms := at_ms + chance.randint(1, 2 * gap_ms)) < FAULTS_MS:
         fault = _drawn_fault(chance.choice(kinds), at_ms, groups, processes, chance)
-        if fault is not None:
-            faults.append(fault)
+        if fault is None:
+            continue
+        if fault.kind in (Kind.APPROVED, Kind.DISCARDED):  # whoever decides has asked for it
+            faults.append(Fault(at_ms, Kind.HELD, fault.target, LASTING_MS, 8_000))
+        faults.append(fault)
     return Schedule(seed, groups, processes, tuple(faults), FAULTS_MS, chance.choice((20, 60, 1_000)))
 
 

@@ -26,14 +26,15 @@ from tests.simulation.leader import PARTITIONS, Leader
 from tests.simulation.operators import Operator
 from tests.simulation.rules import Rules
 from tests.simulation.schedule import GroupPlan, Schedule
+from tests.simulation.storage_faults import StorageFaults
 from tests.simulation.timeline import Timeline
 from tests.simulation.windows import Windows
 from tests.simulation.word_count import WORDS, SimulatedCluster
 
 GRACE_MS = 200
 START_AGAIN_MS = 300
-WORDS_EVERY_MS = 1_500
-MOST_WORDS = 12
+WORDS_EVERY_MS = 2_500
+MOST_WORDS = 16
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class SimulatedGroup:
     leader: Leader
     windows: Windows
     operator: Operator
+    storage: StorageFaults
     failing: Fault | None = None
     is_told_to_stop: bool = False
     decides: str | None = None
@@ -90,7 +92,15 @@ class World:
         configs = AssignmentConfigs(num_standby_replicas=plan.standbys, acceptable_recovery_lag=10)
         leader = Leader(group_id, WORDS, configs, cluster.changelog_ends)
         windows = Windows(self.timeline, group_id, self.struck)
-        return SimulatedGroup(plan, group_id, cluster, leader, windows, Operator(self, group_id))
+        return SimulatedGroup(
+            plan,
+            group_id,
+            cluster,
+            leader,
+            windows,
+            Operator(self, group_id),
+            StorageFaults(self.timeline, self.struck),
+        )
 
     def _setting(self, group: SimulatedGroup) -> GroupSetting:
         limits = GroupLimits(initial_rebalance_delay_ms=group.plan.initial_delay_ms, disconnect_grace_ms=GRACE_MS)
@@ -223,6 +233,7 @@ class World:
             self.start_coordinator(0)
         for group in self.groups.values():
             group.windows.heal()
+            group.storage.heal(group.cluster.log)
             group.failing = None
             if group.is_told_to_stop:
                 group.is_told_to_stop = False
