@@ -7,6 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tests.simulation.rule_names import ANSWERED_SURVIVES as ANSWERED_SURVIVES
+from tests.simulation.rule_names import BECOMES_STABLE as BECOMES_STABLE
+from tests.simulation.rule_names import EXACT_COUNTS as EXACT_COUNTS
+from tests.simulation.rule_names import FITS_TOGETHER as FITS_TOGETHER
+from tests.simulation.rule_names import GENERATIONS_RISE as GENERATIONS_RISE
+from tests.simulation.rule_names import GIVEN_UP_FIRST as GIVEN_UP_FIRST
+from tests.simulation.rule_names import HEARD_STAY as HEARD_STAY
+from tests.simulation.rule_names import LEVERS_STAY as LEVERS_STAY
+from tests.simulation.rule_names import NO_TASK_ALONE as NO_TASK_ALONE
+from tests.simulation.rule_names import NOT_BOTH as NOT_BOTH
+from tests.simulation.rule_names import ONE_MEMBER as ONE_MEMBER
+from tests.simulation.rule_names import ONE_OWNER as ONE_OWNER
+
 
 @dataclass(frozen=True, slots=True)
 class Patch:
@@ -48,19 +61,3 @@ def bug(name: str, line: str, breaks: str, *patches: tuple[Any, str, Callable[[A
 def always(value: object) -> Callable[[Any], Any]:
     """A function that does nothing but answer this."""
     return lambda _: lambda *args, **more: value
-
-
-# --- the rules of the simulation, as bugs name them
-
-ONE_OWNER = "one active owner of a task"
-NOT_BOTH = "never active and standby in one process"
-GIVEN_UP_FIRST = "nothing is handed out before it was given up"
-ANSWERED_SURVIVES = "all that was answered survives"
-GENERATIONS_RISE = "generations rise"
-NO_TASK_ALONE = "no task without an owner for long"
-LEVERS_STAY = "what was held, drained or paused stays so"
-BECOMES_STABLE = "a quiet network leads to stable"
-EXACT_COUNTS = "counts are exact"
-HEARD_STAY = "nobody is evicted who is heard"
-ONE_MEMBER = "nobody is in the group twice"
-FITS_TOGETHER = "the group's own invariants"

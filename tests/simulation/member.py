@@ -160,6 +160,7 @@ class ProcessMember:
             self._carry_out_soon()
         self.process.timeline.say("{} {}: {}", self.alias, _brief(given.order), self.running)
         self.process.host.group.storage.look()
+        self.process.world.rules.worked(self)
         self.happens(
             OrderDone(given.number, self.offset_sums()) if failure is None else OrderFailed(given.number, failure)
         )
@@ -221,6 +222,7 @@ class ProcessMember:
             if thread.running != before:
                 self.process.touched()
         self.process.host.group.storage.look()
+        self.process.world.rules.worked(self)
         if thread.wants_rejoin:
             thread.wants_rejoin = False
             self.happens(RejoinAsked())

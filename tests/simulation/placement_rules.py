@@ -14,13 +14,14 @@ from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
 from tests.simulation.database import Write
 from tests.simulation.leader import TASKS
-
-ACTIVE_AND_STANDBY = "no process has a task both as active and as standby"
-ONE_OWNER = "a task has one owner"
-GIVEN_UP_FIRST = "nothing is handed out before it was given up"
-GENERATIONS_RISE = "generations rise"
-HELD_HAS_OWNERS = "a rebalance that waits leaves no task without an owner"
-NOT_LATE_WHILE_HELD = "nobody is removed for being late while a rebalance waits"
+from tests.simulation.rule_names import (
+    GENERATIONS_RISE,
+    GIVEN_UP_FIRST,
+    HELD_HAS_OWNERS,
+    NOT_BOTH,
+    NOT_LATE_WHILE_HELD,
+    ONE_OWNER,
+)
 
 _LATE = (RemovalReason.REBALANCE_TIMEOUT, RemovalReason.ASSIGNMENT_NOT_FETCHED)
 
@@ -61,7 +62,7 @@ def _of_placement(image: GroupImage) -> Iterator[tuple[str, str]]:
         tasks = assigned_tasks(member.last_assignment.assignment)
         for task in (*tasks.active, *tasks.standby):
             if (process, task) in in_process:
-                yield ACTIVE_AND_STANDBY, f"{task} at {member_id} and {in_process[process, task]}"
+                yield NOT_BOTH, f"{task} at {member_id} and {in_process[process, task]}"
             in_process[process, task] = member_id
         for task in tasks.active:
             if task in owners:

@@ -27,25 +27,29 @@ from tests.simulation.database import Write
 from tests.simulation.faults import Kind
 from tests.simulation.leader import TASKS
 from tests.simulation.member import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS, ProcessMember
-from tests.simulation.placement_rules import GENERATIONS_RISE, ONE_OWNER, broken_by
+from tests.simulation.placement_rules import broken_by
+from tests.simulation.rule_names import (
+    ANSWERED_SURVIVES,
+    BECOMES_STABLE,
+    DRAINED_RUNS_NOTHING,
+    EXACT_COUNTS,
+    GENERATIONS_RISE,
+    HANDED_OUT_IS_STORED,
+    HEARD_STAY,
+    LEVERS_STAY,
+    NO_MEMBER_FAILS,
+    NO_TASK_ALONE,
+    NOT_LOST_FOR_NOTHING,
+    ONE_MEMBER,
+    ONE_OWNER,
+    ONE_WRITER,
+    REPLAYS,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.coordinated_group import CoordinatedGroup
     from tests.simulation.world import SimulatedGroup, World
 
-ONE_WRITER = "one coordinator writes"
-ANSWERED_SURVIVES = "what was answered survives"
-HANDED_OUT_IS_STORED = "what is handed out is what was stored"
-HEARD_IS_NOT_EVICTED = "nobody is evicted who is heard"
-IN_THE_GROUP_ONCE = "nobody is in the group twice"
-NO_MEMBER_FAILS = "no member fails"
-NOT_LOST_FOR_NOTHING = "nobody gives up everything because of an answer that is out of date"
-LEVERS_STAY = "levers stay as they were set"
-COMES_TO_REST = "a quiet network comes to rest"
-HAS_AN_OWNER = "no task is long without an owner"
-DRAINED_RUNS_NOTHING = "who is drained runs nothing in the end"
-COUNTS_ARE_EXACT = "counts are exact"
-REPLAYS = "the state is what the records replay to"
 
 DISCONNECT_GRACE_MS = 200
 CALL_TIMEOUT_MS = 10_000
@@ -72,6 +76,7 @@ class Known:
     assigned: dict[tuple[int, str], AssignmentParts] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)
     is_whole: bool = False
+    commits: int = 0
     ownerless_ms: dict[TaskId, int] = field(default_factory=dict)
 
 
@@ -165,11 +170,11 @@ class Rules:
                 silent_ms = now_ms - group.heard_ms.get(record.member_id, now_ms)
                 timeout_ms = members[record.member_id].last_join.session_timeout_ms
                 if record.reason in _SILENT and silent_ms < timeout_ms:
-                    raise RuleBroken(HEARD_IS_NOT_EVICTED, f"{record}, silent for {silent_ms} ms")
+                    raise RuleBroken(HEARD_STAY, f"{record}, silent for {silent_ms} ms")
                 if record.reason is RemovalReason.DISCONNECTED:
                     waits_on = [one.connection_id for one in group.held if record.member_id in one.recheck.members]
                     if silent_ms < DISCONNECT_GRACE_MS or not self._world.open_connections.isdisjoint(waits_on):
-                        raise RuleBroken(HEARD_IS_NOT_EVICTED, f"{record}, silent for {silent_ms} ms")
+                        raise RuleBroken(HEARD_STAY, f"{record}, silent for {silent_ms} ms")
 
     def committed(self, group: CoordinatedGroup) -> None:
         group.group.validate_state()
@@ -190,6 +195,13 @@ class Rules:
             raise RuleBroken(LEVERS_STAY, f"{group_id}: {stands} instead of {was_set}")
 
     # --- what members do
+
+    def worked(self, member: ProcessMember) -> None:
+        """Its stream thread did something. What was committed to the log is exact at any moment."""
+        known, cluster = self._of(member.group_id), member.process.host.group.cluster
+        if cluster.log.commits != known.commits:
+            known.commits = cluster.log.commits
+            cluster.check()
 
     def handed_out(self, member: ProcessMember, member_id: str, generation_id: int, data: bytes) -> None:
         """A member fetched its assignment."""
@@ -251,7 +263,7 @@ class Rules:
             aliases = [member_id.partition(".")[0] for member_id in image.members]
             for member in living:
                 if aliases.count(member.alias) > 1:
-                    raise RuleBroken(IN_THE_GROUP_ONCE, f"{member.alias}: {sorted(image.members)}")
+                    raise RuleBroken(ONE_MEMBER, f"{member.alias}: {sorted(image.members)}")
         for host in self._world.hosts.values():
             for process in (*host.older, host.process):
                 for member in process.members if process is not None else ():
@@ -302,7 +314,7 @@ class Rules:
             known.ownerless_ms[task] = since
             self.longest_ownerless_ms = max(self.longest_ownerless_ms, since)
             if since > OWNERLESS_AT_MOST_MS + (group.operator.grace_ms or 0):
-                raise RuleBroken(HAS_AN_OWNER, f"{group.group_id}: {task} for {since} ms")
+                raise RuleBroken(NO_TASK_ALONE, f"{group.group_id}: {task} for {since} ms")
 
     # --- at rest
 
@@ -351,7 +363,7 @@ class Rules:
 
     def never_rested(self) -> None:
         missing = {group.group_id: self._missing(group) for group in self._world.groups.values()}
-        raise RuleBroken(COMES_TO_REST, str({key: what for key, what in missing.items() if what}))
+        raise RuleBroken(BECOMES_STABLE, str({key: what for key, what in missing.items() if what}))
 
     def check_at_rest(self) -> None:
         world = self._world
@@ -361,7 +373,7 @@ class Rules:
             ids = {member.machine.member_id for member in living}
             late = [member_id for at_ms, member_id in self._evicted if at_ms > late_ms and member_id in ids]
             if late:
-                raise RuleBroken(HEARD_IS_NOT_EVICTED, f"{late} although all is well")
+                raise RuleBroken(HEARD_STAY, f"{late} although all is well")
             self._check_levers(group.group_id, image)
             self._check_drained(image)
             stored = world.database.load(group.group_id)
@@ -369,11 +381,16 @@ class Rules:
             if replayed.image != image:
                 raise RuleBroken(REPLAYS, group.group_id)
             group.cluster.check()
+            for member in living:
+                member.thread.check_stores()
+            for host in world.hosts.values():
+                if host.group is group:
+                    group.cluster.check_checkpoints(host.machine)
             counted, expected = group.cluster.committed_counts(), group.cluster.expected_counts()
             if counted != expected and (
                 group.cluster.exactly_once or any(counted.get(word, 0) < count for word, count in expected.items())
             ):
-                raise RuleBroken(COUNTS_ARE_EXACT, f"{group.group_id}: {counted} instead of {expected}")
+                raise RuleBroken(EXACT_COUNTS, f"{group.group_id}: {counted} instead of {expected}")
 
     def _check_drained(self, image: GroupImage) -> None:
         drained = [one for one in image.members.values() if _is_drained(image, one.member_id)]

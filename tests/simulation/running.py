@@ -10,7 +10,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from coordinator_api.group.replay import IllegalTransition
 from tests.simulation.coverage import Coverage
+from tests.simulation.rule_names import FITS_TOGETHER
 from tests.simulation.rules import RuleBroken
 from tests.simulation.schedule import Schedule, drawn
 from tests.simulation.world import World
@@ -53,6 +55,8 @@ def _run(schedule: Schedule) -> Run:
         world.run()
     except RuleBroken as broken:
         rule, what = broken.rule, str(broken)
+    except IllegalTransition as illegal:
+        rule, what = FITS_TOGETHER, str(illegal)
     except Exception as error:
         named, _, _ = str(error).partition(":")  # an assertion of the word count begins with the rule's name
         is_rule = isinstance(error, AssertionError) and " " in named and len(named) < 100

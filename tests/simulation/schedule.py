@@ -139,6 +139,11 @@ _PROCESS = re.compile(
 )
 
 
+def is_simulated(text: str) -> bool:
+    """Whether a scenario file is of this kind."""
+    return any(line.startswith(f"{FIRST_WORD} ") for line in text.splitlines())
+
+
 def parse(text: str) -> Schedule:
     """Reads `Schedule.text`; empty lines and comments, which begin with `#`, say nothing. Raises ValueError."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]

@@ -13,11 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
+from tests.simulation.bugs import named
+from tests.simulation.rule_names import FITS_TOGETHER
 from tests.simulation.running import run
 from tests.simulation.schedule import FEWEST_GROUPS, FEWEST_MEMBERS, drawn, parse
+from tests.simulation.shrinking import shrunk
 
 SEEDS = 30
 FEWEST_EVENTS = 500
+MOST_FAULTS = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))
 
 
@@ -35,6 +39,16 @@ def test_should_keep_every_rule_whatever_goes_wrong(seed: int) -> None:
 def test_should_keep_every_rule_in_a_history_that_broke_one(path: Path) -> None:
     once = run(parse(path.read_text(encoding="utf-8")))
     assert once.rule is None, once.what
+
+
+def test_should_find_a_bug_and_its_shortest_history() -> None:
+    with named("rebalance goes on without all").switched_on():
+        failed = next(one for one in map(run, map(drawn, range(1_000, 1_050))) if one.rule is not None)
+        shortest = shrunk(failed)
+        assert run(parse(shortest.schedule.text())).rule == failed.rule == FITS_TOGETHER
+    assert len(shortest.schedule.faults) <= MOST_FAULTS
+    assert shortest.story
+    assert run(shortest.schedule).rule is None, "production code keeps the rule"
 
 
 def test_should_read_the_schedule_that_it_writes() -> None:
