@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from tests.simulation.process import SimulatedProcess
 
 SESSION_TIMEOUT_MS = 6_000
-REBALANCE_TIMEOUT_MS = 8_000
 USUALLY_CARRIES_OUT_MS = 50
 NEXT_PASS_MS = 80
 
@@ -73,7 +72,7 @@ class ProcessMember:
             instance,
             incarnation,
             SESSION_TIMEOUT_MS,
-            REBALANCE_TIMEOUT_MS,
+            host.group.plan.rebalance_timeout_ms,
             leave_on_disconnect=True,
         )
         self.machine = MemberMachine(settings, SubscriptionWriter(process.process_id, (WORDS,)), self.alias)

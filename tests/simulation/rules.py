@@ -26,7 +26,7 @@ from streams_runtime.membership.member_phase import Phase
 from tests.simulation.database import Write
 from tests.simulation.faults import Kind
 from tests.simulation.leader import TASKS
-from tests.simulation.member import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS, ProcessMember
+from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
 from tests.simulation.placement_rules import broken_by
 from tests.simulation.rule_names import (
     ANSWERED_SURVIVES,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 DISCONNECT_GRACE_MS = 200
 CALL_TIMEOUT_MS = 10_000
+REBALANCE_TIMEOUT_MS = 8_000
 LOOK_EVERY_MS = 1_000
 OWNERLESS_AT_MOST_MS = 2 * (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS)
 _SILENT = (RemovalReason.SESSION_EXPIRED, RemovalReason.NEVER_HEARD_FROM)

@@ -25,16 +25,22 @@ FIRST_WORD = "simulated"
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """`initial_delay_ms`: group.initial.rebalance.delay.ms. `exactly_once`: its processing guarantee."""
+    """`initial_delay_ms`: group.initial.rebalance.delay.ms. `exactly_once`: its processing guarantee.
+    `rebalance_timeout_ms`: max.poll.interval.ms; the session timeout is 6,000 ms, which may be more or less.
+    """
 
     number: int
     initial_delay_ms: int = 500
     standbys: int = 1
     exactly_once: bool = True
+    rebalance_timeout_ms: int = 8_000
 
     def text(self) -> str:
         guarantee = "exactly-once" if self.exactly_once else "at-least-once"
-        return f"group {self.number}: {guarantee}, {self.standbys} standbys, initial delay {self.initial_delay_ms} ms"
+        return (
+            f"group {self.number}: {guarantee}, {self.standbys} standbys, initial delay {self.initial_delay_ms} ms, "
+            f"rebalance timeout {self.rebalance_timeout_ms} ms"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,7 @@ def drawn(seed: int) -> Schedule:
             chance.choice((0, 500, 2_000)),
             chance.choice((0, 1, 1, 1)),
             chance.random() < 0.75,
+            chance.choice((3_000, 8_000)),
         )
         for number in range(1, FEWEST_GROUPS + 1)
     )
@@ -131,7 +138,7 @@ def _drawn_fault(
 _HEAD = re.compile(rf"{FIRST_WORD} seed=(?P<seed>\d+) until=(?P<until>\d+) compaction=(?P<compaction>\d+)")
 _GROUP = re.compile(
     r"group (?P<number>\d+): (?P<guarantee>exactly-once|at-least-once), (?P<standbys>\d+) standbys, "
-    r"initial delay (?P<delay>\d+) ms"
+    r"initial delay (?P<delay>\d+) ms, rebalance timeout (?P<timeout>\d+) ms"
 )
 _PROCESS = re.compile(
     r"process (?P<number>\d+) of group (?P<group>\d+): (?P<threads>\d+) (?P<kind>static|dynamic) members, "
@@ -154,7 +161,10 @@ def parse(text: str) -> Schedule:
     for line in lines[1:]:
         if (found := _GROUP.fullmatch(line)) is not None:
             exactly_once = found["guarantee"] == "exactly-once"
-            groups.append(GroupPlan(int(found["number"]), int(found["delay"]), int(found["standbys"]), exactly_once))
+            group, delay_ms, standbys, timeout_ms = (
+                int(found[name]) for name in ("number", "delay", "standbys", "timeout")
+            )
+            groups.append(GroupPlan(group, delay_ms, standbys, exactly_once, timeout_ms))
         elif (found := _PROCESS.fullmatch(line)) is not None:
             number, group, threads = int(found["number"]), int(found["group"]), int(found["threads"])
             processes.append(ProcessPlan(number, group, threads, found["kind"] == "static", int(found["start"])))
