@@ -43,6 +43,7 @@ class Operator:
         self.is_paused = False
         self.promotes = False
         self.drained: set[str] = set()
+        self._gone: set[str] = set()
         self._world = world
         self._group_id = group_id
         self._asked: deque[tuple[Event, Done]] = deque()
@@ -56,8 +57,15 @@ class Operator:
     def ask(self, event: Event, done: Done = lambda _: None) -> None:
         """After what was asked before."""
         self._asked.append((event, done))
+        if isinstance(event, DrainInstance):
+            self._gone.discard(event.process_id or "")
         if len(self._asked) == 1:
             self._send()
+
+    def drain_ended(self, target: str) -> None:
+        """Because it is gone, perhaps before the answer to the drain has come."""
+        self.drained.discard(target)
+        self._gone.add(target)
 
     def _send(self) -> None:
         self._number += 1
@@ -119,7 +127,8 @@ class Operator:
             case SetPromotion(on):
                 self.promotes = on
             case DrainInstance(process_id):
-                self.drained.add(process_id or "")
+                if process_id not in self._gone:
+                    self.drained.add(process_id or "")
             case EndInstanceDrain(process_id):
                 self.drained.discard(process_id or "")
             case _:

@@ -101,8 +101,9 @@ class SimulatedProcess:
 
         return self.timeline.after(delay_ms, act)
 
-    def member_ended(self, _member: ProcessMember) -> None:
+    def member_ended(self, member: ProcessMember) -> None:
         self.touched()
+        self.world.rules.ended(member)
         if not self.living:
             self.host.process_ended(self)
 

@@ -78,6 +78,7 @@ class Known:
     generations: dict[str, int] = field(default_factory=dict)
     is_whole: bool = False
     commits: int = 0
+    counted: GroupImage | None = None
     ownerless_ms: dict[TaskId, int] = field(default_factory=dict)
 
 
@@ -148,7 +149,7 @@ class Rules:
                     moved = {key: one for key, one in known.assigned.items() if key[1] == old}
                     known.assigned |= {(generation, new): one for (generation, _), one in moved.items()}
                 case InstanceDrainEnded(target):
-                    self._group(write.group_id).operator.drained.discard(target)
+                    self._group(write.group_id).operator.drain_ended(target)
             self._world.timeline.say("   {}: {}", write.group_id, record)
         self._check_levers(write.group_id, write.image)
 
@@ -260,16 +261,18 @@ class Rules:
                 if task in owners and not self._zombies_were_there:
                     raise RuleBroken(ONE_OWNER, f"{task} runs at {owners[task].alias} and {member.alias}")
                 owners[task] = member
-        if not self._zombies_were_there:
+        if known.counted is not image and not self._zombies_were_there:
+            known.counted = image
             aliases = [member_id.partition(".")[0] for member_id in image.members]
             for member in living:
                 if aliases.count(member.alias) > 1:
                     raise RuleBroken(ONE_MEMBER, f"{member.alias}: {sorted(image.members)}")
-        for host in self._world.hosts.values():
-            for process in (*host.older, host.process):
-                for member in process.members if process is not None else ():
-                    if member.ended is not None and member.ended.failure is not None and not self._may_fail(member):
-                        raise RuleBroken(NO_MEMBER_FAILS, f"{member.alias}: {member.ended.failure!r}")
+
+    def ended(self, member: ProcessMember) -> None:
+        """It has come to its end."""
+        failure = member.ended.failure if member.ended is not None else None
+        if failure is not None and not self._may_fail(member):
+            raise RuleBroken(NO_MEMBER_FAILS, f"{member.alias}: {failure!r}")
 
     def _may_fail(self, member: ProcessMember) -> bool:
         """A rebalance failed, or its own thread did, or a zombie did not know the group."""

@@ -13,7 +13,7 @@ from random import Random
 
 from tests.simulation.faults import LASTING_MS, NEEDS, Fault, Kind, Of, parsed
 
-FAULTS_MS = 30_000
+FAULTS_MS = 24_000
 """When the last fault begins."""
 
 FEWEST_GROUPS = 3
