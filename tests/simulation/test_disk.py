@@ -1,0 +1,197 @@
+"""The simulated disk: it answers as the system's file system does, and forgets what no disk has to keep."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from assignor.types import TaskId
+from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted
+from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.tasks.file_system import FileSystem, SystemFiles
+from tests.simulation.disk import DiskView, Machine
+from tests.simulation.fate import Fate, Point, ProcessKilled
+from tests.simulation.simulated_store import SimulatedStore
+from tests.simulation.thread_clock import Pauses, ThreadClock
+
+
+class Time:
+    ms = 1_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+class Computer:
+    """One machine and one process of application `app` on it."""
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.machine = Machine("machine")
+        self.root = self.machine.state_dir / "app"
+        self.start()
+
+    def start(self) -> DiskView:
+        self.fate, self.pauses = Fate(), Pauses()
+        self.view = self.machine.view("app", self.fate, self.time, self.pauses)
+        self.view.make_directory(self.root)
+        return self.view
+
+    def crash(self, *, machine_fails: bool, seed: int = 0) -> None:
+        self.fate.is_dead = True
+        self.view.crash(Random(seed), machine_fails=machine_fails)
+        self.start()
+
+
+def _said(call: Callable[[], object]) -> object:
+    """What the call says, or the number of its error."""
+    try:
+        return call()
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+
+
+def _conversation(files: FileSystem, root: Path) -> list[object]:
+    a, b, one, two = root / "a", root / "a" / "b", root / "a" / "one", root / "a" / "two"
+    calls: list[Callable[[], object]] = [
+        lambda: files.names(root),
+        lambda: files.names(a),
+        lambda: files.read(one),
+        lambda: files.write_whole(one, b"1", written_as="t", synced=True),
+        lambda: files.make_directory(b),
+        lambda: files.make_directory(b),
+        lambda: files.write_whole(one, b"1", written_as="t", synced=True),
+        lambda: files.write_whole(one, b"22", written_as="t", synced=False),
+        lambda: files.read(one),
+        lambda: files.read(b),
+        lambda: files.names(one),
+        lambda: files.delete(b),
+        lambda: files.rename(two, one),
+        lambda: files.rename(one, two),
+        lambda: files.exists(one),
+        lambda: (files.exists(two), files.is_directory(two), files.is_directory(b)),
+        lambda: files.delete_directory(a),
+        lambda: files.rename(two, b / "two"),
+        lambda: (files.names(a), files.names(b)),
+        lambda: files.delete_tree(a / "nothing", ignore_errors=True),
+        lambda: files.delete_tree(a / "nothing"),
+        lambda: files.sync_directory(a),
+        lambda: files.sync_directory(a / "nothing"),
+        lambda: files.changed_ms(a / "nothing", but=".lock"),
+        lambda: files.delete_tree(b),
+        lambda: files.delete(b / "two"),
+        lambda: files.delete_directory(a),
+        lambda: files.exists(a),
+    ]
+    return [_said(call) for call in calls]
+
+
+def test_should_answer_as_the_systems_file_system_does(tmp_path: Path) -> None:
+    computer = Computer()
+    assert _conversation(computer.view, computer.root) == _conversation(SystemFiles(), tmp_path)
+
+
+def test_should_keep_what_was_synced_and_lose_or_tear_what_was_not() -> None:
+    contents, names = set(), set()
+    for seed in range(60):
+        computer = Computer()
+        view, file, directory = computer.view, computer.root / "file", computer.root / "directory"
+        view.write_whole(file, b"old", written_as="t", synced=True)
+        view.make_directory(directory)
+        view.write_whole(file, b"new!", written_as="t", synced=False)
+        computer.crash(machine_fails=True, seed=seed)
+        contents.add(computer.view.read(file))
+        names.add(tuple(computer.view.names(computer.root)))
+    assert contents == {b"old", b"", b"n", b"ne", b"new", b"new!"}
+    assert names == {("file",), ("directory", "file")}
+
+
+def test_should_lose_no_file_when_only_the_process_dies() -> None:
+    for seed in range(10):
+        computer = Computer()
+        computer.view.write_whole(computer.root / "file", b"new", written_as="t", synced=False)
+        computer.crash(machine_fails=False, seed=seed)
+        assert computer.view.read(computer.root / "file") == b"new"
+
+
+def test_should_keep_the_writes_of_a_store_in_order_and_all_that_were_flushed() -> None:
+    kept = set()
+    for seed in range(60):
+        computer = Computer()
+        store = _opened(computer)
+        store.put(b"a", b"1")
+        store.flush()
+        store.put(b"b", b"1")
+        store.put(b"a", None)
+        computer.crash(machine_fails=False, seed=seed)
+        kept.add(tuple(sorted(_opened(computer).all())))
+    assert kept == {((b"a", b"1"),), ((b"a", b"1"), (b"b", b"1")), ((b"b", b"1"),)}
+
+
+def test_should_refuse_to_write_when_it_is_full_and_take_its_time_when_it_is_slow() -> None:
+    computer = Computer()
+    store, disk = _opened(computer), computer.machine.disk
+    clock = computer.pauses.acting = ThreadClock(computer.time)
+    disk.slow_ms = 50
+    computer.view.write_whole(computer.root / "file", b"1", written_as="t", synced=True)
+    assert (clock.ahead_ms, clock.now_ms()) == (50, 1_050)
+    disk.is_full = True
+    store.put(b"a", b"1")
+    with pytest.raises(ProcessorStateError, match="No space left"):
+        store.flush()
+    with pytest.raises(OSError, match="No space left"):
+        computer.view.write_whole(computer.root / "file", b"2", written_as="t", synced=True)
+    assert computer.view.read(computer.root / "file") == b"1"
+    disk.is_full = False
+    store.flush()
+
+
+def test_should_open_no_store_that_was_damaged() -> None:
+    opened: list[object] = []
+    for seed in range(10):
+        computer = Computer()
+        store = _opened(computer)
+        store.put(b"a", b"1")
+        store.flush()
+        computer.machine.disk.damages_stores = True
+        computer.crash(machine_fails=True, seed=seed)
+        try:
+            opened.append(_opened(computer).get(b"a"))
+        except StoreCorrupted as error:
+            opened.append(str(error))
+    damaged = "store counts: cannot open /machine/app/0_0/rocksdb/counts (Corruption: block checksum mismatch)"
+    assert set(opened) == {b"1", damaged}
+
+
+def test_should_release_locks_when_the_process_dies_and_do_nothing_for_it_any_more() -> None:
+    computer = Computer()
+    dead = computer.view
+    dead.lock(computer.root, "the directory")
+    with pytest.raises(LockError, match="in use by another process"):
+        computer.start().lock(computer.root, "the directory")
+    fate = dead._fate
+    fate.dies_at(Point.DISK_WRITE, after=1)
+    with pytest.raises(ProcessKilled):
+        dead.write_whole(computer.root / "file", b"1", written_as="t", synced=True)
+    with pytest.raises(ProcessKilled):
+        dead.read(computer.root / "file")
+    dead.crash(Random(0), machine_fails=False)
+    assert not computer.view.exists(computer.root / "file")
+    computer.view.lock(computer.root, "the directory").release()
+
+
+class _NoClock:
+    record_timestamp_ms = stream_time_ms = -1
+
+
+def _opened(computer: Computer) -> SimulatedStore:
+    store = SimulatedStore("counts")
+    store.open(StoreContext(TaskId(0, 0), computer.root / "0_0", None, _NoClock()))
+    return store
