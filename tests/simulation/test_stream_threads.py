@@ -198,21 +198,24 @@ class Play:
             thread.check_stores()
 
     def quiet(self) -> None:
-        """Nothing fails any more: all that came in is counted."""
+        """Nothing fails any more: all that came in is counted, and once all have heard, nobody loses a task."""
         self.cluster.log.is_away, self.cluster.log.answer_loss = False, 0.0
         for host in self.hosts:
             disk = host.machine.disk
             disk.is_full, disk.damages_stores, disk.slow_ms = False, False, 0
             for thread in host.threads:
                 thread.process.fate.dies_at(Point.DISK_WRITE, 1_000_000)
-        for _ in range(3):
+        for number in range(3):
             self.restart_the_dead()
+            migrated = self.happened["migrated"]
             self.rebalance(kindly=True)
+            self.cluster.produce(40)
             for _ in range(30):
                 self.time.ms += 200 + max((thread.took_ms for thread in self.threads), default=0)
                 for thread in self.threads:
                     self.run_pass(thread)
                 self.check()
+            assert number == 0 or self.happened["migrated"] == migrated, "a task was lost though nothing failed"
 
 
 def played(seed: int) -> Play:
