@@ -3,6 +3,7 @@
     python -m tests.simulation --seeds 2000       seeds 0 to 1999, on all cores
     python -m tests.simulation --seed 17          one seed, with its story
     python -m tests.simulation --found FILE       a scenario file, with its story
+    python -m tests.simulation bugs               seeds until each bug that can be switched on is found (`finding`)
 
 It fails when a rule was broken, or when a kind of fault was never met. Progress goes to stderr.
 """
@@ -14,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.simulation import finding
 from tests.simulation.running import Run, Runs, run, run_seeds
 from tests.simulation.schedule import drawn, parse
 from tests.simulation.shrinking import shrunk
@@ -27,6 +29,8 @@ MOST_SHRUNK = 5
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["bugs"]:
+        return finding.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__.split("\n")[0])
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--seeds", type=int, default=2_000, help="how many histories are drawn (default: 2000)")
