@@ -232,6 +232,7 @@ class World:
         if not self.coordinators:
             self.start_coordinator(0)
         for group in self.groups.values():
+            group.cluster.produce(MOST_WORDS)  # there is work to do, for whoever has the tasks
             group.windows.heal()
             group.storage.heal(group.cluster.log)
             group.failing = None
