@@ -64,8 +64,11 @@ def note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: H
         case ProcessHeartbeat():
             assert isinstance(answered, ProcessHeartbeatAnswered)
             for member_id, one in event.members.items():
-                if not isinstance(answered.members[member_id], Rejected):
+                told = answered.members[member_id]
+                if not isinstance(told, Rejected):
                     _note_heartbeat(liveness, working, one, answered, now_ms, event.connection_id)
+                elif told.code is RejectionCode.ILLEGAL_GENERATION:
+                    _note_connection(liveness, working, member_id, event.connection_id, now_ms)
         case RecheckProcess():
             pass
         case FetchAssignment() | RecheckAssignment():
@@ -92,6 +95,17 @@ def _note_heartbeat(
     liveness.heard_from(member, now_ms, connection_id, event.task_offset_sums)
     if answered.state is GroupState.STABLE and event.generation_id == answered.generation_id:
         liveness.acknowledged(event.member_id, event.generation_id)
+
+
+def _note_connection(
+    liveness: Liveness, working: GroupImage, member_id: str, connection_id: int | None, now_ms: int
+) -> None:
+    """A static member that missed a rebalance is refused, and its session goes on running out. But its process lives on
+    this connection: the end of an earlier one is no sign of its death.
+    """
+    member = working.members.get(member_id)
+    if member is not None and not member.is_away and connection_id is not None:
+        liveness.belongs_to(member_id, connection_id, now_ms)
 
 
 def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejected:

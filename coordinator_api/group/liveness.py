@@ -166,6 +166,11 @@ class Liveness:
         due.append(image.held_until_ms())
         return min((one for one in due if one is not None), default=None)
 
+    def belongs_to(self, member_id: str, connection_id: int, now_ms: int) -> None:
+        """A process heartbeat that named the member came on this connection. It is no sign of life."""
+        if self.sessions[member_id].connection_id != connection_id:
+            self._belongs(member_id, connection_id, now_ms)
+
     def applied(self, record: CoordinatorRecord, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         """Update sessions and timers for `record`, which led from `before` to `after`."""
         match record:
