@@ -228,12 +228,9 @@ def _decide(world: World, group: SimulatedGroup, fault: Fault) -> None:
     """Look now and then whether a rebalance waits."""
     until_ms = world.timeline.now_ms + fault.for_ms
     event = ApproveRebalance if fault.kind is Kind.APPROVED else DiscardRebalance
-    struck = False
 
     def answered(answer: Answer) -> None:
-        nonlocal struck
-        if not isinstance(answer, Rejected) and not struck:
-            struck = True
+        if not isinstance(answer, Rejected):
             world.struck(fault)
 
     def look() -> None:

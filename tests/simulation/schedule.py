@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tests.simulation.faults import LASTING_MS, NEEDS, Fault, Kind, Of, parsed
+from tests.simulation.faults import LASTING_MS, NEEDS, SELDOM, Fault, Kind, Of, parsed
 
 FAULTS_MS = 24_000
 """When the last fault begins."""
@@ -94,6 +94,7 @@ def drawn(seed: int) -> Schedule:
     processes = _processes(groups, chance)
     kinds = chance.sample(list(Kind), chance.randint(3, 15))
     kinds += [needed for kind in kinds for needed in NEEDS.get(kind, ())]
+    kinds += 2 * [kind for kind in kinds if kind in SELDOM]
     faults, at_ms, gap_ms = [], 0, chance.choice((600, 1_200, 2_400))
     while (at_ms := at_ms + chance.randint(1, 2 * gap_ms)) < FAULTS_MS:
         fault = _drawn_fault(chance.choice(kinds), at_ms, groups, processes, chance)
