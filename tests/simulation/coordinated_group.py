@@ -29,7 +29,14 @@ from coordinator_api.group.events import (
 from coordinator_api.group.group import Group
 from coordinator_api.group.hearing import HeardEvent
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.group.outcome import JoinAnswered, Outcome, ProcessHeartbeatAnswered, Rejected, RunRebalance
+from coordinator_api.group.outcome import (
+    AssignmentReady,
+    JoinAnswered,
+    Outcome,
+    ProcessHeartbeatAnswered,
+    Rejected,
+    RunRebalance,
+)
 from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.rebalance_result import computed_assignments
 from coordinator_api.group.record_codec import decode_record, encode_record
@@ -126,7 +133,10 @@ class CoordinatedGroup:
 
     def fetch(self, event: FetchAssignment, reply: Reply) -> None:
         self.note(event.member_id)
-        reply(self._hear(event))
+        response = self._hear(event)
+        if isinstance(response, AssignmentReady):
+            self.observer.fetched(self, event.member_id, response.generation_id)
+        reply(response)
 
     def heartbeat(self, event: ProcessHeartbeat, known: str | None, wait_ms: int, reply: Reply) -> None:
         assert event.connection_id is not None

@@ -18,5 +18,8 @@ class Observer(Protocol):
     def decided(self, group: CoordinatedGroup, outcomes: Sequence[Outcome]) -> None:
         """Events were taken in memory; nothing is committed yet."""
 
+    def fetched(self, group: CoordinatedGroup, member_id: str, generation_id: int) -> None:
+        """A member's fetch is answered with its assignment; the answer may get lost."""
+
     def committed(self, group: CoordinatedGroup) -> None:
         """Its image is another one now."""

@@ -29,6 +29,7 @@ from tests.simulation.leader import TASKS
 from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
 from tests.simulation.placement_rules import broken_by
 from tests.simulation.rule_names import (
+    ACKNOWLEDGED_IS_FETCHED,
     ANSWERED_SURVIVES,
     BECOMES_STABLE,
     DRAINED_RUNS_NOTHING,
@@ -70,12 +71,15 @@ class RuleBroken(AssertionError):
 
 @dataclass(slots=True)
 class Known:
-    """Of one group: `image`: what is stored. `assigned`: what each generation gave to each member."""
+    """Of one group: `image`: what is stored. `assigned`: what each generation gave to each member. `generations`: the
+    last that each member took. `fetched`: the last that its fetches were answered with.
+    """
 
     group: SimulatedGroup | None = None
     image: GroupImage = field(default_factory=GroupImage)
     assigned: dict[tuple[int, str], AssignmentParts] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)
+    fetched: dict[str, int] = field(default_factory=dict)
     is_whole: bool = False
     commits: int = 0
     counted: GroupImage | None = None
@@ -178,8 +182,16 @@ class Rules:
                     if silent_ms < DISCONNECT_GRACE_MS or not self._world.open_connections.isdisjoint(waits_on):
                         raise RuleBroken(HEARD_STAY, f"{record}, silent for {silent_ms} ms")
 
+    def fetched(self, group: CoordinatedGroup, member_id: str, generation_id: int) -> None:
+        fetched = self._of(group.group_id).fetched
+        fetched[member_id] = max(generation_id, fetched.get(member_id, generation_id))
+
     def committed(self, group: CoordinatedGroup) -> None:
         group.group.validate_state()
+        fetched = self._of(group.group_id).fetched
+        for member_id, session in group.group.sessions.items():
+            if session.acknowledged_generation > fetched.get(member_id, -1):
+                raise RuleBroken(ACKNOWLEDGED_IS_FETCHED, f"{member_id} in {session.acknowledged_generation}")
 
     def _check_levers(self, group_id: str, image: GroupImage) -> None:
         operator, levers = self._group(group_id).operator, image.levers
