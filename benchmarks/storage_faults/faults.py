@@ -43,9 +43,9 @@ class Fault:
 
 
 @contextmanager
-def small_disk(directory: Path) -> Iterator[None]:
-    """A file system of DISK_BYTES at `directory`. Needs root."""
-    _run("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", directory)
+def small_disk(directory: Path, size: int = DISK_BYTES) -> Iterator[None]:
+    """A file system of `size` bytes at `directory`. Needs root."""
+    _run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", directory)
     try:
         yield
     finally:

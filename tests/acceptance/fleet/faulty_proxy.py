@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can lose answers, fall silent, and break all its connections at once."""
+"""A TCP proxy on loopback that can lose and delay answers, fall silent, and break all its connections at once."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ class FaultyProxy:
     """Listens while it is entered. `address`: for callers; `service`: where it passes on to, which may be away.
 
     `loses_answers`: the chance that what the service answers is lost, together with its connection. `refuses`: whether
-    who connects is turned away at once.
+    who connects is turned away at once. `delays_s`: how long a piece of a request or an answer is kept at most.
     """
 
     def __init__(self, service: Address, chance: random.Random) -> None:
         self.loses_answers = 0.0
         self.refuses = False
+        self.delays_s = 0.0
         self.lost_answers = 0
         self._service = service
         self._chance = chance
@@ -49,6 +50,9 @@ class FaultyProxy:
         return self
 
     async def __aexit__(self, *_: tuple[type[BaseException], BaseException, TracebackType]) -> None:
+        await self.close()
+
+    async def close(self) -> None:
         self._server.close()
         self._flows.set()
         self.break_all()
@@ -98,6 +102,7 @@ class FaultyProxy:
 
     async def _requests(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while data := await source.read(CHUNK_BYTES):
+            await self._keep_a_while()
             await self._flows.wait()
             sink.write(data)
             await sink.drain()
@@ -106,6 +111,7 @@ class FaultyProxy:
 
     async def _answers(self, source: asyncio.StreamReader, pair: _Pair) -> None:
         while data := await source.read(CHUNK_BYTES):
+            await self._keep_a_while()
             await self._flows.wait()
             if self._chance.random() < self.loses_answers:
                 self.lost_answers += 1
@@ -114,3 +120,7 @@ class FaultyProxy:
             await pair.calling.drain()
         await self._flows.wait()
         raise ConnectionResetError("the service has ended")
+
+    async def _keep_a_while(self) -> None:
+        if self.delays_s:
+            await asyncio.sleep(self._chance.uniform(0, self.delays_s))

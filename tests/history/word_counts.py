@@ -1,0 +1,112 @@
+"""The application of a run, its input, and whether every word was counted exactly once."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from assignor.types import TopicPartition
+from streams_runtime import LONG, STRING, Application, NewTopic, StreamsBuilder, open_log
+from streams_runtime.local_run.progress import Progress, ProgressMeter
+from streams_runtime.logs.base import Log
+from tests.history.calls import Counts
+
+LINES, COUNTS = "lines", "word-counts"
+PARTITIONS = 4
+SESSION_TIMEOUT_MS = 6_000
+PROBING_INTERVAL = "probing.rebalance.interval.ms"
+FIRST_PROBING_INTERVAL_MS = 60_000
+_VOCABULARY = tuple(f"word-{number}" for number in range(300))
+_WORDS_A_LINE = 4
+_POLL_RECORDS = 10_000
+
+
+def word_count(
+    group: str, log_directory: Path, state_directory: Path, probing_ms: int = FIRST_PROBING_INTERVAL_MS
+) -> Application:
+    """Two subtopologies of PARTITIONS tasks, one with a store. `probing_ms`: what tells one definition from another."""
+    builder = StreamsBuilder()
+    words = builder.stream(LINES, STRING, STRING).flat_map_values(str.split)
+    grouped = words.group_by(lambda _key, word: word, name="words", key_serde=STRING, value_serde=STRING)
+    grouped.count(store="counts").to_stream().to(COUNTS, key_serde=STRING, value_serde=LONG)
+    return Application(
+        builder.build(),
+        {
+            "application.id": group,
+            "bootstrap.servers": address(log_directory),
+            "state.dir": str(state_directory),
+            "processing.guarantee": "exactly_once_v2",
+            "commit.interval.ms": 200,
+            "num.standby.replicas": 1,
+            "num.stream.threads": 2,
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": 500,
+            PROBING_INTERVAL: probing_ms,
+        },
+    )
+
+
+def address(log_directory: Path) -> str:
+    return f"embedded:{log_directory}"
+
+
+class WordFeed:
+    """Writes lines of words, and knows how often it has written each."""
+
+    def __init__(self, group: str, log_directory: Path, chance: random.Random) -> None:
+        self._group = group
+        self._chance = chance
+        self._log = open_log(address(log_directory))
+        self._log.create_topics(NewTopic(topic, PARTITIONS) for topic in (LINES, COUNTS))
+        self._producer = self._log.producer()
+        self._meter = ProgressMeter(self._log, group, (LINES, f"{group}-words-repartition"))
+        self._written: Counter[str] = Counter()
+
+    def write(self, lines: int) -> None:
+        """On return they can be read."""
+        for _ in range(lines):
+            words = self._chance.choices(_VOCABULARY, k=_WORDS_A_LINE)
+            partition = TopicPartition(LINES, self._chance.randrange(PARTITIONS))
+            self._producer.send(partition, b"", " ".join(words).encode(), round(time.time() * 1000))
+            self._written.update(words)
+        self._producer.flush()
+
+    def progress(self) -> Progress:
+        return self._meter.now()
+
+    def counts(self) -> Counts:
+        """As they are now."""
+        found: dict[str, int] = {}
+        twice: list[str] = []
+        seen: set[tuple[str, int]] = set()
+        for word, number in _records(self._log):
+            if (word, number) in seen:
+                twice.append(f"{word} {number}")
+            seen.add((word, number))
+            found[word] = number
+        progress = self.progress()
+        return Counts(found, dict(self._written), tuple(twice), progress.there - progress.done)
+
+    def close(self) -> None:
+        self._producer.close()
+        self._log.close()
+
+
+def _records(log: Log) -> Iterator[tuple[str, int]]:
+    """All that the application has committed, each partition in its order."""
+    partitions = [TopicPartition(COUNTS, number) for number in range(PARTITIONS)]
+    ends = log.end_offsets(partitions)
+    with closing(log.consumer()) as consumer:
+        consumer.assign(partitions)
+        for partition in partitions:
+            consumer.seek(partition, 0)
+        while any((consumer.position(partition) or 0) < end for partition, end in ends.items()):
+            for batch in consumer.poll(100, _POLL_RECORDS):
+                for key, value in zip(batch.keys, batch.values, strict=True):
+                    assert key is not None
+                    assert value is not None
+                    yield STRING.deserialize(key), LONG.deserialize(value)
