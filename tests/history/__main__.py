@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.history.traffic import RunSettings, run
 
 def main() -> int:
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is ended
     if arguments.command == "run":
         directory: Path = arguments.out or Path("build/history") / str(arguments.seed)
         if directory.exists() and any(directory.iterdir()):
