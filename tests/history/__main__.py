@@ -17,7 +17,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is ended
     if arguments.command == "run":
-        directory: Path = arguments.out or Path("build/history") / str(arguments.seed)
+        directory: Path = (arguments.out or Path("build/history") / str(arguments.seed)).absolute()
         if directory.exists() and any(directory.iterdir()):
             print(f"{directory} is not empty: give another one by --out, or remove it", file=sys.stderr)
             return 2
