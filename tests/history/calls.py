@@ -151,7 +151,7 @@ def read_history(directory: Path) -> History:
 
 
 def write_run(directory: Path, settings: Mapping[str, Any], counts: Mapping[str, Counts]) -> None:
-    """What is known at the end of a run only."""
+    """What belongs to no single client. The counts are known at the end of a run only."""
     document = {"settings": dict(settings), "counts": {group: asdict(each) for group, each in counts.items()}}
     (directory / RUN_FILE).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 

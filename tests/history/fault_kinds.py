@@ -15,6 +15,7 @@ from tests.acceptance.fleet.faulty_proxy import FaultyProxy
 from tests.history.faults import Fault, FaultKind
 from tests.history.member import MemberProcess
 from tests.history.proxies import Proxies
+from tests.oracle.broker import Broker
 from tests.warm_coordinator import WarmCoordinator
 
 COORDINATOR = "coordinator"
@@ -164,6 +165,20 @@ def _delay(proxy: FaultyProxy) -> None:
 
 def _delay_no_more(proxy: FaultyProxy) -> None:
     proxy.delays_s = 0.0
+
+
+def broker_killed(broker: Broker) -> FaultKind:
+    """Of a group on Kafka: its only broker is killed and started again on its files."""
+    return FaultKind("broker killed", 5, 3.0, {"broker": partial(_broker_killed, broker)})
+
+
+@contextmanager
+def _broker_killed(broker: Broker) -> Iterator[None]:
+    broker.kill()
+    try:
+        yield
+    finally:
+        broker.start()
 
 
 def can_have_small_disk() -> bool:

@@ -154,7 +154,7 @@ class LeverOperator:
         self._definition += 1
         member = self._members[group]
         probing_ms = FIRST_PROBING_INTERVAL_MS + self._definition
-        application = word_count(group, member.log_directory, member.directory / "state", probing_ms)
+        application = word_count(group, member.servers, member.directory / "state", probing_ms)
         with self._recorder.call(group, "declare", {"definition": str(probing_ms)}) as answer:
             answer["revision"] = self._ask("PUT", group_path(group), {}, group_body(application)).json()["revision"]
 

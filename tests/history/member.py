@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_jobs.workers.leaving_signals import LeavingSignals
 from streams_runtime import StreamsInstance
 from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.instance_states import InstanceState
@@ -27,17 +28,17 @@ _OUTPUT_BYTES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """`url`: where it calls. `is_static`: its threads are static members. `directory`: of the run."""
+    """`url`: where it calls. `servers`: of its log. `is_static`: its threads are static members.
+
+    `directory`: of the run.
+    """
 
     name: str
     group: str
     url: str
+    servers: str
     directory: Path
     is_static: bool
-
-    @property
-    def log_directory(self) -> Path:
-        return self.directory / "log" / self.group
 
     @property
     def output(self) -> Path:
@@ -92,12 +93,17 @@ class MemberProcess:
 
 def _run(settings: MemberSettings, life: int) -> None:
     warm_program.end_with_the_tests()
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its members
     _speak_into(settings.output)
+    with LeavingSignals() as signals:
+        has_failed = work(settings, life, signals)
+    os._exit(FAILED if has_failed else 0)
+
+
+def work(settings: MemberSettings, life: int, signals: LeavingSignals) -> bool:
+    """Until a signal tells it to leave, or the group does; whether it has failed. Its errors go to stderr."""
     recorder = Recorder(settings.directory, f"{settings.name}.{life}")
-    application = word_count(settings.group, settings.log_directory, settings.directory / "state" / settings.name)
+    application = word_count(settings.group, settings.servers, settings.directory / "state" / settings.name)
     with RecordedClient(settings.url, recorder) as client:
         instance = StreamsInstance(
             application,
@@ -110,18 +116,18 @@ def _run(settings: MemberSettings, life: int) -> None:
                 owns_process=True,
             ),
         )
-        instance.start()
 
         def tell_end() -> None:
             instance.wait()
-            stop.set()
+            signals.wake()
 
+        instance.start()
         threading.Thread(target=tell_end, daemon=True).start()
-        stop.wait()
+        signals.wait()
         instance.close(LEAVE_TIMEOUT_S)
         for error in instance.errors:
             print(f"{settings.name}.{life} failed: {error!r}", file=sys.stderr, flush=True)
-        os._exit(FAILED if instance.state is InstanceState.ERROR else 0)
+        return instance.state is InstanceState.ERROR
 
 
 def _speak_into(file: Path) -> None:

@@ -15,7 +15,6 @@ from streams_runtime.local_run.progress import Progress, ProgressMeter
 from streams_runtime.logs.base import Log
 from tests.history.calls import Counts
 
-LINES, COUNTS = "lines", "word-counts"
 PARTITIONS = 4
 SESSION_TIMEOUT_MS = 6_000
 PROBING_INTERVAL = "probing.rebalance.interval.ms"
@@ -26,18 +25,21 @@ _POLL_RECORDS = 10_000
 
 
 def word_count(
-    group: str, log_directory: Path, state_directory: Path, probing_ms: int = FIRST_PROBING_INTERVAL_MS
+    group: str, servers: str, state_directory: Path, probing_ms: int = FIRST_PROBING_INTERVAL_MS
 ) -> Application:
-    """Two subtopologies of PARTITIONS tasks, one with a store. `probing_ms`: what tells one definition from another."""
+    """Two subtopologies of PARTITIONS tasks, one with a store. `servers`: of its log, as `bootstrap.servers`.
+
+    `probing_ms`: what tells one definition from another.
+    """
     builder = StreamsBuilder()
-    words = builder.stream(LINES, STRING, STRING).flat_map_values(str.split)
+    words = builder.stream(_lines(group), STRING, STRING).flat_map_values(str.split)
     grouped = words.group_by(lambda _key, word: word, name="words", key_serde=STRING, value_serde=STRING)
-    grouped.count(store="counts").to_stream().to(COUNTS, key_serde=STRING, value_serde=LONG)
+    grouped.count(store="counts").to_stream().to(_counts(group), key_serde=STRING, value_serde=LONG)
     return Application(
         builder.build(),
         {
             "application.id": group,
-            "bootstrap.servers": address(log_directory),
+            "bootstrap.servers": servers,
             "state.dir": str(state_directory),
             "processing.guarantee": "exactly_once_v2",
             "commit.interval.ms": 200,
@@ -50,27 +52,31 @@ def word_count(
     )
 
 
-def address(log_directory: Path) -> str:
-    return f"embedded:{log_directory}"
+def _lines(group: str) -> str:
+    return f"{group}-lines"
+
+
+def _counts(group: str) -> str:
+    return f"{group}-counts-of-words"
 
 
 class WordFeed:
     """Writes lines of words, and knows how often it has written each."""
 
-    def __init__(self, group: str, log_directory: Path, chance: random.Random) -> None:
+    def __init__(self, group: str, servers: str, chance: random.Random) -> None:
         self._group = group
         self._chance = chance
-        self._log = open_log(address(log_directory))
-        self._log.create_topics(NewTopic(topic, PARTITIONS) for topic in (LINES, COUNTS))
+        self._log = open_log(servers)
+        self._log.create_topics(NewTopic(topic, PARTITIONS) for topic in (_lines(group), _counts(group)))
         self._producer = self._log.producer()
-        self._meter = ProgressMeter(self._log, group, (LINES, f"{group}-words-repartition"))
+        self._meter = ProgressMeter(self._log, group, (_lines(group), f"{group}-words-repartition"))
         self._written: Counter[str] = Counter()
 
     def write(self, lines: int) -> None:
         """On return they can be read."""
         for _ in range(lines):
             words = self._chance.choices(_VOCABULARY, k=_WORDS_A_LINE)
-            partition = TopicPartition(LINES, self._chance.randrange(PARTITIONS))
+            partition = TopicPartition(_lines(self._group), self._chance.randrange(PARTITIONS))
             self._producer.send(partition, b"", " ".join(words).encode(), round(time.time() * 1000))
             self._written.update(words)
         self._producer.flush()
@@ -83,7 +89,7 @@ class WordFeed:
         found: dict[str, int] = {}
         twice: list[str] = []
         seen: set[tuple[str, int]] = set()
-        for word, number in _records(self._log):
+        for word, number in _records(self._log, _counts(self._group)):
             if (word, number) in seen:
                 twice.append(f"{word} {number}")
             seen.add((word, number))
@@ -96,9 +102,9 @@ class WordFeed:
         self._log.close()
 
 
-def _records(log: Log) -> Iterator[tuple[str, int]]:
+def _records(log: Log, topic: str) -> Iterator[tuple[str, int]]:
     """All that the application has committed, each partition in its order."""
-    partitions = [TopicPartition(COUNTS, number) for number in range(PARTITIONS)]
+    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     ends = log.end_offsets(partitions)
     with closing(log.consumer()) as consumer:
         consumer.assign(partitions)
