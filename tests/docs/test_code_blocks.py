@@ -59,6 +59,7 @@ SHELL_NOT_RUN = {
     "README.md": "make targets, and an application on Spark: `make demo` and tests/acceptance run the same",
     "CONTRIBUTING.md": "make targets",
     "docs/results.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
+    "docs/promises.md": "half an hour of real traffic; tests/history/test_real_traffic.py runs a minute",
     "docs/batch/replay.md": "a replay of minutes; tests/spark_jobs/replay runs smaller ones",
     "docs/batch/sweep.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
     "docs/kafka/client-settings.md": "needs a broker with TLS: tests/kafka_client",

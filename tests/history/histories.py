@@ -72,9 +72,11 @@ def described(
     definition: str = "first",
     levers: Mapping[str, Any] | None = None,
     held: int | None = None,
-    members: Sequence[Mapping[str, Any]] = (),
+    members: Sequence[Mapping[str, Any]] | None = None,
     took_ms: float = 5,
 ) -> Call:
+    """`members`: by default those that have joined by then in the valid history, without anything else."""
+    present = [described_member("a", "p0", 0), *([described_member("b", "p1", 0)] if at_ms > 80 else [])]
     answer = {
         "state": "Stable",
         "generation_id": generation_id,
@@ -82,7 +84,7 @@ def described(
         "definition": definition,
         "held": held,
         "levers": {**NO_LEVERS, **(levers or {})},
-        "members": list(members),
+        "members": present if members is None else list(members),
     }
     return call("ada", "describe", at_ms, at_ms + took_ms, answer)
 

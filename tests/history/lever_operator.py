@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
@@ -17,6 +17,7 @@ from tests.history.member import MemberSettings
 from tests.history.recorder import Recorder
 from tests.history.word_counts import FIRST_PROBING_INTERVAL_MS, PROBING_INTERVAL, word_count
 
+NOT_SENT = "NOT_SENT"
 _TIMEOUT_S = 8.0
 _MEAN_PAUSE_S = 0.3
 _PERSISTENCE_S = 240.0
@@ -43,19 +44,22 @@ _ENDS = ("end-hold", "resume", "end-promotion", "end-rejoin-grace")
 
 
 class LeverOperator:
-    """`members`: one of each group, for its definition. `first_definition`: its definitions are numbered from here on,
-    so that no two operators declare the same.
+    """`taken`: how many pieces of its requests its proxy has taken. `members`: one of each group, for its definition.
+
+    `first_definition`: its definitions are numbered from here on, so that no two operators declare the same.
     """
 
     def __init__(
         self,
         url: str,
+        taken: Callable[[], int],
         recorder: Recorder,
         members: Mapping[str, MemberSettings],
         chance: random.Random,
         first_definition: int,
     ) -> None:
         self._http = httpx.Client(base_url=url, timeout=_TIMEOUT_S, trust_env=False)
+        self._taken = taken
         self._recorder = recorder
         self._members = members
         self._chance = chance
@@ -81,7 +85,7 @@ class LeverOperator:
             self._persist(group, "declare")
 
     def end_levers(self) -> None:
-        """Once no more faults come. Raises CoordinatorUnavailable when the service does not answer for minutes."""
+        """Once no more faults come. Raises what a call ended with when the service does not answer for minutes."""
         for group in self._members:
             for operation in _ENDS:
                 self._persist(group, operation)
@@ -96,7 +100,9 @@ class LeverOperator:
             try:
                 self._do(group, operation)
                 return
-            except CoordinatorUnavailable:
+            except (CoordinatorError, CoordinatorUnavailable) as error:
+                if isinstance(error, CoordinatorError) and error.code != NOT_SENT:
+                    raise
                 if time.monotonic() > deadline_s:
                     raise
                 time.sleep(_RETRY_S)
@@ -168,10 +174,17 @@ class LeverOperator:
     def _ask(
         self, method: str, path: str, params: Mapping[str, str | int], body: Mapping[str, object] | None = None
     ) -> httpx.Response:
-        """Raises CoordinatorError for a refusal, CoordinatorUnavailable for everything that may be tried again."""
+        """Raises CoordinatorError for a refusal, CoordinatorUnavailable for everything that may be tried again.
+
+        What the proxy did not even take, because the service was away, has no effect for certain: `NOT_SENT`. It has
+        turned that connection away, so nothing of it is passed on later.
+        """
+        taken = self._taken()
         try:
             response = self._http.request(method, path, params=params, json=body)
         except httpx.TransportError as fault:
+            if not isinstance(fault, httpx.TimeoutException) and self._taken() == taken:
+                raise coordinator_error(NOT_SENT, 0, repr(fault)) from fault
             raise CoordinatorUnavailable(f"{method} {path}: {fault!r}") from fault
         if not response.is_success:
             refusal = refusal_of(response.status_code, response.content)

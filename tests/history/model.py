@@ -14,6 +14,7 @@ from tests.history.placement import (
     given_twice,
     handed_out_too_early,
     not_as_given,
+    not_described,
     sent_away,
     worked_on_others,
 )
@@ -157,6 +158,14 @@ def _drains_not_taken(history: History, group: str) -> Iterator[Lines]:
             yield drain, later
 
 
+def _unknown_group(history: History, group: str) -> Iterator[Lines]:
+    """In a run no group is deleted."""
+    declared = next((call for call in history.calls_of(group, "declare") if call.is_answered), None)
+    for call in history.calls_of(group):
+        if declared is not None and call.code == "GROUP_ID_NOT_FOUND" and declared.end_ns < call.begin_ns:
+            yield declared, call
+
+
 def _decided_twice(history: History, group: str) -> Iterator[Lines]:
     """A rebalance that waited was approved or discarded, and then again, or it still waits after that."""
     decided: dict[int, Call] = {}
@@ -239,6 +248,8 @@ PROMISES: tuple[Promise, ...] = (
     Promise("threads have what their member was given", _every(not_as_given), _lines("assigned")),
     Promise("threads work on what they have", _every(worked_on_others), _lines("processed")),
     Promise("who is heard stays a member", _every(sent_away), _calls("join", "fetch", "heartbeat")),
+    Promise("who joined is described", _every(not_described), _calls("join", "describe")),
+    Promise("a group that was declared is known", _every(_unknown_group), _calls("declare")),
     Promise("the revision never goes back", _rises(revisions_seen), _calls("join", "declare", "describe")),
     Promise("the definition is as it was declared", _one(lost_definition), _calls("declare", "describe")),
     *map(_lever, LEVERS),

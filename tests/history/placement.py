@@ -178,6 +178,27 @@ def sent_away(history: History, group: str) -> Iterator[Sequence[Call]]:
                 gone.add(member_id)
 
 
+def not_described(history: History, group: str) -> Iterator[Sequence[Call]]:
+    """A description leaves out a member that had joined before it and was answered as one after it."""
+    described = [call for call in history.calls_of(group, "describe") if call.is_answered]
+    begins = [call.begin_ns for call in described]
+    joins: dict[str, Call] = {}
+    newest: dict[str, Call] = {}
+    for call in history.calls_of(group, "join", "fetch", "heartbeat"):
+        for member_id, code in _told(call):
+            if code is None:
+                newest[member_id] = call
+                if call.operation == "join":
+                    joins.setdefault(member_id, call)
+    for member_id, join in joins.items():
+        last = newest[member_id]
+        for description in described[bisect_right(begins, join.end_ns) : bisect_right(begins, last.begin_ns)]:
+            if description.end_ns < last.begin_ns and not any(
+                member["member_id"] == member_id for member in description.answer["members"]
+            ):
+                yield join, description, last
+
+
 def _told(call: Call) -> Iterator[tuple[str, str | None]]:
     """Member and what its call was refused with; None when it was answered."""
     if call.operation == "heartbeat" and call.is_answered:

@@ -50,6 +50,10 @@ class Proxies:
     def names(self) -> list[str]:
         return list(self._proxies)
 
+    def taken(self, name: str) -> int:
+        """How many pieces of requests it has taken so far."""
+        return self._proxies[name].taken
+
     def change(self, name: str, change: Callable[[FaultyProxy], object]) -> None:
         """Carry out `change`, on the loop, and wait until it is done."""
         done: Future[None] = Future()

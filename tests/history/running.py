@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.history.calls import Counts
@@ -82,7 +83,8 @@ class Running:
             url = self.proxies.add(name, random.Random(f"{seed} proxy {name}"))
             chance = random.Random(f"{seed} operator {name}")
             recorder = self._recorder(name)
-            self._operators.append(LeverOperator(url, recorder, one_of_each, chance, number * DEFINITIONS_APART))
+            taken = partial(self.proxies.taken, name)
+            self._operators.append(LeverOperator(url, taken, recorder, one_of_each, chance, number * DEFINITIONS_APART))
         self._operators[0].declare_at_first()
         for member in self.members:
             member.start()

@@ -101,6 +101,21 @@ IMPOSSIBLE: Sequence[tuple[str, History, list[str]]] = (
         ["p1 at 260", "p1 at 1000"],
     ),
     (
+        "who joined is described",
+        with_more(
+            described(300, 3, revision=2, definition="second", members=[described_member("a", "p0", 2)]),
+            heartbeat("p1", "b", 310, 3),
+        ),
+        ["p1 at 80", "ada at 300", "p1 at 310"],
+    ),
+    (
+        "a group that was declared is known",
+        with_more(
+            call("p1", "join", 300, 305, {"code": "GROUP_ID_NOT_FOUND"}, outcome=Outcome.REFUSED, member_id=None)
+        ),
+        ["ada at 0", "p1 at 300"],
+    ),
+    (
         "the revision never goes back",
         with_more(described(300, 3)),
         ["ada at 250", "ada at 300"],

@@ -29,12 +29,14 @@ class FaultyProxy:
 
     `loses_answers`: the chance that what the service answers is lost, together with its connection. `refuses`: whether
     who connects is turned away at once. `delays_s`: how long a piece of a request or an answer is kept at most.
+    `taken`: how many pieces of requests it has taken, to pass them on.
     """
 
     def __init__(self, service: Address, chance: random.Random) -> None:
         self.loses_answers = 0.0
         self.refuses = False
         self.delays_s = 0.0
+        self.taken = 0
         self.lost_answers = 0
         self._service = service
         self._chance = chance
@@ -102,6 +104,7 @@ class FaultyProxy:
 
     async def _requests(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while data := await source.read(CHUNK_BYTES):
+            self.taken += 1
             await self._keep_a_while()
             await self._flows.wait()
             sink.write(data)
