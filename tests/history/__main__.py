@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from assignor.errors import InputError
@@ -25,7 +26,10 @@ def main() -> int:
         settings = RunSettings(
             arguments.seed, arguments.minutes, directory, arguments.processes, arguments.kafka, arguments.spark
         )
-        run(settings, _say)
+        try:
+            run(settings, _say)
+        except Exception:  # what was written down until then is judged all the same
+            traceback.print_exc()
     else:
         directory = arguments.directory
     try:

@@ -121,12 +121,18 @@ def has(
     )
 
 
-def history(*lines: Call | TasksLine, counts: Counts | None = None, failures: Sequence[str] = ()) -> History:
+def history(
+    *lines: Call | TasksLine, counts: Counts | None = None, failures: Sequence[str] = (), broken_off: str = ""
+) -> History:
     return History(
         tuple(sorted((each for each in lines if isinstance(each, Call)), key=lambda each: each.begin_ns)),
         tuple(sorted((each for each in lines if isinstance(each, TasksLine)), key=lambda each: each.at_ns)),
         counts={} if counts is None else {GROUP: counts},
-        settings={**SETTINGS, "failures": [{"group": GROUP, "said": said} for said in failures]},
+        settings={
+            **SETTINGS,
+            "failures": [{"group": GROUP, "said": said} for said in failures],
+            "broken_off": broken_off,
+        },
     )
 
 

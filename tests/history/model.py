@@ -203,6 +203,12 @@ def _failures(history: History, group: str) -> Iterator[Contradiction]:
             yield Contradiction(group, (), failure["said"])
 
 
+def _broken_off(history: History, group: str) -> Iterator[Contradiction]:
+    said = history.settings.get("broken_off")
+    if said and group == history.groups[0]:
+        yield Contradiction(group, (), f"the run did not come to its end: {said}")
+
+
 def _following(described: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
     """Each description with the first one that began after its end."""
     place = 0
@@ -257,5 +263,6 @@ PROMISES: tuple[Promise, ...] = (
     Promise("a drain that was answered counts", _every(_drains_not_taken), _calls("drain")),
     Promise("a rebalance that waits is decided once", _every(_decided_twice), _calls("approve", "discard")),
     Promise("no member ends with an error", _failures, _lives),
+    Promise("the run comes to rest after its faults", _broken_off, lambda _history, _group: 1),
     Promise("counts are exact", _wrong_counts, _counted),
 )

@@ -190,6 +190,7 @@ IMPOSSIBLE: Sequence[tuple[str, History, list[str]]] = (
         ["ada at 300", "ada at 310"],
     ),
     ("no member ends with an error", history(*valid_lines(), failures=["p0 ended with 3"]), []),
+    ("the run comes to rest after its faults", history(*valid_lines(), broken_off="no answer for minutes"), []),
     ("counts are exact", history(*valid_lines(), counts=Counts({"cat": 3}, {"cat": 2})), []),
     ("counts are exact", history(*valid_lines(), counts=Counts({"cat": 2}, {"cat": 2}, twice=("cat 1",))), []),
     ("counts are exact", history(*valid_lines(), counts=Counts({"cat": 2}, {"cat": 2}, lag=1)), []),

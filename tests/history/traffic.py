@@ -34,7 +34,7 @@ def run(settings: RunSettings, say: Callable[[str], None]) -> None:
         coordinator_directory.mkdir(mode=0o700)
         has_small_disk = ending.enter_context(_own_disk(coordinator_directory, say))
         known = _known(settings, has_small_disk=has_small_disk)
-        write_run(directory, known, {})  # a run that is broken off can be judged as well
+        write_run(directory, {**known, "broken_off": "it was killed"}, {})  # so that it can be judged even then
         servers = {group: f"embedded:{directory / 'log' / group}" for group in settings.groups}
         more_kinds: list[FaultKind] = []
         if settings.on_kafka:
@@ -55,13 +55,17 @@ def run(settings: RunSettings, say: Callable[[str], None]) -> None:
         proxies = ending.enter_context(Proxies(coordinator.url))
         running = Running(settings, servers, coordinator.url, proxies, say)
         ending.callback(running.end)
-        running.prepare()
-        if running.spark is not None:
-            ending.enter_context(running.spark.running())
-            more_kinds += running.spark.fault_kinds()
-        kinds = fault_kinds(coordinator, coordinator_directory, has_small_disk, running.members, proxies)
-        running.work([*kinds, *more_kinds])
-        counts = running.rest()
+        try:
+            running.prepare()
+            if running.spark is not None:
+                ending.enter_context(running.spark.running())
+                more_kinds += running.spark.fault_kinds()
+            kinds = fault_kinds(coordinator, coordinator_directory, has_small_disk, running.members, proxies)
+            running.work([*kinds, *more_kinds])
+            counts = running.rest()
+        except Exception as error:
+            write_run(directory, {**known, "failures": running.failures, "broken_off": repr(error)[:1_000]}, {})
+            raise
         write_run(directory, {**known, "failures": running.failures}, counts)
 
 
