@@ -27,12 +27,16 @@ class TooManyOrders(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Timed(Generic[What]):
-    """One call on the object. `end_ns` None: it was not answered. `is_read`: it changes nothing."""
+    """One call on the object. `end_ns` None: it was not answered. `is_read`: it changes nothing.
+
+    `is_optional`: it has its effect before its end or never.
+    """
 
     what: What
     begin_ns: int
     end_ns: int | None
     is_read: bool = False
+    is_optional: bool = False
 
 
 Apply = Callable[[State, What], State | None]
@@ -51,7 +55,8 @@ def first_impossible(calls: Sequence[Timed[What]], initial: State, apply: Apply[
         if not ends:
             under_way.append(index)
             continue
-        possible = _with_effect(possible, index, under_way, calls, apply)
+        without = {each for each in possible if index not in each[1]} if calls[index].is_optional else set()
+        possible = without | _with_effect(possible, index, under_way, calls, apply)
         under_way.remove(index)
         if not possible:
             return index
@@ -113,7 +118,7 @@ def shortest_witness(
     """Few calls that contradict each other; None when there is an order. Raises TooManyOrders.
 
     Reads are left out as long as the rest stays impossible. A write cannot be left out, because others may have read
-    it; instead it is treated as one without an answer, and is no part of the witness when that makes no difference.
+    it. Instead it is taken for one that may not have happened, and is no part of the witness when that changes nothing.
     """
     last = first_impossible(calls, initial, apply)
     if last is None:
@@ -126,8 +131,8 @@ def shortest_witness(
         if call.begin_ns <= until and not (call.is_read and (call.end_ns is None or call.end_ns > until))
     ]
     present = _lessened(present, lambda call: None if call.is_read else call, initial, apply)
-    present = _lessened(present, lambda call: call if call.is_read else replace(call, end_ns=None), initial, apply)
-    return tuple(call for call in present if call.end_ns is not None)
+    present = _lessened(present, lambda call: call if call.is_read else replace(call, is_optional=True), initial, apply)
+    return tuple(call for call in present if call.end_ns is not None and not call.is_optional)
 
 
 def _lessened(
