@@ -34,7 +34,8 @@ def main(descriptor: int, preload: Iterable[str]) -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # what is here stays as it is, so the copies can share its memory
-    with socket.socket(fileno=descriptor) as control:
+    # a service that is killed in the middle of a command reads no answer: that is an end like any other
+    with socket.socket(fileno=descriptor) as control, suppress(ConnectionError):
         while True:
             command, descriptors, *_ = socket.recv_fds(control, COMMAND.size, 1)
             if not command:
