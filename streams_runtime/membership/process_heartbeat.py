@@ -103,7 +103,7 @@ def answer_timeout_ms(session_timeout_ms: int) -> int:
     return round(min(max(session_timeout_ms / 3, SHORTEST_ANSWER_TIMEOUT_MS), LONGEST_ANSWER_TIMEOUT_MS))
 
 
-class ProcessHeartbeat:
+class HeartbeatRhythm:
     """`known`: the news to name in the next one, None for none. `failures`: in a row. `rests_until_ms`: nothing is
     collected before. `look_again_ms`: when one is due that waits for joins, None for when a member has changed.
     """

@@ -60,7 +60,7 @@ from streams_runtime.membership.member_settings import MemberSettings, default_h
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_heartbeat import (
     Collected,
-    ProcessHeartbeat,
+    HeartbeatRhythm,
     answer_timeout_ms,
     collect,
     heard_by_members,
@@ -107,7 +107,7 @@ class ProcessMembership:
         self._pause_heard = threading.Lock()
         self._group_id = group_id
         self._interval_ms = heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms)
-        self._heartbeat = ProcessHeartbeat(self._interval_ms)  # of the heartbeat thread
+        self._heartbeat = HeartbeatRhythm(self._interval_ms)  # of the heartbeat thread
         self._answer_timeout_s = answer_timeout_ms(session_timeout_ms) / 1000
         self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []

@@ -20,7 +20,7 @@ from streams_runtime.membership.member_standing import Standing
 from streams_runtime.membership.member_subscription import ReceivedAssignment
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
 from streams_runtime.membership.owned_tasks import OwnedTasks
-from streams_runtime.membership.process_heartbeat import ProcessHeartbeat
+from streams_runtime.membership.process_heartbeat import HeartbeatRhythm
 from streams_runtime.membership.task_holder import AssignTasks, Order
 from tests.simulation.bug import (
     BECOMES_STABLE,
@@ -103,7 +103,7 @@ def repeats_what_was_refused(original: Any) -> Any:
 
 
 def rests_too_long(original: Any) -> Any:
-    def unanswered(self: ProcessHeartbeat, now_ms: int, retry_after_ms: int | None, chance: float) -> None:
+    def unanswered(self: HeartbeatRhythm, now_ms: int, retry_after_ms: int | None, chance: float) -> None:
         original(self, now_ms, retry_after_ms, chance)
         if self.failures > 1:
             self.rests_until_ms = now_ms + 30_000
@@ -222,7 +222,7 @@ BUGS_OF_MEMBERS = (
         "heartbeat rests too long",
         "A process that got no answer twice is silent for longer than a session.",
         HEARD_STAY,
-        (ProcessHeartbeat, "unanswered", rests_too_long),
+        (HeartbeatRhythm, "unanswered", rests_too_long),
     ),
     bug(
         "pause not heard",

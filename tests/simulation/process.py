@@ -16,7 +16,7 @@ from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import CloseAsked, SentHeartbeat, Started
 from streams_runtime.membership.process_heartbeat import (
-    ProcessHeartbeat,
+    HeartbeatRhythm,
     answer_timeout_ms,
     collect,
     heard_by_members,
@@ -62,7 +62,7 @@ class SimulatedProcess:
         self._connection_broke: Action | None = None
         self._is_sending = False
         self._looks_at_ms: int | None = None
-        self._heartbeat = ProcessHeartbeat(HEARTBEAT_INTERVAL_MS)
+        self._heartbeat = HeartbeatRhythm(HEARTBEAT_INTERVAL_MS)
         self.members: list[ProcessMember] = []
         for number in range(1, host.plan.threads + 1):
             self.members.append(ProcessMember(self, number))

@@ -16,7 +16,7 @@ from streams_runtime.membership.process_heartbeat import (
     JOINS_TOGETHER_MS,
     QUICK_ANSWERS,
     Collected,
-    ProcessHeartbeat,
+    HeartbeatRhythm,
     answer_timeout_ms,
     collect,
     heard_by_members,
@@ -56,11 +56,11 @@ class BrokenThread(Thread):
         raise RuntimeError("the store is closed")
 
 
-def due_at_once(heartbeat: ProcessHeartbeat, now_ms: int) -> bool:
+def due_at_once(heartbeat: HeartbeatRhythm, now_ms: int) -> bool:
     return heartbeat.is_due(collect([Thread("a").joined("m1")]), now_ms)
 
 
-def fails(heartbeat: ProcessHeartbeat, times: int, *, retry_after_ms: int | None = None, chance: float = 0.0) -> int:
+def fails(heartbeat: HeartbeatRhythm, times: int, *, retry_after_ms: int | None = None, chance: float = 0.0) -> int:
     """How long it rests after the last failure."""
     for _ in range(times):
         heartbeat.begins(0)
@@ -73,7 +73,7 @@ def test_should_speak_for_members_that_the_group_knows_and_for_no_others() -> No
     collected = collect([known, new])
     assert [one.member_id for one in collected.sent.values()] == ["m1"]
     assert not collected.joins_come
-    assert not ProcessHeartbeat(INTERVAL_MS).is_due(collect([new]), 0)
+    assert not HeartbeatRhythm(INTERVAL_MS).is_due(collect([new]), 0)
 
 
 def test_should_leave_out_a_member_whose_holder_fails_and_name_it() -> None:
@@ -84,7 +84,7 @@ def test_should_leave_out_a_member_whose_holder_fails_and_name_it() -> None:
 
 
 def test_should_wait_for_joins_that_come_a_tenth_of_a_second_at_most() -> None:
-    heartbeat, joining = ProcessHeartbeat(INTERVAL_MS), Thread("b")
+    heartbeat, joining = HeartbeatRhythm(INTERVAL_MS), Thread("b")
     joining.begins_to_join()
     collected = collect([Thread("a").joined("m1"), joining])
     assert collected.joins_come
@@ -95,7 +95,7 @@ def test_should_wait_for_joins_that_come_a_tenth_of_a_second_at_most() -> None:
 
 
 def test_should_wait_for_joins_anew_after_each_heartbeat_and_when_nobody_is_left_to_speak_for() -> None:
-    heartbeat, joining = ProcessHeartbeat(INTERVAL_MS), Thread("b")
+    heartbeat, joining = HeartbeatRhythm(INTERVAL_MS), Thread("b")
     joining.begins_to_join()
     collected = collect([Thread("a").joined("m1"), joining])
     heartbeat.is_due(collected, 0)
@@ -106,19 +106,19 @@ def test_should_wait_for_joins_anew_after_each_heartbeat_and_when_nobody_is_left
 
 
 def test_should_repeat_the_first_failure_at_once_and_others_more_and_more_slowly() -> None:
-    rests = [fails(ProcessHeartbeat(INTERVAL_MS), times) for times in (1, 2, 3, 4, 20)]
+    rests = [fails(HeartbeatRhythm(INTERVAL_MS), times) for times in (1, 2, 3, 4, 20)]
     assert rests == [0, 10, 20, 40, 250]
-    assert fails(ProcessHeartbeat(INTERVAL_MS), 20, chance=1.0) == 500
+    assert fails(HeartbeatRhythm(INTERVAL_MS), 20, chance=1.0) == 500
 
 
 def test_should_rest_as_long_as_the_coordinator_asks_but_never_longer_than_between_two_heartbeats() -> None:
-    assert fails(ProcessHeartbeat(INTERVAL_MS), 2, retry_after_ms=1_000) == 1_000
-    assert fails(ProcessHeartbeat(INTERVAL_MS), 2, retry_after_ms=60_000, chance=0.5) == INTERVAL_MS
+    assert fails(HeartbeatRhythm(INTERVAL_MS), 2, retry_after_ms=1_000) == 1_000
+    assert fails(HeartbeatRhythm(INTERVAL_MS), 2, retry_after_ms=60_000, chance=0.5) == INTERVAL_MS
 
 
 def test_should_slow_down_when_all_are_answered_at_once_and_not_after_one_that_was_held() -> None:
     def answered(at_once: int, after_ms: int = 1) -> int:
-        heartbeat = ProcessHeartbeat(INTERVAL_MS)
+        heartbeat = HeartbeatRhythm(INTERVAL_MS)
         for _ in range(at_once):
             heartbeat.begins(0)
             heartbeat.answered(1, "n", 0.0, all_count=True)
@@ -132,7 +132,7 @@ def test_should_slow_down_when_all_are_answered_at_once_and_not_after_one_that_w
 
 
 def test_should_name_the_news_only_when_every_member_took_them_in() -> None:
-    heartbeat = ProcessHeartbeat(INTERVAL_MS)
+    heartbeat = HeartbeatRhythm(INTERVAL_MS)
     heartbeat.answered(0, "one", 0.0, all_count=True)
     assert heartbeat.known == "one"
     heartbeat.answered(0, "two", 0.0, all_count=False)
@@ -159,7 +159,7 @@ def test_should_tell_every_member_when_the_whole_heartbeat_was_refused() -> None
 
 
 def test_should_tell_notices_once_and_again_after_a_failure() -> None:
-    heartbeat = ProcessHeartbeat(INTERVAL_MS)
+    heartbeat = HeartbeatRhythm(INTERVAL_MS)
     assert not heartbeat.begins(0, 0)
     assert heartbeat.begins(0, 3)
     heartbeat.notices_arrived()
@@ -176,7 +176,7 @@ def test_should_leave_time_for_another_heartbeat_within_the_session() -> None:
 
 
 def test_should_be_due_again_as_soon_as_it_has_rested() -> None:
-    heartbeat = ProcessHeartbeat(INTERVAL_MS)
+    heartbeat = HeartbeatRhythm(INTERVAL_MS)
     assert fails(heartbeat, 1) == 0
     assert due_at_once(heartbeat, 0)
 
