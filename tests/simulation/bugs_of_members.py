@@ -122,11 +122,11 @@ def takes_any_answer(_: Any) -> Any:
 def with_standbys_of_its_own(original: Any) -> Any:
     def tasks_of_threads(*args: Any) -> Any:
         tasks = original(*args)
-        consumers = list(tasks)
-        return {
-            consumer: one._replace(standby=[*one.standby, *tasks[consumers[number - 1]].active])
-            for number, (consumer, one) in enumerate(tasks.items())
-        }
+        consumers = list(tasks.active)
+        standby = dict(tasks.standby)
+        for number, consumer in enumerate(consumers):
+            standby[consumer] = [*standby.get(consumer, ()), *tasks.active[consumers[number - 1]]]
+        return tasks._replace(standby=standby)
 
     return tasks_of_threads
 
@@ -235,7 +235,7 @@ BUGS_OF_MEMBERS = (
         "active and standby in one process",
         "The leader gives a process the standby of a task that it runs.",
         NOT_BOTH,
-        (consumer_assignments, "_tasks_of_threads", with_standbys_of_its_own),
+        (consumer_assignments, "tasks_of_threads", with_standbys_of_its_own),
     ),
     bug(
         "handed out before it was given up",
