@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coordinator_api.group.outcome import Response
+from coordinator_api.group.outcome import JoinAnswered, Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,15 @@ class NoAnswer:
     retry_after_ms: int | None = None
 
 
-Answer = Response | NoAnswer
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What the service makes of the group's answer to a join: it says besides whether the group is paused."""
+
+    answer: JoinAnswered
+    paused: bool
+
+
+Answer = Response | NoAnswer | Joined
 Reply = Callable[[Answer], None]
 
 

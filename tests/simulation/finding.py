@@ -67,19 +67,19 @@ class Found:
 def find(bug: Bug, starts: int, most_seeds: int, broken: Broken) -> Found:
     """Gives up the first start without success, and does not try another one then."""
     found, began_s = Found(bug.name), time.process_time()
-    with bug.switched_on():
-        for start in range(starts):
-            first = start * SEEDS_BETWEEN_STARTS
-            for number, seed in enumerate(range(first, first + most_seeds), start=1):
+    for start in range(starts):
+        first = start * SEEDS_BETWEEN_STARTS
+        for number, seed in enumerate(range(first, first + most_seeds), start=1):
+            with bug.switched_on():
                 rule = broken(seed)
-                if rule is not None:
-                    found.seeds.append(number)
-                    found.rules[rule] += 1
-                    break
-            else:
-                found.seeds.append(None)
-                if start == 0:
-                    break
+            if rule is not None and broken(seed) is None:  # it is the bug that breaks it
+                found.seeds.append(number)
+                found.rules[rule] += 1
+                break
+        else:
+            found.seeds.append(None)
+            if start == 0:
+                break
     found.seconds = time.process_time() - began_s
     return found
 

@@ -37,7 +37,7 @@ from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import CloseTasks, LoseTasks, Order
-from tests.simulation.answers import Answer, NoAnswer, Reply
+from tests.simulation.answers import Answer, Joined, NoAnswer, Reply
 from tests.simulation.coordinator import SimulatedCoordinator
 from tests.simulation.fate import ProcessKilled
 from tests.simulation.faults import Kind
@@ -77,7 +77,12 @@ class ProcessMember:
         )
         self.machine = MemberMachine(settings, SubscriptionWriter(process.process_id, (WORDS,)), self.alias)
         self.thread = SimulatedStreamThread(
-            host.group.cluster, process.machine, process.process_id, self.name, process.clock
+            host.group.cluster,
+            process.machine,
+            process.process_id,
+            self.name,
+            process.clock,
+            is_group_paused=lambda: bool(process.pause.paused),
         )
         self.thread.when_woken = self._woken
         self.ended: MemberEnded | None = None
@@ -179,6 +184,10 @@ class ProcessMember:
         if self._pass is None:
             self._want_pass()
 
+    def wake(self) -> None:
+        """Whether its group is paused has changed."""
+        self._want_pass()
+
     def _want_pass(self) -> None:
         process, thread = self.process, self.thread
         if process.dead or thread.has_ended:
@@ -202,7 +211,7 @@ class ProcessMember:
         thread = self.thread
         if thread.has_ended:
             return
-        before = thread.running
+        before, processed = thread.running, thread.processed
         try:
             thread.run_pass()
         except TaskMigrated as error:
@@ -222,6 +231,7 @@ class ProcessMember:
                 self.process.touched()
         self.process.host.group.storage.look()
         self.process.world.rules.worked(self)
+        self.process.world.rules.has_passed(self, processed)
         if thread.wants_rejoin:
             thread.wants_rejoin = False
             self.happens(RejoinAsked())
@@ -236,7 +246,14 @@ class ProcessMember:
 
                 def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
                     event = join_event(request, f"{self.alias}.{process.timeline.fresh()}")
-                    coordinator.groups[group_id].ask(event, reply)
+                    group = coordinator.groups[group_id]
+
+                    def answer(response: Answer) -> None:
+                        if isinstance(response, JoinAnswered):
+                            response = Joined(response, group.is_paused)
+                        reply(response)
+
+                    group.ask(event, answer)
 
             case SendFetch(_, member_id, min_generation):
 
@@ -261,8 +278,9 @@ class ProcessMember:
                 event: MemberEvent = LeaveReplied(call)
             case NoAnswer() | Rejected():
                 event = event_of_failure(effect, failure_of(response), self._chance.random())
-            case JoinAnswered(member_id, generation_id, state):
-                event = JoinReplied(call, JoinReply(member_id, generation_id, str(state)))
+            case Joined(JoinAnswered(member_id, generation_id, state), paused):
+                process.hears_of_join(paused)
+                event = JoinReplied(call, JoinReply(member_id, generation_id, str(state), paused=paused))
             case AssignmentReady(generation_id, data, followup):
                 assert isinstance(effect, SendFetch)
                 handed = bytes(data)

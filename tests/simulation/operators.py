@@ -57,8 +57,6 @@ class Operator:
     def ask(self, event: Event, done: Done = lambda _: None) -> None:
         """After what was asked before."""
         self._asked.append((event, done))
-        if isinstance(event, DrainInstance):
-            self._gone.discard(event.process_id or "")
         if len(self._asked) == 1:
             self._send()
 
@@ -71,6 +69,8 @@ class Operator:
         self._number += 1
         number, timeline = self._number, self._world.timeline
         coordinator, event = self._world.route(self._chance), self._asked[0][0]
+        if isinstance(event, DrainInstance):  # an earlier drain of it may have ended until now
+            self._gone.discard(event.process_id or "")
 
         def answered(answer: Answer) -> None:
             """A zombie that has not written since may say that there is nothing to change: it does not know better."""

@@ -53,7 +53,7 @@ class SimulatedProcess:
         self.clock: MachineClock = host.clock
         self.process_id: ProcessId = process_named(self.machine.name)
         self.dead = False
-        self.pause = HeardPause()
+        self.pause: HeardPause = HeardPause()
         self._link = host.link
         self._chance = self.timeline.chance(f"process {host.number}")
         self._frozen_until_ms = self._cut_off_until_ms = 0
@@ -247,11 +247,23 @@ class SimulatedProcess:
         else:
             assert isinstance(response, ProcessHeartbeatAnswered), response
             reply = heartbeat_reply(response)
-        self.pause.hears_of_heartbeat(reply.paused)
+        self.world.rules.pauses.told_by_heartbeat(self, reply.paused)
+        self._hear_of_pause(self.pause.hears_of_heartbeat(reply.paused))
         heard, all_count = heard_by_members(sent, reply)
         for member, told in heard:  # the machines run first, then the next heartbeat is collected
             member.happens(told)
         self._heartbeat.answered(self.clock.monotonic_ms(), reply.news, chance, all_count=all_count)
+
+    def hears_of_join(self, paused: bool) -> None:
+        """The answer to a join of one of its members."""
+        self.world.rules.pauses.told_by_join(self, paused)
+        self._hear_of_pause(self.pause.hears_of_join(paused))
+
+    def _hear_of_pause(self, is_news: bool) -> None:
+        if is_news:
+            self.timeline.say("{}: the group is {}", self, "paused" if self.pause.paused else "resumed")
+            for member in self.living:
+                member.wake()
 
     def _close_connection(self) -> None:
         """The coordinator sees it after all that was sent on it, unless the process is cut off."""

@@ -6,7 +6,7 @@ changed is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from tests.simulation.database import Write
 from tests.simulation.faults import Kind
 from tests.simulation.leader import TASKS
 from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
+from tests.simulation.pause_rule import PauseRule
 from tests.simulation.placement_rules import broken_by
 from tests.simulation.rule_names import (
     ACKNOWLEDGED_IS_FETCHED,
@@ -91,6 +92,7 @@ class Rules:
 
     def __init__(self, world: World) -> None:
         self.longest_ownerless_ms = 0
+        self.pauses = PauseRule()
         self._world = world
         self._known: dict[str, Known] = {}
         self._touched: set[str] = set()
@@ -217,6 +219,12 @@ class Rules:
             known.commits = cluster.log.commits
             cluster.check()
 
+    def has_passed(self, member: ProcessMember, processed: Mapping[TaskId, int]) -> None:
+        """Its stream thread has made a pass. `processed`: how many records of each task before."""
+        wrong = self.pauses.broken_by(member.process, processed, member.thread.processed)
+        if wrong:
+            raise RuleBroken(LEVERS_STAY, f"{member.alias} is told of the pause and processes {wrong}")
+
     def handed_out(self, member: ProcessMember, member_id: str, generation_id: int, data: bytes) -> None:
         """A member fetched its assignment."""
         known = self._of(member.group_id)
@@ -335,8 +343,10 @@ class Rules:
     # --- at rest
 
     def quiet(self) -> None:
-        """The faults have ended."""
-        self._touched |= set(self._known)
+        """The faults have ended, or the last pauses have."""
+        for group_id, known in self._known.items():
+            known.is_whole = False
+            self._touched.add(group_id)
 
     def rest_within_ms(self) -> int:
         """Dead members' sessions end, calls that were lost are repeated, and rebalances follow one another."""
@@ -373,7 +383,10 @@ class Rules:
             return "not all have the assignment"
         if sorted(task for member in living for task in member.running) != list(TASKS):
             return "not every task runs once"
-        if group.cluster.lag():
+        is_paused = image.levers.pause is not None
+        if any(self.pauses.is_told(member.process) is not is_paused for member in living):
+            return "not all have heard whether it is paused"
+        if group.cluster.lag() and not is_paused:
             return f"{group.cluster.lag()} words are not counted"
         return ""
 
@@ -403,6 +416,8 @@ class Rules:
                 if host.group is group:
                     group.cluster.check_checkpoints(host.machine)
             counted, expected = group.cluster.committed_counts(), group.cluster.expected_counts()
+            if group.operator.is_paused:
+                continue
             if counted != expected and (
                 group.cluster.exactly_once or any(counted.get(word, 0) < count for word, count in expected.items())
             ):

@@ -118,7 +118,13 @@ class SimulatedStreamThread:
     """
 
     def __init__(
-        self, cluster: SimulatedCluster, machine: Machine, process_id: ProcessId, name: str, clock: Clock
+        self,
+        cluster: SimulatedCluster,
+        machine: Machine,
+        process_id: ProcessId,
+        name: str,
+        clock: Clock,
+        is_group_paused: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
         self.cluster = cluster
@@ -126,6 +132,7 @@ class SimulatedStreamThread:
         self.has_ended = False
         self.when_woken: Callable[[], None] = lambda: None
         self.process = _process_of(cluster, machine, process_id, clock)
+        self._is_group_paused = is_group_paused
         self._base_clock = clock
         self._clock = ThreadClock(clock)
         self._caller = _Caller(name)
@@ -150,6 +157,7 @@ class SimulatedStreamThread:
                 metrics=SILENT_METRICS,
                 notices=self.process.notices,
                 state_changed=lambda: None,
+                is_group_paused=is_group_paused,
             )
         )
         self._work = self._thread._work
@@ -214,6 +222,11 @@ class SimulatedStreamThread:
         return frozenset() if self.has_ended else frozenset(self._tasks.standby)
 
     @property
+    def processed(self) -> dict[TaskId, int]:
+        """How many records of each task, since it was assigned."""
+        return dict(self._work._executor.processed)
+
+    @property
     def took_ms(self) -> int:
         return self._clock.ahead_ms
 
@@ -225,7 +238,7 @@ class SimulatedStreamThread:
         tasks, work = self._tasks, self._work
         if self._input.has_news() or self._changelogs.has_news():
             return True
-        if any(task.buffered_records for task in tasks.running):
+        if any(task.buffered_records for task in tasks.running) and not self._is_group_paused():
             return True
         if work.restoration.waits_for_lock or work.restoration.waits_for_log or work._reader._registered:
             return False

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from assignor.configs import AssignmentConfigs
+from coordinator_api.group.events import SetPause
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.store.errors import DatabaseOutOfReach
@@ -205,8 +206,17 @@ class World:
         """Raises RuleBroken, or whatever a part fails with."""
         self.timeline.run_until(self.schedule.faults_ms, self._check)
         self._heal()
-        end_ms = self.schedule.faults_ms + self.rules.rest_within_ms()
-        if not self.timeline.run_until(end_ms, self._check_whole):
+        self._come_to_rest()
+        paused = [group for group in self.groups.values() if group.operator.is_paused]
+        if paused:  # what came in meanwhile is to be counted as well
+            self.timeline.say("=== the last pauses end")
+            for group in paused:
+                group.operator.ask(SetPause(False, "ann"))
+            self.rules.quiet()
+            self._come_to_rest()
+
+    def _come_to_rest(self) -> None:
+        if not self.timeline.run_until(self.timeline.now_ms + self.rules.rest_within_ms(), self._check_whole):
             self.rules.never_rested()
         self.rules.check_at_rest()
 
