@@ -10,6 +10,43 @@ from tests.simulation.bugs_of_tasks import BUGS_OF_TASKS
 
 BUGS: tuple[Bug, ...] = (*BUGS_OF_GROUP, *BUGS_OF_STORED_GROUPS, *BUGS_OF_MEMBERS, *BUGS_OF_TASKS)
 
+ALWAYS_FOUND: frozenset[str] = frozenset(
+    {
+        "retry joins twice",
+        "result of an older generation stored",
+        "acknowledgement of an older generation",
+        "rebalance goes on without all",
+        "generations begin again",
+        "drain passed over",
+        "drain forgotten after a crash",
+        "pause forgotten after a crash",
+        "hold forgotten after a crash",
+        "timer forgotten after a restart",
+        "sessions shortened by a restart",
+        "join ids forgotten after a restart",
+        "levers left out of the snapshot",
+        "answered before it was committed",
+        "committed and not applied",
+        "retry with a new id",
+        "acknowledged before it is fetched",
+        "revocation forgotten",
+        "rejoins twice",
+        "fenced member joins again",
+        "forgotten member keeps its id",
+        "refused call repeated",
+        "pause not heard",
+        "active and standby in one process",
+        "handed out before it was given up",
+        "offset committed by a fenced task",
+        "checkpoint ahead of the flush",
+        "commit skipped at a revocation",
+        "restored by one too many",
+        "polled counts as processed",
+        "offsets outside of the transaction",
+    }
+)
+"""Names of those that have to be found from every start. Of the others it is told how often they were."""
+
 
 def named(name: str) -> Bug:
     """Raises KeyError."""

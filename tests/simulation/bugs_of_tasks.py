@@ -73,7 +73,7 @@ def prepares_what_was_aborted(original: Any) -> Any:
 
 def stands_where_it_has_polled(original: Any) -> Any:
     def positions(self: InputBuffer) -> Iterator[InputPosition]:
-        return (one._replace(offset=None) for one in original(self))
+        return (one._replace(next_offset=None) for one in original(self))
 
     return positions
 

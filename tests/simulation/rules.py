@@ -223,7 +223,9 @@ class Rules:
         """Its stream thread has made a pass. `processed`: how many records of each task before."""
         wrong = self.pauses.broken_by(member.process, processed, member.thread.processed)
         if wrong:
-            raise RuleBroken(LEVERS_STAY, f"{member.alias} is told of the pause and processes {wrong}")
+            raise RuleBroken(
+                LEVERS_STAY, f"{member.alias} is told of the pause and processes {', '.join(map(str, wrong))}"
+            )
 
     def handed_out(self, member: ProcessMember, member_id: str, generation_id: int, data: bytes) -> None:
         """A member fetched its assignment."""

@@ -8,7 +8,27 @@ import inspect
 import pytest
 
 from tests.simulation.bug import Bug
-from tests.simulation.bugs import BUGS
+from tests.simulation.bugs import ALWAYS_FOUND, BUGS, named
+from tests.simulation.finding import broken_by_seed, find
+from tests.simulation.running import FAILS_WITH
+
+CHEAP = (
+    "acknowledgement of an older generation",
+    "drain forgotten after a crash",
+    "pause not heard",
+    "handed out before it was given up",
+    "polled counts as processed",
+)
+FEW_SEEDS = 12
+NAMED = (
+    "retry joins twice",
+    "acknowledgement of an older generation",
+    "drain forgotten after a crash",
+    "timer forgotten after a restart",
+    "checkpoint ahead of the flush",
+    "offset committed by a fenced task",
+)
+"""Without these, nobody would call it a simulation of this protocol."""
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
@@ -24,6 +44,23 @@ def test_should_be_in_production_code_while_it_is_switched_on_and_gone_afterward
     for patch in bug.patches:
         module = patch.owner if inspect.ismodule(patch.owner) else importlib.import_module(patch.owner.__module__)
         assert module.__name__.split(".")[0] in ("assignor", "coordinator_api", "streams_runtime")
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_should_be_found_within_few_seeds(name: str) -> None:
+    found = find(named(name), 1, FEW_SEEDS, broken_by_seed)
+    assert found.is_always, f"not within {FEW_SEEDS} seeds"
+    assert not any(rule.startswith(FAILS_WITH) for rule in found.rules), "a rule has to say so"
+
+
+def test_should_not_count_a_seed_that_breaks_a_rule_without_the_bug_as_well() -> None:
+    found = find(BUGS[0], 1, FEW_SEEDS, lambda _: "a rule")
+    assert found.seeds == [None]
+    assert not found.is_always
+
+
+def test_should_name_only_known_bugs_as_those_that_have_to_be_found() -> None:
+    assert {each.name for each in BUGS} >= ALWAYS_FOUND >= {*CHEAP, *NAMED}
 
 
 def test_should_leave_production_code_as_it_was_when_the_block_fails() -> None:
