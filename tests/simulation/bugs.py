@@ -15,6 +15,7 @@ ALWAYS_FOUND: frozenset[str] = frozenset(
         "retry joins twice",
         "result of an older generation stored",
         "acknowledgement of an older generation",
+        "older assignment handed out",
         "rebalance goes on without all",
         "generations begin again",
         "drain passed over",

@@ -17,6 +17,10 @@ from coordinator_api.group.records import (
 )
 from coordinator_api.group.states import GroupState, RemovalReason
 from coordinator_api.group.transition import GroupTransition
+from streams_runtime.membership.member_machine import MemberMachine
+from streams_runtime.membership.member_phase import Phase
+from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT
+from streams_runtime.membership.outstanding import Outstanding
 from tests.simulation.bug import (
     BECOMES_STABLE,
     FITS_TOGETHER,
@@ -82,6 +86,17 @@ def with_long_sessions(_: Any) -> Any:
     return property(lambda self: self.last_heard_ms + 100 * self.timeout_ms)
 
 
+def fetches_whatever_there_is(original: Any) -> Any:
+    def await_assignment(self: MemberMachine) -> None:
+        if not self._news.are_serious() and self._news.assignment_generation > BEFORE_FIRST_ASSIGNMENT:
+            self._phase = Phase.AWAITING
+            self._fetch()
+        else:
+            original(self)
+
+    return await_assignment
+
+
 BUGS_OF_GROUP = (
     bug(
         "retry joins twice",
@@ -124,7 +139,11 @@ BUGS_OF_GROUP = (
         "older assignment handed out",
         "Who has rejoined can fetch the assignment from before.",
         ONE_OWNER,
+        # any guard alone is enough: the coordinator hands out nothing before the rebalance has ended, and the member
+        # waits until it hears of the generation that it has joined for, and asks for none of before
         (hearing, "_awaits_result", always(False)),
+        (Outstanding, "fetch", lambda original: lambda self, member_id, _: original(self, member_id, 0)),
+        (MemberMachine, "_await_assignment", fetches_whatever_there_is),
     ),
     bug(
         "acknowledgement of an older generation",

@@ -189,12 +189,6 @@ BUGS_OF_MEMBERS = (
         (Standing, "counts", always(True)),
     ),
     bug(
-        "any generation will do",
-        "A member takes an assignment of before its join.",
-        ONE_OWNER,
-        (Outstanding, "fetch", lambda original: lambda self, member_id, _: original(self, member_id, 0)),
-    ),
-    bug(
         "fenced member joins again",
         "A process that was replaced does not end.",
         BECOMES_STABLE,
