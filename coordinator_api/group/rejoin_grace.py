@@ -61,13 +61,18 @@ def assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMemb
     """Whether a member that came back can go on with the assignment of its place.
 
     It cannot when the last rebalance asked for a follow-up (this is its first rejoin) or failed (a join tries again),
-    or when a rebalance ran while it was away.
+    or when a rebalance ran while it was away. Nor can it when the group is settled: tasks wait there for somebody to
+    give them up, and who was started anew has given up all that it had.
     """
     if image.state is not GroupState.STABLE or image.last_rebalance is None:
         return False
     if old.is_away and not image.takes_part(old):
         return False
-    if image.last_rebalance.end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.ERROR):
+    if image.last_rebalance.end.outcome in (
+        RebalanceOutcome.FOLLOW_UP,
+        RebalanceOutcome.SETTLED,
+        RebalanceOutcome.ERROR,
+    ):
         return False
     return static_identity(event.subscription) == static_identity(old.last_join.subscription)
 
