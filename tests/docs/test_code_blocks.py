@@ -60,6 +60,7 @@ SHELL_NOT_RUN = {
     "CONTRIBUTING.md": "make targets",
     "docs/results.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
     "docs/promises.md": "half an hour of real traffic; tests/history/test_real_traffic.py runs a minute",
+    "docs/simulation.md": "minutes of seeds; tests/simulation/test_simulation.py and test_bugs.py run fewer",
     "docs/batch/replay.md": "a replay of minutes; tests/spark_jobs/replay runs smaller ones",
     "docs/batch/sweep.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
     "docs/kafka/client-settings.md": "needs a broker with TLS: tests/kafka_client",

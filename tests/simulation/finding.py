@@ -32,7 +32,7 @@ STARTS = 10
 MOST_SEEDS = 300
 SEEDS_BETWEEN_STARTS = 100_000
 NEVER_ENDS = "a history ends"
-LONGEST_SEED_S = 30
+LONGEST_SEED_S = 10
 """Of computing. A bug may have the group go round in circles at one moment of simulated time."""
 
 Broken = Callable[[int], str | None]
