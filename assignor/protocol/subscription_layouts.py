@@ -13,6 +13,7 @@ from itertools import compress, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from assignor.known_ids import partitions_of_columns, tasks_of_columns
 from assignor.protocol.consumer_protocol import Subscription
 from assignor.protocol.subscription_info import SubscriptionInfo
 from assignor.protocol.usual_subscriptions import (
@@ -158,7 +159,7 @@ class _SubscriptionLayout:
 
     def _owned_partitions(self, columns: Sequence[Column]) -> Iterable[tuple[TopicPartition, ...]]:
         owned = [
-            _made(TopicPartition, map(text_of, columns[topic]), columns[number])
+            partitions_of_columns(map(text_of, columns[topic]), columns[number])
             for topic, numbers in self.owned
             for number in numbers
         ]
@@ -167,7 +168,7 @@ class _SubscriptionLayout:
     def _offset_sums(self, columns: Sequence[Column]) -> Iterable[Mapping[TaskId, int]]:
         if not self.sums:
             return repeat(_NO_SUMS)
-        tasks = [_made(TaskId, columns[at], columns[at + 1], repeat(None)) for at in self.sums]
+        tasks = [list(tasks_of_columns(columns[at], columns[at + 1])) for at in self.sums]
         if len(tasks) == 1:
             return [{task: offset_sum} for task, offset_sum in zip(tasks[0], columns[self.sums[0] + 2], strict=True)]
         sums = zip(*[columns[at + 2] for at in self.sums], strict=True)

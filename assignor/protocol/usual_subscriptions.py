@@ -9,14 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from assignor.java import text as java_text
+from assignor.known_ids import partitions_of_columns, tasks_of_columns
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import ProcessId, TaskId, TopicPartition
 
 _CONSUMER_PROTOCOL_VERSION = 3
-_new = tuple.__new__  # what the calls of TaskId and TopicPartition come to: members report thousands
+_new = tuple.__new__  # what the calls of the classes below come to
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _START = struct.Struct(">hi")  # version, the number of topics
@@ -112,7 +114,7 @@ def _after_topics(data: bytes, topics: tuple[str, ...], at: int) -> UsualSubscri
             count = _size_at(data, at, _INT32.size)
             numbers = struct.unpack_from(f">{count}i", data, at + _INT32.size)
             at += _INT32.size * (count + 1)
-            owned += [_new(TopicPartition, (topic, number)) for number in numbers]
+            owned += partitions_of_columns(repeat(topic), numbers)
         generation_id, rack_size = _END.unpack_from(data, at)
     except struct.error:
         return None
@@ -143,10 +145,12 @@ def usual_subscription_info(data: bytes) -> UsualSubscriptionInfo | None:
     if tag_count != 0:
         return None
     offset_sums: dict[TaskId, int] = {}
-    for subtopology, partition, offset_sum, name_length in _TASK_SUM.iter_unpack(data[rows_at:end_at]):
-        if name_length > 0:
+    if count:
+        columns = zip(*_TASK_SUM.iter_unpack(data[rows_at:end_at]), strict=True)
+        subtopologies, partitions, sums, name_lengths = columns
+        if max(name_lengths) > 0:
             return None
-        offset_sums[_new(TaskId, (subtopology, partition, None))] = offset_sum
+        offset_sums = dict(zip(tasks_of_columns(subtopologies, partitions), sums, strict=True))
     end_point = text_of(data[_INFO_START.size : count_at]) or None if size else None
     process_id = ProcessId(high, low)
     fields = (version, latest_supported, process_id, end_point, offset_sums, unique_field, error_code)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain, repeat
 
 from assignor.java.order import hash_set_order, task_hash
+from assignor.known_ids import keep, partitions_of_columns, tasks_of_columns
 from assignor.types import TaskId, TopicPartition
 
 PartitionsOfTasks = Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -25,13 +27,18 @@ _KEPT = 16
 def source_partitions(sources: Sources) -> PartitionsOfTasks:
     """Every task with the partitions it reads. Source: `PartitionGrouper`."""
     topics_of = dict(sources)
-    tasks = [
-        TaskId(subtopology, partition)
-        for subtopology, topics in sources
-        for partition in range(max((count for _, count in topics), default=0))
-    ]
+    tasks: list[TaskId] = []
+    for subtopology, topics in sources:
+        count = max((count for _, count in topics), default=0)
+        tasks += tasks_of_columns(repeat(subtopology), range(count))
+    partitions = {
+        (topic, number): partition
+        for topic, count in dict(chain.from_iterable(topics_of.values())).items()
+        for number, partition in enumerate(partitions_of_columns(repeat(topic), range(count)))
+    }
+    keep(tasks, tuple(partitions.values()))
     return {
-        task: tuple([TopicPartition(topic, task[1]) for topic, count in topics_of[task[0]] if task[1] < count])
+        task: tuple([partitions[topic, task[1]] for topic, count in topics_of[task[0]] if task[1] < count])
         for task in hash_set_order(tasks, task_hash)
     }
 
