@@ -234,7 +234,12 @@ def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | N
     buckets alone; None when a bucket becomes a tree on the way.
     """
     size = len(spreads)
-    capacity, present = _small_table(spreads, table_size_for(initial_capacity))
+    capacity = table_size_for(initial_capacity)
+    if size - len(set(map((capacity - 1).__and__, spreads))) < TREEIFY_THRESHOLD:  # too few keys share a bucket
+        while size > capacity * 3 // 4 and capacity < MAXIMUM_CAPACITY:
+            capacity *= 2
+        return capacity
+    capacity, present = _small_table(spreads, capacity)
     while present < size:
         room = capacity * 3 // 4
         until = min(size, room + 1)  # the key that overflows the table is added before it grows
