@@ -16,7 +16,7 @@ from assignor.snapshot import CreatedTopic, RebalanceSnapshot
 from assignor.topology.changelog_topics import ChangelogTopics, prepare_changelog_topics
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.partition_grouper import counted_sources
-from assignor.topology.remembered_tasks import source_partitions, task_by_partition
+from assignor.topology.remembered_tasks import Sources, source_partitions, task_by_partition
 from assignor.topology.repartition_topics import prepare_repartition_topics
 from assignor.types import TaskId, TopicPartition
 
@@ -27,13 +27,15 @@ CreatedTopics = dict[str, CreatedTopic]
 @dataclass(frozen=True, slots=True)
 class GroupTasks:
     """`partitions`: every task with its source partitions. `task_by_partition`: which task reads each of them.
-    `internal_topics`: every internal topic that these tasks need, with its partition count.
+    `internal_topics`: every internal topic that these tasks need, with its partition count. `sources`: what the tasks
+    follow from.
     """
 
     partitions: Mapping[TaskId, tuple[TopicPartition, ...]]
     task_by_partition: Mapping[TopicPartition, TaskId]
     internal_topics: Mapping[str, int]
     changelogs: ChangelogTopics
+    sources: Sources
 
 
 def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
@@ -58,7 +60,8 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
     catalog = catalog.with_created(repartition.created)
     changelogs = prepare_changelog_topics(topology, _by_subtopology(partitions), catalog, configs)
     created.update(changelogs.created)
-    return GroupTasks(partitions, task_by_partition(sources), {**repartition.ready, **changelogs.ready}, changelogs)
+    internal_topics = {**repartition.ready, **changelogs.ready}
+    return GroupTasks(partitions, task_by_partition(sources), internal_topics, changelogs, sources)
 
 
 def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffsetSums:

@@ -46,7 +46,7 @@ from assignor.threads.consumer_assignments import (
     error_assignments,
 )
 from assignor.threads.hosts import NO_HOSTS, HostMaps, host_maps
-from assignor.threads.partition_order import PartitionsInJavaOrder
+from assignor.threads.partition_order import PartitionsInJavaOrder, partitions_in_java_order
 from assignor.topology.internal_topics import DESCRIBE_TOPICS_FAILURE
 from assignor.topology.remembered_tasks import task_map_order
 from assignor.topology.topic_racks import TopicRacks
@@ -120,7 +120,7 @@ def _steps(
         _tell(chosen, {}, snapshot, placement.assignment_error)
 
     # step 3
-    in_java_order = PartitionsInJavaOrder(snapshot.topology, tasks.partitions)
+    in_java_order = partitions_in_java_order(snapshot.topology, tasks.sources)
     hosts = _hosts(group, placement, in_java_order)
 
     # step 4

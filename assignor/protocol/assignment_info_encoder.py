@@ -88,11 +88,17 @@ class AssignmentInfoEncoder:
             if standby is None:
                 standby = encoded[task] = self.standby(task, partitions)
             standbys.append(standby)
+        return self.parts_with(active_tasks, standbys, next_rebalance_ms)
+
+    def parts_with(
+        self, active_tasks: Sequence[TaskId], standbys: Sequence[bytes], next_rebalance_ms: int = JAVA_LONG_MAX
+    ) -> AssignmentParts:
+        """As `parts`; `standbys`: what `standby` gave for each."""
         head = (
             self._versions,
             _INT32.pack(len(active_tasks)),
             self._encode_task_ids(active_tasks),
-            _INT32.pack(len(standby_tasks)),
+            _INT32.pack(len(standbys)),
             *standbys,
         )
         return AssignmentParts(b"".join(head), self._after_tasks, self._tail(next_rebalance_ms))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 
 from assignor.clients.client_metadata import ClientMetadata, GroupMetadata
@@ -27,6 +28,7 @@ from assignor.protocol.versions import FIRST_VERSION_WITH_NEXT_REBALANCE, LATEST
 from assignor.task_assignors.base import ClientPlacement, Placement
 from assignor.threads.hosts import HostMaps
 from assignor.threads.partition_order import PartitionsInJavaOrder
+from assignor.threads.standby_rows import StandbyRows, standby_rows
 from assignor.threads.tasks_of_threads import tasks_of_threads
 from assignor.threads.tasks_to_threads import ThreadTasks
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, TaskId, TopicPartition
@@ -34,6 +36,7 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, Ta
 AT_ONCE_MS = 0
 _BY_PARTITION = itemgetter(0)
 _TASK = itemgetter(1)
+_ONE_EACH = {1}
 _NO_TASKS: list[TaskId] = []
 
 
@@ -54,7 +57,7 @@ class _GroupAssignment:
 
     group: GroupMetadata
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
-    in_java_order: PartitionsInJavaOrder
+    standby_rows: StandbyRows
     encoder: AssignmentInfoEncoder
     tells_next_rebalance: bool
     log: DecisionLog
@@ -87,7 +90,7 @@ def consumer_assignments(
     group_assignment = _GroupAssignment(
         group,
         partitions_for_task,
-        in_java_order,
+        standby_rows(versions.min_received, in_java_order),
         encoder,
         tells_next_rebalance,
         log,
@@ -171,7 +174,7 @@ def _of_consumer(
     deadline_ms: int | None,
 ) -> AssignmentParts:
     assigned, held_back = _hand_out(group_assignment, state, consumer, active)
-    standby = _with_partitions(
+    standby = _encoded(
         group_assignment,
         _standby_order(standby_tasks, _temporary_standbys(group_assignment, state, consumer, held_back)),
     )
@@ -184,7 +187,7 @@ def _of_consumer(
         if group_assignment.tells_next_rebalance:
             group_assignment.result.deadlines_encoded_ms.append(next_rebalance_ms)
             group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
-    user_data = group_assignment.encoder.parts(list(map(_TASK, assigned)), standby, next_rebalance_ms)
+    user_data = group_assignment.encoder.parts_with(list(map(_TASK, assigned)), standby, next_rebalance_ms)
     partitions = list(map(_BY_PARTITION, assigned))
     _check_cooperative(group_assignment.group, consumer, partitions)
     return assignment_parts(partitions, user_data)
@@ -194,12 +197,21 @@ def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
 ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
     """Returns partitions with their tasks, sorted by partition, and the tasks that are held back; a task is held back
-    as a whole. Raises NullPointerError as `_with_partitions`.
+    as a whole. Raises NullPointerError as `_encoded`.
     """
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []
     owners = group_assignment.group.owners
     owned = state.metadata.owned_partitions
+    try:
+        in_order = list(map(group_assignment.partitions_for_task.__getitem__, tasks))
+    except KeyError:
+        pass  # said below
+    else:
+        partitions = list(chain.from_iterable(in_order))
+        is_free = not owners or list(map(owned.get, partitions)).count(consumer) == len(partitions)
+        if is_free and set(map(len, in_order)) == _ONE_EACH:
+            return sorted(zip(partitions, tasks, strict=True)), held_back
     partitions_of = group_assignment.partitions_for_task.get
     for task in tasks:
         partitions = partitions_of(task)
@@ -207,7 +219,7 @@ def _hand_out(
             nothing = 'the return value of "java.util.Map.get(Object)" is null'
             raise _unknown(f'Cannot invoke "java.util.Set.iterator()" because {nothing}', task)
         for partition in partitions if owners else ():
-            if partition in owners and owned.get(partition) != consumer:
+            if owned.get(partition) != consumer and partition in owners:
                 break  # another member still owns it
         else:
             for partition in partitions:
@@ -243,15 +255,12 @@ def _temporary_standbys(
     return kept
 
 
-def _with_partitions(
-    group_assignment: _GroupAssignment, standby: Iterable[TaskId]
-) -> dict[TaskId, tuple[TopicPartition, ...]]:
+def _encoded(group_assignment: _GroupAssignment, standby: Iterable[TaskId]) -> list[bytes]:
     """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
     another error as well.
     """
-    partitions_of = group_assignment.in_java_order.of
     try:
-        return {task: partitions_of(task) for task in standby}
+        return list(map(group_assignment.standby_rows.__getitem__, standby))
     except KeyError as unknown:
         raise _unknown('Cannot invoke "java.util.Set.size()" because "partitions" is null', unknown.args[0]) from None
 
@@ -268,7 +277,9 @@ def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> li
 
 def _check_cooperative(group: GroupMetadata, consumer: str, partitions: Sequence[TopicPartition]) -> None:
     """No member gets what another still owns. Source: `ConsumerCoordinator.validateCooperativeAssignment`."""
-    for partition in partitions if group.owners else ():
+    if not group.owners or list(map(group.owners.get, partitions)).count((consumer,)) == len(partitions):
+        return
+    for partition in partitions:
         owners = group.owners.get(partition)
         if owners is not None and consumer not in owners:
             raise IllegalStateError(

@@ -7,19 +7,36 @@ Only the bytes depend on it; once decoded, the partitions of a standby task and 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from assignor.java.order import hash_set_order, topic_partition_hash
 from assignor.topology.group_topology import GroupTopology
+from assignor.topology.remembered_tasks import Sources, source_partitions
 from assignor.types import TaskId, TopicPartition
+
+_KEPT = 16
+
+SourceTopics = tuple[tuple[int, tuple[str, ...]], ...]
+"""By subtopology: its id and its source topics, as its description names them."""
+
+
+def partitions_in_java_order(topology: GroupTopology, sources: Sources) -> PartitionsInJavaOrder:
+    """Of the tasks that follow from `sources`. One object is kept for the rebalances of a group."""
+    return _remembered(tuple([(each.id, tuple(each.source_topics)) for each in topology.subtopologies]), sources)
+
+
+@lru_cache(maxsize=_KEPT)
+def _remembered(source_topics: SourceTopics, sources: Sources) -> PartitionsInJavaOrder:
+    return PartitionsInJavaOrder(source_topics, source_partitions(sources))
 
 
 class PartitionsInJavaOrder:
     """Computes the order only for tasks that are asked for."""
 
     def __init__(
-        self, topology: GroupTopology, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
+        self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
     ) -> None:
-        self._source_topics = {subtopology.id: subtopology.source_topics for subtopology in topology.subtopologies}
+        self._source_topics = dict(source_topics)
         self._partitions_for_task = partitions_for_task
         self._ordered: dict[TaskId, tuple[TopicPartition, ...]] = {}
 

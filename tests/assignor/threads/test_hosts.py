@@ -27,7 +27,7 @@ def placed(active: list[int], standby: list[int] | None = None) -> ClientPlaceme
 def maps_of(hosts: list[HostInfo | None], placements: list[ClientPlacement]) -> HostMaps:
     clients = {process_id(number): client(number, host) for number, host in enumerate(hosts)}
     placement = Placement(False, {process_id(number): each for number, each in enumerate(placements)})
-    return host_maps(clients, placement, PartitionsInJavaOrder(TOPOLOGY, TASKS))
+    return host_maps(clients, placement, PartitionsInJavaOrder(((0, ("in",)),), TASKS))
 
 
 def test_should_map_active_and_standby_partitions_to_hosts() -> None:
@@ -53,7 +53,6 @@ def test_should_give_an_endpoint_that_two_processes_claim_to_the_last_one() -> N
 
 def test_should_write_the_partitions_of_a_task_in_the_order_of_javas_hash_set() -> None:
     """Two entries need four buckets; "ip" falls into the first and "io" into the last, though it sorts before."""
-    topology = GroupTopology((Subtopology(0, ("io", "ip")),))
     partitions = (TopicPartition("io", 0), TopicPartition("ip", 0))
-    ordered = PartitionsInJavaOrder(topology, {TaskId(0, 0): partitions}).of(TaskId(0, 0))
+    ordered = PartitionsInJavaOrder(((0, ("io", "ip")),), {TaskId(0, 0): partitions}).of(TaskId(0, 0))
     assert ordered == (TopicPartition("ip", 0), TopicPartition("io", 0))
