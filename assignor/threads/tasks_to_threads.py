@@ -9,11 +9,12 @@ keep it. Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop
-from itertools import chain, islice
+from itertools import chain, compress, islice, repeat
+from operator import not_
 
 from assignor.decisions import DecisionKind
 from assignor.errors import TaskAssignmentError
@@ -24,6 +25,8 @@ ThreadTasks = dict[str, list[TaskId]]
 
 Said = list[tuple[DecisionKind, Sequence[TaskId], Sequence[str]]]
 """Choices of one kind each: tasks, each with its consumer."""
+
+_TWO = 2
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
 """The tasks in the iteration order of the leader's Java collection, to which they were added in the order given."""
@@ -101,46 +104,43 @@ def _keep_with_previous_owner(
     kept: list[TaskId] = []
     keepers: list[str] = []
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
-    rank_of, gone, removed = queue.ranks.get, queue.gone, queue.removed
+    rank_of, gone = queue.ranks.get, queue.gone
     for consumer, previous in previous_tasks_by_lag.items():
-        had = load.get(consumer, 0)
-        has = had
-        for task in previous:
-            rank = rank_of(task)
-            if rank is None or gone[rank]:
-                continue
-            if has >= fair_share:
-                skipped[rank] = consumer
-                continue
-            has += 1
-            gone[rank] = True
-            removed.append(rank)
-            assignment[consumer].append(task)
-            kept.append(task)
-            keepers.append(consumer)
-        if has > had:
-            load[consumer] = has
+        wanted = [rank for rank in map(rank_of, previous) if rank is not None and not gone[rank]]
+        if not wanted:
+            continue
+        has = load.get(consumer, 0)
+        room = max(fair_share - has, 0)
+        if len(wanted) > room:
+            skipped.update(dict.fromkeys(wanted[room:], consumer))
+            del wanted[room:]
+        if wanted:
+            tasks = queue.remove_all(wanted)
+            assignment[consumer] += tasks
+            load[consumer] = has + len(tasks)
+            kept += tasks
+            keepers += repeat(consumer, len(tasks))
     threads.said.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, keepers))
     return skipped
 
 
 def _fill_in_turns(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str]) -> None:
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
-    to_fill = deque([consumer for consumer in consumers if load.get(consumer, 0) < fair_share])
-    filled: list[TaskId] = []
+    room = {consumer: fair_share - load.get(consumer, 0) for consumer in consumers}
+    to_fill = [consumer for consumer in consumers if room[consumer] > 0]
     fillers: list[str] = []
-    threads.said.append((DecisionKind.THREAD_BALANCED, filled, fillers))
-    while to_fill:
-        if not queue:
-            raise TaskAssignmentError("Ran out of unassigned stateful tasks but some members were not at capacity")
-        consumer = to_fill.popleft()
-        task = queue.poll()
+    turn = 0
+    while to_fill and len(fillers) <= len(queue):
+        fillers += to_fill
+        turn += 1
+        to_fill = [consumer for consumer in to_fill if room[consumer] > turn]
+    if len(fillers) > len(queue):
+        raise TaskAssignmentError("Ran out of unassigned stateful tasks but some members were not at capacity")
+    filled = queue.poll(len(fillers))
+    for consumer, task in zip(fillers, filled, strict=True):
         assignment[consumer].append(task)
-        filled.append(task)
-        fillers.append(consumer)
-        load[consumer] = has = load.get(consumer, 0) + 1
-        if has < fair_share:
-            to_fill.append(consumer)
+    load.update(dict.fromkeys(fillers, fair_share))
+    threads.said.append((DecisionKind.THREAD_BALANCED, filled, fillers))
 
 
 def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str], skipped: Mapping[int, str]) -> None:
@@ -153,7 +153,7 @@ def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
         if load.get(consumer, 0) == fair_share and not queue.gone[rank]:
             load[consumer] = fair_share + 1
             keepers.append(consumer)
-            kept.append(queue.remove(rank))
+            kept += queue.remove_all([rank])
     free = (consumer for consumer in consumers if load.get(consumer, 0) == fair_share)
     rest, takers = list(queue), list(islice(free, len(queue)))
     for consumer, task in chain(zip(keepers, kept, strict=True), zip(takers, rest, strict=False)):
@@ -167,60 +167,72 @@ class _TaskQueue:
     """A `java.util.PriorityQueue` of distinct tasks, from which tasks are polled and removed.
 
     Java searches for a task to remove from the front of the array, which makes the whole pass quadratic; here places
-    are known. The array is filled, and a task is taken out of it, when somebody looks at what is left: often all tasks
-    stay where they were, and nothing is left. The layout is Java's whenever it shows. It does not depend on how a heap
-    of distinct numbers is sifted, so `heapq` serves. Tasks are represented by their rank, the place in sorted order.
+    are known. What is polled is known without the array: the first tasks that are left. So the array is made when
+    somebody looks at the tasks that are left at the end, and there are more than two of them. Its layout does not
+    depend on how a heap of distinct numbers is sifted, so `heapq` serves. Tasks are represented by their rank, the
+    place in sorted order.
     """
 
-    __slots__ = ("_as_given", "_heap", "_tasks", "_walk", "gone", "ranks", "removed")
+    __slots__ = ("_as_given", "_polled", "_removed", "_tasks", "_walk", "gone", "ranks")
 
     def __init__(self, tasks: Collection[TaskId], walk: Walk) -> None:
         self._as_given, self._walk = tasks, walk
         self._tasks = sorted(tasks)
         self.ranks = dict(zip(self._tasks, range(len(tasks)), strict=True))
-        self._heap: list[int] | None = None
         self.gone = bytearray(len(tasks))
-        self.removed: list[int] = []
-        """Ranks that are still in the array, in the order in which they were removed."""
+        self._removed: list[int] = []
+        """Ranks, in the order in which they were polled or removed."""
+        self._polled = slice(0, 0)
+        """Which of them were polled."""
 
     def __len__(self) -> int:
-        return len(self._tasks if self._heap is None else self._heap) - len(self.removed)
+        return len(self._tasks) - len(self._removed)
 
     def __iter__(self) -> Iterator[TaskId]:
-        return map(self._tasks.__getitem__, self._up_to_date() if len(self) else ())
+        # a heap of two has only one order
+        return map(self._tasks.__getitem__, self._left() if len(self) <= _TWO else self._array())
 
-    def poll(self) -> TaskId:
-        first = heappop(self._up_to_date())
-        self.gone[first] = True
-        return self._tasks[first]
+    def poll(self, count: int) -> list[TaskId]:
+        """Polls so many, once for the whole queue."""
+        polled = self._left()[:count]
+        self._polled = slice(len(self._removed), len(self._removed) + count)
+        return self.remove_all(polled)
 
-    def remove(self, rank: int) -> TaskId:
-        self.gone[rank] = True
-        self.removed.append(rank)
-        return self._tasks[rank]
+    def remove_all(self, ranks: Sequence[int]) -> list[TaskId]:
+        gone = self.gone
+        for rank in ranks:
+            gone[rank] = True
+        self._removed += ranks
+        return list(map(self._tasks.__getitem__, ranks))
 
-    def _up_to_date(self) -> list[int]:
-        """Java's array."""
-        heap = self._heap
-        if heap is None:
-            heap = self._heap = list(map(self.ranks.__getitem__, self._walk(self._as_given)))
-            heapify(heap)
-        if self.removed:
-            self._take_out(heap)
+    def _left(self) -> list[int]:
+        """Sorted."""
+        return list(compress(range(len(self.gone)), map(not_, self.gone))) if len(self) else []
+
+    def _array(self) -> list[int]:
+        """Java's."""
+        heap = list(map(self.ranks.__getitem__, self._walk(self._as_given)))
+        heapify(heap)
+        removed, polled = self._removed, self._polled
+        self._take_out(heap, removed[: polled.start])
+        for _ in removed[polled]:
+            heappop(heap)
+        self._take_out(heap, removed[polled.stop :])
         return heap
 
-    def _take_out(self, heap: list[int]) -> None:
+    def _take_out(self, heap: list[int], removed: Sequence[int]) -> None:
+        if not removed:
+            return
         places = [0] * len(self._tasks)
         for place, rank in enumerate(heap):
             places[rank] = place
-        for rank in self.removed:
+        for rank in removed:
             place = places[rank]
             last = heap.pop()
             if place < len(heap):
                 _sift_down(heap, places, place, last)
                 if heap[place] == last:
                     _sift_up(heap, places, place, last)
-        self.removed.clear()
 
 
 def _sift_down(heap: list[int], places: list[int], place: int, rank: int) -> None:
