@@ -7,7 +7,7 @@ A task whose partition a member owns was active there. Of the other tasks that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assignor.clients.client_metadata import ClientMetadata, named_beside_unnamed
@@ -42,14 +42,10 @@ class ClientState:
 
     def _by_lag(self, reported: Sequence[TaskId]) -> list[TaskId]:
         lags = self.lags
-        lag_of: Callable[[TaskId], int] = lags.reported.__getitem__
-        tasks = [task for task in reported if task in lags.reported]
-        if len(tasks) < len(reported):
-            tasks = [task for task in reported if task in lags]
-            lag_of = lags.lag_for
-        tasks.sort()
-        tasks.sort(key=lag_of)
-        return tasks
+        try:
+            return sorted(sorted(reported), key=lags.reported.__getitem__)
+        except KeyError:  # not all of them are stateful tasks, or known any more
+            return sorted(sorted([task for task in reported if task in lags]), key=lags.lag_for)
 
 
 def client_state(

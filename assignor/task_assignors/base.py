@@ -61,8 +61,8 @@ class PlacementProblem:
 class ClientPlacement:
     """`warm_ups`: those of `standby` that exist only until they have caught up.
 
-    `active_order`, `standby_order`: None for tasks that Kafka's leader keeps sorted; what an assignor of the public
-    interface returns, it keeps in hash order.
+    `active_order`, `standby_order`: in which Kafka's leader keeps them. Sorted when None; what an assignor of the
+    public interface returns, it keeps in hash order.
     """
 
     active: frozenset[TaskId]
