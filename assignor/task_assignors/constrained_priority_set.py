@@ -71,19 +71,20 @@ class ConstrainedPrioritySet:
 
         Clients that are drawn and not accepted go back in the order of the HashSet in which Kafka collects them.
         """
+        if not accepted:
+            self._drain_in_vain()
+            return None
         entries = self._entries
-        drawn = entries[accepted[0]] if len(accepted) == 1 else NOT_QUEUED
+        wanted = list(map(entries.__getitem__, accepted))
+        drawn = min(wanted)
         if drawn == NOT_QUEUED:
-            wanted = [entry for entry in map(entries.__getitem__, accepted) if entry != NOT_QUEUED]
+            wanted = [entry for entry in wanted if entry != NOT_QUEUED]
             if not wanted:
                 self._drain_in_vain()
                 return None
-            if len(wanted) == 1:
-                drawn = wanted[0]
-            elif self._doubt is None or self._is_in_order():
-                drawn = min(wanted)
-            else:
-                drawn = self._heap.first_of(wanted)
+            drawn = min(wanted)
+        if self._doubt is not None and len(wanted) > 1 and not self._is_in_order():
+            drawn = self._heap.first_of(wanted)
         self._freshly_drained = False
         if self._doubt is not None:
             self._doubt = ANYWHERE
@@ -99,16 +100,16 @@ class ConstrainedPrioritySet:
         Both loads have changed by the time of the first offer, also that of the second where it is queued.
         """
         entries, copies, bits = self._entries, self._copies, self._bits
-        offers = (
-            entries[first],
-            entries[second],
-            bits[first][copies[first]] | first,
-            bits[second][copies[second]] | second,
-        )
+        first_before, second_before = entries[first], entries[second]
+        entries[first] = first_after = bits[first][copies[first]] | first
+        entries[second] = second_after = bits[second][copies[second]] | second
+        offers = (first_before, second_before, first_after, second_after)
         self._freshly_drained = False
-        self._doubt = doubt_after(offers) if self._doubt is None else ANYWHERE
+        if self._doubt is not None:
+            self._doubt = ANYWHERE
+        elif first_before != NOT_QUEUED or not first_after > second_before > second_after:  # not the usual case
+            self._doubt = doubt_after(offers)
         self._written_down.append(offers)
-        _, _, entries[first], entries[second] = offers
 
     def _is_in_order(self) -> bool:
         """Settles the doubt: by a look at the entries, otherwise by carrying out what is written down."""

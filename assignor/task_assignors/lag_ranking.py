@@ -10,7 +10,7 @@ are kept by task; the other clients share the task's unreported lag, and follow 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 
 from assignor.clients.task_lags import TaskLags, is_caught_up
@@ -23,13 +23,15 @@ from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId
 class LagRanking:
     """`reported[task]`: lag by client, for clients that reported one; `unreported[task]`: the lag of all others.
 
-    `unreported[task]` is None only when every client has reported the task. Tasks and clients as in `WorkingState`.
+    `unreported[task]` is None only when every client has reported the task. `caught_up[task]`: of the tasks that were
+    asked for, since each copy of a task asks. Tasks and clients as in `WorkingState`.
     """
 
     reported: list[dict[int, int]]
     unreported: list[int | None]
     client_count: int
     acceptable_recovery_lag: int
+    caught_up: dict[int, list[int]] = field(default_factory=dict)
 
     def is_caught_up(self, task: int, client: int) -> bool:
         return is_caught_up(self.lag(task, client), self.acceptable_recovery_lag)
@@ -50,29 +52,31 @@ class LagRanking:
         else:
             caught_up = [each for each, lag in reported.items() if 0 <= lag <= acceptable or lag == LATEST_OFFSET]
         unreported = self.unreported[task]
-        if unreported is not None and is_caught_up(unreported, acceptable):
+        if unreported is not None and unreported <= acceptable and is_caught_up(unreported, acceptable):
             caught_up += [client for client in range(self.client_count) if client not in reported]
         caught_up.sort()
         return caught_up
 
     def caught_up_instead_of(self, task: int, client: int) -> list[int] | None:
         """The caught-up clients, sorted, when the client is not one of them and another client has a smaller lag;
-        otherwise None.
+        otherwise None. Nobody may change the list.
         """
-        lag = self.reported[task].get(client)
+        reported, unreported = self.reported[task], self.unreported[task]
+        lag = reported.get(client)
         if lag is None:
-            if not self.reported[task]:
+            if not reported:
                 return None  # all clients have the same lag
-            lag = self.unreported[task]
+            lag = unreported
             assert lag is not None
         acceptable = self.acceptable_recovery_lag
         if 0 <= lag <= acceptable or lag == LATEST_OFFSET or acceptable == JAVA_LONG_MAX:
             return None
-        caught_up = self.caught_up_clients(task)
+        caught_up = self.caught_up.get(task)
+        if caught_up is None:
+            caught_up = self.caught_up[task] = self.caught_up_clients(task)
         if caught_up and lag > acceptable:
             return caught_up
-        unreported = self.unreported[task]
-        is_behind = min(self.reported[task].values()) < lag or (unreported is not None and unreported < lag)
+        is_behind = min(reported.values()) < lag or (unreported is not None and unreported < lag)
         return caught_up if is_behind else None
 
     def is_behind_another(self, task: int, client: int) -> bool:

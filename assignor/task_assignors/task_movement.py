@@ -70,12 +70,13 @@ def _move_active(
     owners, standbys = state.owner, state.standby
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
     said: list[_Said] = []
+    swapped, moved, spent = DecisionKind.SWAPPED, DecisionKind.MOVED_TO_CAUGHT_UP, DecisionKind.WARM_UP_BUDGET_SPENT
     for _, task, caught_up in movements:
         owner = owners[task]
-        kind = DecisionKind.SWAPPED
+        kind = swapped
         source = queue.poll([client for client in caught_up if task in standbys[client]])
         if source is None:
-            kind = DecisionKind.MOVED_TO_CAUGHT_UP
+            kind = moved
             source = queue.poll(caught_up)
             if source is None:
                 kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
@@ -94,7 +95,7 @@ def _move_active(
                 state.warm_ups[owner].add(task)
                 said.append((kind, task, source, owner, DecisionKind.WARM_UP))
             else:
-                said.append((kind, task, source, owner, DecisionKind.WARM_UP_BUDGET_SPENT))
+                said.append((kind, task, source, owner, spent))
         queue.offer(source, owner)
     return said
 
@@ -160,8 +161,9 @@ def _move_standbys(
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
     said: list[_Said] = []
     moved = 0
+    to_caught_up, spent = DecisionKind.MOVED_TO_CAUGHT_UP, DecisionKind.WARM_UP_BUDGET_SPENT
     for _, task, client in movements:
-        kind = DecisionKind.MOVED_TO_CAUGHT_UP
+        kind = to_caught_up
         holder = owners[task]
         source = queue.poll([other for other in caught_up[task] if other != holder and task not in standbys[other]])
         if source is None:
@@ -179,6 +181,6 @@ def _move_standbys(
             said.append((kind, task, source, client, DecisionKind.WARM_UP))
         else:
             state.move_standby(client, source, task)
-            said.append((kind, task, source, client, DecisionKind.WARM_UP_BUDGET_SPENT))
+            said.append((kind, task, source, client, spent))
         queue.offer(source, client)
     return said, moved
