@@ -106,10 +106,13 @@ def _keep_with_previous_owner(
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
     rank_of, gone = queue.ranks.get, queue.gone
     for consumer, previous in previous_tasks_by_lag.items():
-        wanted = [rank for rank in map(rank_of, previous) if rank is not None and not gone[rank]]
-        if not wanted:
-            continue
         has = load.get(consumer, 0)
+        if has >= fair_share and len(previous) == 1:  # so are most of thousands of threads
+            rank = rank_of(previous[0])
+            if rank is not None and not gone[rank]:
+                skipped[rank] = consumer
+            continue
+        wanted = [rank for rank in map(rank_of, previous) if rank is not None and not gone[rank]]
         room = max(fair_share - has, 0)
         if len(wanted) > room:
             skipped.update(dict.fromkeys(wanted[room:], consumer))
@@ -146,14 +149,15 @@ def _fill_in_turns(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str], skipped: Mapping[int, str]) -> None:
     """Every thread has its fair share or one task more; those without the extra task take one each."""
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
-    kept: list[TaskId] = []
+    ranks: list[int] = []
     keepers: list[str] = []
     for rank in sorted(skipped):
         consumer = skipped[rank]
         if load.get(consumer, 0) == fair_share and not queue.gone[rank]:
             load[consumer] = fair_share + 1
             keepers.append(consumer)
-            kept += queue.remove_all([rank])
+            ranks.append(rank)
+    kept = queue.remove_all(ranks)
     free = (consumer for consumer in consumers if load.get(consumer, 0) == fair_share)
     rest, takers = list(queue), list(islice(free, len(queue)))
     for consumer, task in chain(zip(keepers, kept, strict=True), zip(takers, rest, strict=False)):
