@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from assignor.assignment.application_state import ApplicationState
 from assignor.assignment.task_assignment import (
@@ -228,12 +229,13 @@ def _check_assigned(tasks: Iterable[TaskId], assigned: Mapping[TaskId, int] | fr
 
 
 def _check_may_move(traffic: PublicRackTraffic, copies: Standbys, wanted: frozenset[TaskId]) -> None:
-    """Of every standby that could be swapped. Source: `BalanceSubtopologyGraphConstructor.validateTasks`."""
-    clients = range(len(traffic.racks))
-    for source in clients:
-        for destination in clients:
-            if traffic.racks[source] == traffic.racks[destination] or not copies.movable(destination, source):
-                continue
-            for task in sorted(copies.movable(source, destination)):
-                if copies.tasks[task] not in wanted:
-                    raise IllegalStateError(f"Task {copies.tasks[task]} not in tasksForTopicGroup")
+    """Of every standby that could be swapped, two clients at a time, and of their tasks in sorted order. Source:
+    `BalanceSubtopologyGraphConstructor.validateTasks`.
+    """
+    for source, destination in combinations(range(len(traffic.racks)), 2):
+        if traffic.racks[source] == traffic.racks[destination]:
+            continue
+        there, back = copies.movable(source, destination), copies.movable(destination, source)
+        for task in sorted({*there, *back}) if there and back else ():
+            if copies.tasks[task] not in wanted:
+                raise IllegalStateError(f"Task {copies.tasks[task]} not in tasksForTopicGroup")
