@@ -165,7 +165,12 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
         again = stand.lead("again", "--assignor", StopsAtThree().name)
         stand.wait(again, "2 members of 2 processes")
         interrupted = [line["generation_id"] for line in _wait_for_interrupted(stand, recorder, 1)]
-        assert [line["generation_id"] for line in stand.led if line.get("interrupted")] == interrupted
+
+        def interrupted_for_leader() -> list[int]:
+            return [line["generation_id"] for line in stand.led if line.get("interrupted")]
+
+        again.wait_until(lambda: interrupted_for_leader() != [], "an interrupted generation", _LONGEST_WAIT_S)
+        assert interrupted_for_leader() == interrupted
 
         third = stand.instance(2)
         stand.wait(again, SAYS)
