@@ -26,6 +26,7 @@ pytestmark = pytest.mark.kafka
 TASKS = {"0_0", "0_1", "0_2", "0_3"}
 PROCESS_IDS = tuple(f"00000000-0000-4000-8000-00000000000{last}" for last in "bac")
 LEAST_SESSION_S = 6.0
+_HEARTBEAT_S = 3.0
 _LONGEST_WAIT_S = 40.0
 _JOINING_S = 3.0
 """For members to hear of a rebalance, to join it and to get their tasks."""
@@ -168,7 +169,7 @@ def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_
         again_after_s = time.monotonic() - killed_at
         interrupted = [line["generation_id"] for line in _wait_for_interrupted(stand, recorder, 1)]
         tell(f"leads again {again_after_s:.1f} s after the leader died in a rebalance")
-        if again_after_s < LEAST_SESSION_S:  # later, on a busy machine, the group has forgotten the generation
+        if again_after_s < _HEARTBEAT_S:  # later, on a busy machine, the members have begun another rebalance by then
             assert [line["generation_id"] for line in stand.led if line.get("interrupted")] == interrupted
 
         third = stand.instance(2)
