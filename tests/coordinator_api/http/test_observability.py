@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -12,6 +13,7 @@ from coordinator_api.metrics import METRICS
 from coordinator_api.settings import setting_rows
 from tests.coordinator_api.documented_names import metrics_table, settings_table, undocumented
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
+from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.coordinator_api.service_process import ServiceProcess
 
 CALLS = {
@@ -124,10 +126,14 @@ def test_should_log_changes_as_json_with_group_generation_and_member(service: Se
         member = HttpMember(client, new_group(client))
         member.subscribe()
         settle(member)
-
-    said = [json.loads(line) for line in service.log if line.startswith("{")]
     group_id = member.path.rpartition("/")[2]
-    of_group = [line for line in said if line.get("group") == group_id]
+
+    def lines_of_group() -> list[dict[str, Any]]:
+        said = [json.loads(line) for line in list(service.log) if line.startswith("{")]
+        return [line for line in said if line.get("group") == group_id]
+
+    wait_for(lambda: any(line["event"] == "rebalance_completed" for line in lines_of_group()))  # it comes by a pipe
+    of_group = lines_of_group()
     audited = [line["call"] for line in of_group if line["event"] == "audit"]
     assert audited == ["PUT /v1/groups/{group}", "POST /v1/groups/{group}/subscriptions"]
     changes = [line for line in of_group if line["event"] != "audit"]
