@@ -10,7 +10,7 @@ own order, and the topic dictionary in the order that Kafka would give it for th
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 
@@ -34,13 +34,13 @@ from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
 _TOPOLOGY_NAME = itemgetter(2)
 _OLD_TASK_ID = struct.Struct(">ii")
 _UNNAMED_TASK_ID = struct.Struct(">ii4x")  # the name has length 0
+_UNNAMED_TASK_ID_AND_COUNT = struct.Struct(">ii4xi")
 _INT32 = struct.Struct(">i")
 _NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
 
 
 class AssignmentInfoEncoder:
-    """Encodes the members of one rebalance, in which a standby task has the same partitions wherever it is: it is
-    encoded once.
+    """Encodes the members of one rebalance: what they share is encoded once.
 
     `topic_dictionary`: the index of each topic of the host maps, in the order to write them; None for Kafka's own.
     Raises IllegalArgumentError for a version outside 1 to 11, InputError for a value that does not fit its field.
@@ -62,8 +62,6 @@ class AssignmentInfoEncoder:
         host_maps = _encode_host_maps(version, partitions_by_host, standby_partitions_by_host, topic_dictionary)
         self._after_tasks = host_maps + _encode_error(version, err_code)
         self._topics: dict[str, bytes] = {}
-        self._layouts: dict[str, tuple[Callable[..., bytes], bytes]] = {}
-        self._standbys: dict[TaskId, bytes] = {}
 
     def encode(
         self,
@@ -81,13 +79,7 @@ class AssignmentInfoEncoder:
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> AssignmentParts:
         """As `encode`, not joined: `shared` is one object for all members of the rebalance."""
-        encoded = self._standbys
-        standbys: list[bytes] = []
-        for task, partitions in standby_tasks.items():
-            standby = encoded.get(task)
-            if standby is None:
-                standby = encoded[task] = self.standby(task, partitions)
-            standbys.append(standby)
+        standbys = [self.standby(task, partitions) for task, partitions in standby_tasks.items()]
         return self.parts_with(active_tasks, standbys, next_rebalance_ms)
 
     def parts_with(
@@ -108,16 +100,12 @@ class AssignmentInfoEncoder:
         as_given = tuple(partitions)
         if len(as_given) == 1 and self._has_names and not task[2]:
             topic, partition = as_given[0]
-            layout = self._layouts.get(topic)
-            if layout is not None:
-                pack, name = layout
+            name = self._topics.get(topic)
+            if name is not None:
                 try:
-                    return pack(task[0], task[1], 1, name, partition)
+                    return _UNNAMED_TASK_ID_AND_COUNT.pack(task[0], task[1], 1) + name + _INT32.pack(partition)
                 except struct.error:
                     pass  # said below, with what does not fit
-            elif topic in self._topics:
-                name = self._topics[topic]
-                self._layouts[topic] = struct.Struct(f">ii4xi{len(name)}si").pack, name
         return self._encode_task_ids((task,)) + _encode_named_partitions(as_given, self._topics)
 
     def _tail(self, next_rebalance_ms: int) -> bytes:

@@ -26,8 +26,6 @@ ThreadTasks = dict[str, list[TaskId]]
 Said = list[tuple[DecisionKind, Sequence[TaskId], Sequence[str]]]
 """Choices of one kind each: tasks, each with its consumer."""
 
-_TWO = 2
-
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
 """The tasks in the iteration order of the leader's Java collection, to which they were added in the order given."""
 
@@ -193,8 +191,8 @@ class _TaskQueue:
         return len(self._tasks) - len(self._removed)
 
     def __iter__(self) -> Iterator[TaskId]:
-        # a heap of two has only one order
-        return map(self._tasks.__getitem__, self._left() if len(self) <= _TWO else self._array())
+        has_one_order = len(self) < 3  # a heap of two has only one
+        return map(self._tasks.__getitem__, self._left() if has_one_order else self._array())
 
     def poll(self, count: int) -> list[TaskId]:
         """Polls so many, once for the whole queue."""
