@@ -192,7 +192,9 @@ _MOVES_TASKS = (Kind.RESTARTED, Kind.RESTARTED, Kind.DRAINED)
 NEEDS = {Kind.HELD: _MOVES_TASKS, Kind.APPROVED: _MOVES_TASKS, Kind.DISCARDED: _MOVES_TASKS}
 """What is to happen as well, so that a kind can take effect: a rebalance waits when it takes a task from somebody."""
 
-SELDOM = frozenset({Kind.APPROVED, Kind.DISCARDED, Kind.DIES_FLUSHING, Kind.DIES_WRITING, Kind.SLOW_LEADER})
+SELDOM = frozenset(
+    {Kind.APPROVED, Kind.DISCARDED, Kind.DIES_FLUSHING, Kind.DIES_WRITING, Kind.DISK_SLOW, Kind.SLOW_LEADER}
+)
 """What takes effect in few of its places, and is drawn more often."""
 
 
