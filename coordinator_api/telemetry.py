@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import structlog
 
+from assignor.errors import AssignorFault
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.outcome import (
     HeartbeatAnswered,
@@ -208,4 +209,8 @@ class GroupTelemetry:
         self._logger.error("effects_not_carried_out", exc_info=error)
 
     def tick_failed(self, error: Exception) -> None:
-        self._logger.error("tick_failed", exc_info=error)
+        """A store that cannot be used is told in a line; anything else is a bug."""
+        if isinstance(error, AssignorFault):
+            self._logger.error("tick_failed", error=str(error))
+        else:
+            self._logger.error("tick_failed", exc_info=error)
