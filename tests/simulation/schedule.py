@@ -14,10 +14,15 @@ from random import Random
 from tests.simulation.faults import LASTING_MS, NEEDS, SELDOM, Fault, Kind, Of, parsed
 
 FAULTS_MS = 24_000
-"""When the last fault begins."""
+"""When the last fault begins in the longest histories."""
+
+LASTING = ((9_000, (225, 450, 900)), (12_000, (300, 600, 1_200)), (FAULTS_MS, (600, 1_200, 2_400)))
+"""How long a history may last, and the usual time between two faults: a short one has as many, and more at one time."""
 
 FEWEST_GROUPS = 3
 FEWEST_MEMBERS = 10
+FEWEST_EVENTS = 500
+"""A history that came to rest before goes on until it has had so many."""
 
 FIRST_WORD = "simulated"
 """The first word of a scenario file of this kind."""
@@ -91,28 +96,29 @@ def drawn(seed: int) -> Schedule:
         )
         for number in range(1, FEWEST_GROUPS + 1)
     )
-    processes = _processes(groups, chance)
+    faults_ms, gaps_ms = chance.choice(LASTING)
+    processes = _processes(groups, faults_ms, chance)
     kinds = chance.sample(list(Kind), chance.randint(3, 15))
     kinds += [needed for kind in kinds for needed in NEEDS.get(kind, ())]
     kinds += 2 * [kind for kind in kinds if kind in SELDOM]
-    faults, at_ms, gap_ms = [], 0, chance.choice((600, 1_200, 2_400))
-    while (at_ms := at_ms + chance.randint(1, 2 * gap_ms)) < FAULTS_MS:
+    faults, at_ms, gap_ms = [], 0, chance.choice(gaps_ms)
+    while (at_ms := at_ms + chance.randint(1, 2 * gap_ms)) < faults_ms:
         fault = _drawn_fault(chance.choice(kinds), at_ms, groups, processes, chance)
         if fault is None:
             continue
         if fault.kind in (Kind.APPROVED, Kind.DISCARDED):  # whoever decides has asked for it
             faults.append(Fault(at_ms, Kind.HELD, fault.target, LASTING_MS, 8_000))
         faults.append(fault)
-    return Schedule(seed, groups, processes, tuple(faults), FAULTS_MS, chance.choice((20, 60, 1_000)))
+    return Schedule(seed, groups, processes, tuple(faults), faults_ms, chance.choice((20, 60, 1_000)))
 
 
-def _processes(groups: Sequence[GroupPlan], chance: Random) -> tuple[ProcessPlan, ...]:
+def _processes(groups: Sequence[GroupPlan], faults_ms: int, chance: Random) -> tuple[ProcessPlan, ...]:
     processes: list[ProcessPlan] = []
     while len(processes) < 2 * len(groups) or sum(one.threads for one in processes) < FEWEST_MEMBERS:
         number = len(processes) + 1
         group = groups[(number - 1) % len(groups)].number
         is_early = number <= len(groups) or chance.random() < 0.7
-        start_ms = chance.randint(0, 2_000) if is_early else chance.randint(2_000, FAULTS_MS // 2)
+        start_ms = chance.randint(0, 2_000) if is_early else chance.randint(2_000, faults_ms // 2)
         processes.append(ProcessPlan(number, group, chance.choice((1, 1, 2, 2, 3)), chance.random() < 0.4, start_ms))
     return tuple(processes)
 

@@ -16,11 +16,10 @@ from tests.checkout import ROOT
 from tests.simulation.bugs import named
 from tests.simulation.rule_names import FITS_TOGETHER
 from tests.simulation.running import run
-from tests.simulation.schedule import FEWEST_GROUPS, FEWEST_MEMBERS, drawn, parse
+from tests.simulation.schedule import FEWEST_EVENTS, FEWEST_GROUPS, FEWEST_MEMBERS, drawn, parse
 from tests.simulation.shrinking import shrunk
 
 SEEDS = 30
-FEWEST_EVENTS = 500
 MOST_FAULTS = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))
 

@@ -26,7 +26,7 @@ from tests.simulation.hosts import Host
 from tests.simulation.leader import PARTITIONS, Leader
 from tests.simulation.operators import Operator
 from tests.simulation.rules import Rules
-from tests.simulation.schedule import GroupPlan, Schedule
+from tests.simulation.schedule import FEWEST_EVENTS, GroupPlan, Schedule
 from tests.simulation.storage_faults import StorageFaults
 from tests.simulation.timeline import Timeline
 from tests.simulation.windows import Windows
@@ -36,6 +36,8 @@ GRACE_MS = 200
 START_AGAIN_MS = 300
 WORDS_EVERY_MS = 2_500
 MOST_WORDS = 16
+LONGEST_MS = 200_000
+"""No history goes on for longer."""
 
 
 @dataclass(slots=True)
@@ -214,6 +216,15 @@ class World:
                 group.operator.ask(SetPause(False, "ann"))
             self.rules.quiet()
             self._come_to_rest()
+        while self.timeline.events < FEWEST_EVENTS and self.timeline.now_ms < LONGEST_MS:
+            self.timeline.run_until(self.timeline.now_ms + WORDS_EVERY_MS, self._check)
+            self._feed()
+            self._come_to_rest()
+
+    def _feed(self) -> None:
+        """There is work to do, for whoever has the tasks."""
+        for group in self.groups.values():
+            group.cluster.produce(MOST_WORDS)
 
     def _come_to_rest(self) -> None:
         if not self.timeline.run_until(self.timeline.now_ms + self.rules.rest_within_ms(), self._check_whole):
@@ -241,8 +252,8 @@ class World:
                 self.kill_coordinator(one, None)
         if not self.coordinators:
             self.start_coordinator(0)
+        self._feed()
         for group in self.groups.values():
-            group.cluster.produce(MOST_WORDS)  # there is work to do, for whoever has the tasks
             group.windows.heal()
             group.storage.heal(group.cluster.log)
             group.failing = None
