@@ -1,7 +1,7 @@
 """What an incumbent asks of the database, on PostgreSQL. See `coordinator_api.ownership.ownership_store`.
 
-Each method is one statement, which is a transaction of its own, over a connection that nobody else uses: a beat goes
-out while all groups are being written. An answer that does not come in time is an error, and the connection is given up.
+Each statement is a transaction of its own, over a connection that nobody else uses: a beat goes out while all groups
+are being written. An answer that does not come in time is an error, and the connection is given up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, CursorResult, Executable, Exists, delete, exists, insert, select, text, update
+from sqlalchemy import ColumnElement, Exists, UpdateBase, delete, exists, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -60,8 +60,8 @@ class SqlOwnershipStore(OwnershipStore):
         if found is not None:
             await self.leave(coordinator_id)
             raise UnusableDatabase(
-                f"lease.timeout.ms is {self._lease_ms} here, and {found.lease_ms} at the coordinator {found.url} of the "
-                "same database: all of them need the same value"
+                f"lease.timeout.ms is {self._lease_ms} here, and {found.lease_ms} at the coordinator {found.url} of "
+                "the same database: all of them need the same value"
             )
 
     async def beat(self, coordinator_id: str) -> View | None:
@@ -101,12 +101,10 @@ class SqlOwnershipStore(OwnershipStore):
     async def leave(self, coordinator_id: str) -> None:
         await self._changed(delete(coordinators).where(coordinators.c.coordinator_id == coordinator_id))
 
-    async def _changed(self, statement: Executable) -> bool:
+    async def _changed(self, statement: UpdateBase) -> bool:
         """Whether it has changed a row."""
         async with self._connection() as connection:
-            result = await connection.execute(statement)
-            assert isinstance(result, CursorResult)
-            return bool(result.rowcount == 1)
+            return (await connection.execute(statement)).rowcount == 1
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection]:
