@@ -21,9 +21,9 @@ What its caller does, over and over:
     no event of a group and no timer of it is handled while may_answer(now) says no: who could not be heard is not late
 
 Rules:
-- No clock of the database is compared with another, nor the clocks of two machines. A coordinator counts how long it has
-  seen a row unchanged, on its own clock, from the moment at which the reading ARRIVED. The owner counts from the moment at
-  which it SENT the beat, which is earlier. So the owner has stopped answering before another may own.
+- No clock of the database is compared with another, nor the clocks of two machines. A coordinator counts how long it
+  has seen a row unchanged, on its own clock, from the moment at which the reading ARRIVED. The owner counts from the
+  moment at which it SENT the beat, which is earlier. So the owner has stopped answering before another may own.
 - After an outage of the database nobody has looked, so nobody is over: a gap between two readings counts little.
 - Each write of a group names the epoch in which its writer owns it. A former owner's write is refused.
 - A coordinator whose row is gone has lost all that it had. It enters again under another id.

@@ -148,7 +148,8 @@ def test_should_move_each_group_at_most_once_when_a_coordinator_comes(seen: View
     rows = {each: CoordinatorRow(each, f"http://{each}", 1, "1") for each in everybody}
     seen = replace(all_taken(nobody_has_any), coordinators=rows)
     moved: set[str] = set()
-    while (move := next(filter(None, (hand_over(seen, each, seen.groups.keys()) for each in everybody)), None)) is not None:
+    while wanted := [move for each in everybody if (move := hand_over(seen, each, seen.groups.keys())) is not None]:
+        (move,) = wanted
         assert move.group_id not in moved
         assert move.to == "z new"
         moved.add(move.group_id)
