@@ -188,7 +188,7 @@ class Coordinator:
         """
         async with AsyncExitStack() as resources:
             store = await resources.enter_async_context(open_store(settings))
-            reached_at = (settings.advertised_url or url).rstrip("/")
+            reached_at = settings.advertised_url or url or f"http://{settings.host}:{settings.port}"
             coordinator = cls(settings, store.repository, store.tokens, resources, store.ownership, reached_at)
             coordinator.workers.warm_up()
             resources.push_async_callback(coordinator.ownership.leave)
@@ -210,10 +210,14 @@ class Coordinator:
             coordinator._resources = resources.pop_all()
             return coordinator
 
-    def group(self, group_id: str) -> GroupRuntime:
-        """Raises GroupNotFound, UnreadableGroup, LeaseEnded."""
+    def check_may_answer(self) -> None:
+        """Before anything is answered from memory. Raises LeaseEnded."""
         if self.ownership.check is not None:
             self.ownership.check()
+
+    def group(self, group_id: str) -> GroupRuntime:
+        """Raises GroupNotFound, UnreadableGroup, LeaseEnded."""
+        self.check_may_answer()
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None or not runtime.is_declared:
@@ -402,6 +406,7 @@ class Coordinator:
 
     def _left(self, group_id: str) -> None:
         self.connections.forget(group_id)
+        self.quotas.went_elsewhere(group_id)
         self.watching.changed(group_id)
 
     def _lost(self, group_id: str) -> None:

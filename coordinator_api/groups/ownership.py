@@ -193,6 +193,7 @@ class Ownership:
         self._view = View({}, {})
         self._view_sent_ms = float("-inf")
         self._beat_sent_ms = float("-inf")
+        self._beat_due_ms = float("-inf")
         self._is_wanted = False
         self._beats_fail = False
         self._to_do: deque[Action] = deque()
@@ -214,9 +215,7 @@ class Ownership:
         """Raises LeaseEnded when nothing may be answered now, because another coordinator may own all groups."""
         if not self._may_answer(self._now_ms()):
             self._metrics.refused_late_answers.inc()
-            raise LeaseEnded(
-                "this coordinator could not renew its lease in time, so another one may lead its groups: ask again"
-            )
+            raise LeaseEnded(LeaseEnded.public)
 
     def epoch(self, group_id: str) -> int:
         """Of a group that is here."""
@@ -349,8 +348,7 @@ class Ownership:
                 self._tell_of_failure(error)
                 await self._rest(self._times.beat_ms)
                 return
-        now_ms = self._now_ms()
-        due_ms = self._incumbent.next_beat_ms(now_ms)
+        now_ms, due_ms = self._now_ms(), self._beat_due_ms
         if self._is_wanted:
             due_ms = min(due_ms, self._beat_sent_ms + self._times.beat_ms / BEATS_BETWEEN)
         if due_ms <= now_ms:
@@ -358,6 +356,8 @@ class Ownership:
                 await self._beat()
             except StoreError as error:
                 self._tell_of_failure(error)
+            finally:
+                self._beat_due_ms = self._incumbent.next_beat_ms(self._now_ms())
         elif self._to_do:
             await self._carry_out(self._to_do.popleft())
             if not self._to_do:

@@ -85,6 +85,10 @@ class Quotas:
             self._change(group_id, groups=1, members=members, stored_bytes=stored_bytes)
         self._elsewhere = frozenset(groups)
 
+    def went_elsewhere(self, group_id: str) -> None:
+        """It counts on, until it is found elsewhere, or found to be no more."""
+        self._elsewhere |= {group_id}
+
     def note(self, group_id: str, members: int, stored_bytes: int) -> None:
         """What the group has now. `members`: that joined here, those included whose commit is under way."""
         self._change(group_id, members=members, stored_bytes=stored_bytes)

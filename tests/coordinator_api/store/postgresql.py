@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -64,9 +67,35 @@ class Postgresql:
         """Breaks every connection."""
         self._run("pg_ctl", "stop", "--wait", "--mode=fast", f"--pgdata={self._place}/data")
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Within the block it answers nobody, and breaks no connection: all its processes stand still."""
+        postmaster = int((self._place / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(postmaster, signal.SIGSTOP)  # it starts no more
+        stopped = [postmaster, *_children_of(postmaster)]
+        for pid in stopped[1:]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in reversed(stopped):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._bin / program), *arguments]
         # a server that goes on must not hold a pipe of ours
         with (self._place / "commands.log").open("ab") as said:
             ended = subprocess.run(command, cwd=self._place, stdout=said, stderr=said, **self._as)  # type: ignore[call-overload]
         assert ended.returncode == 0, (self._place / "commands.log").read_text()
+
+
+def _children_of(parent: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # after the name, which is in brackets and may have anything in it: the state, and then the parent
+            if int(status.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(status.parent.name))
+    return found
