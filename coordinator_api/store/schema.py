@@ -19,7 +19,7 @@ from coordinator_api.store.tables import metadata
 if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
     from alembic.config import Config
 
-VERSION = "0003"
+VERSION = "0004"
 """The newest file in `migrations/versions`."""
 
 
