@@ -216,10 +216,12 @@ class Coordinator:
             self.ownership.check()
 
     def group(self, group_id: str) -> GroupRuntime:
-        """Raises GroupNotFound, UnreadableGroup, LeaseEnded."""
+        """Raises GroupNotFound, UnreadableGroup, LeaseEnded, and NotOwner for one that is not here any more."""
         self.check_may_answer()
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
+        if runtime is None and not self.ownership.is_unknown(group_id):
+            raise not_here(group_id)  # a member that heard of no such group would end
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
@@ -243,40 +245,44 @@ class Coordinator:
         """Hand the event to the group, and create the group if need be."""
         self._check_readable(group_id)
         async with self._one_at_a_time.lock(group_id):
-            runtime = self.groups.get(group_id)
-            is_new, is_counted_now = runtime is None, False
-            if runtime is None:
-                if not self.ownership.is_free_to_create(group_id):
-                    raise not_here(group_id)
-                known = self.groups.keys() | self.ownership.ids_elsewhere() | self._one_at_a_time.held()
-                if len(known) > self.settings.group_max_count:
-                    # not how many: they are of others as well
-                    raise TooManyGroups("this service has as many groups as it may (group.max.count)")
-                is_counted_now = self.quotas.take_group(group_id, tenant)
-                try:
-                    runtime = await self._new_runtime(group_id)
-                except StoreError:
-                    if is_counted_now:
-                        self.quotas.give_back(group_id)
-                    raise
+            with self.ownership.creating(group_id):
+                return await self._handle_within_turn(group_id, event, recording, tenant)
+
+    async def _handle_within_turn(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
+        runtime = self.groups.get(group_id)
+        is_new, is_counted_now = runtime is None, False
+        if runtime is None:
+            if not self.ownership.is_unknown(group_id):
+                raise not_here(group_id)
+            known = self.groups.keys() | self.ownership.ids_elsewhere() | self._one_at_a_time.held()
+            if len(known) > self.settings.group_max_count:
+                # not how many: they are of others as well
+                raise TooManyGroups("this service has as many groups as it may (group.max.count)")
+            is_counted_now = self.quotas.take_group(group_id, tenant)
             try:
-                response = await runtime.handle(event, recording, tenant)
-            except StoreError as error:
-                if is_new:
-                    await runtime.close()
-                    # after any other error the group may be in the store, and goes on counting
-                    if isinstance(error, StoreBusy) and is_counted_now:
-                        self.quotas.give_back(group_id)
-                    if isinstance(error, ConcurrentWriter) and self.ownership.is_shared:
-                        raise not_here(group_id) from None  # another coordinator was a moment earlier
+                runtime = await self._new_runtime(group_id)
+            except StoreError:
+                if is_counted_now:
+                    self.quotas.give_back(group_id)
                 raise
-            if is_new and not runtime.is_declared:
+        try:
+            response = await runtime.handle(event, recording, tenant)
+        except StoreError as error:
+            if is_new:
                 await runtime.close()
-                self.quotas.give_back(group_id)
-            elif is_new:
-                self.groups[group_id] = runtime
-                self.ownership.created(group_id)
-            return response
+                # after any other error the group may be in the store, and goes on counting
+                if isinstance(error, StoreBusy) and is_counted_now:
+                    self.quotas.give_back(group_id)
+                if isinstance(error, ConcurrentWriter) and self.ownership.is_shared:
+                    raise not_here(group_id) from None  # another coordinator was a moment earlier
+            raise
+        if is_new and not runtime.is_declared:
+            await runtime.close()
+            self.quotas.give_back(group_id)
+        elif is_new:
+            self.groups[group_id] = runtime
+            self.ownership.created(group_id)
+        return response
 
     async def _new_runtime(self, group_id: str) -> GroupRuntime:
         """For a group that is not here. Raises NotOwner, StoreError."""
@@ -368,7 +374,11 @@ class Coordinator:
     async def open_owned(self, group_id: str, epoch: int) -> bool:
         """Lead a group that is owned in this epoch; whether there is one. Raises StoreError."""
         async with self._one_at_a_time.lock(group_id):
-            return group_id in self.groups or await self._open_group(group_id, epoch)
+            runtime = self.groups.get(group_id)
+            if runtime is not None and runtime.tenure.epoch == epoch:
+                return True
+            self.lose(group_id)
+            return await self._open_group(group_id, epoch)
 
     def is_open(self, group_id: str) -> bool:
         return group_id in self.groups or group_id in self.unreadable

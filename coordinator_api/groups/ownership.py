@@ -18,8 +18,8 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Set
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Set
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -50,8 +50,8 @@ from coordinator_api.store.errors import LeaseEnded, StoreError
 LONGEST_WAIT_S = 0.5
 """How long a call waits for a group that nobody has, or that is being opened."""
 
-BEATS_BETWEEN = 5
-"""So many beats may be sent for calls that wait, in the time between two ordinary ones."""
+SHORTEST_BETWEEN_MS = 50.0
+"""Between two beats that are sent because calls wait. A fifth of the time between two ordinary ones, if that is less."""
 
 OPENED_AT_ONE_TIME = 2
 """The logs of all groups together may be large."""
@@ -127,8 +127,11 @@ class SoleOwner:
     def epoch(self, group_id: str) -> int:
         return 0
 
-    def is_free_to_create(self, group_id: str) -> bool:
+    def is_unknown(self, group_id: str) -> bool:
         return True
+
+    def creating(self, group_id: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def created(self, group_id: str) -> None:
         pass
@@ -201,6 +204,7 @@ class Ownership:
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._openings = asyncio.Semaphore(OPENED_AT_ONE_TIME)
         self._moving: set[str] = set()
+        self._creating: dict[str, str | None] = {}
         self._closings = asyncio.Semaphore(CLOSED_AT_ONE_TIME)
         self._given: dict[str, float] = {}
         self._was_valid: bool | None = None
@@ -249,7 +253,7 @@ class Ownership:
                         f"group {group_id} is being taken over, or its owner is not known yet: ask again in a second"
                     )
 
-    def is_free_to_create(self, group_id: str) -> bool:
+    def is_unknown(self, group_id: str) -> bool:
         """Whether nobody has a group of this id, as far as is known."""
         return isinstance(self._incumbent.whereabouts(group_id), NoSuchGroup)
 
@@ -273,8 +277,20 @@ class Ownership:
 
     # --- what happened to a group
 
+    @contextmanager
+    def creating(self, group_id: str) -> Iterator[None]:
+        """Within the block, a row of this group that says that it is here is no reason to take it."""
+        self._creating[group_id] = self._incumbent.coordinator_id
+        try:
+            yield
+        finally:
+            del self._creating[group_id]
+
     def created(self, group_id: str) -> None:
-        """It was declared here, and stored."""
+        """It was declared here, and stored, within `creating`."""
+        if self._creating[group_id] != self._incumbent.coordinator_id:
+            self._groups.lose(group_id)  # it may have been stored for a coordinator that is no more
+            return
         self._owned[group_id] = self.first_epoch
         self._incumbent.created(group_id)
 
@@ -309,7 +325,9 @@ class Ownership:
                     await asyncio.wait((opening,))
                 while moves:
                     together = [moves.popleft() for _ in range(min(MOVED_AT_A_TIME, len(moves)))]
-                    await asyncio.gather(*(self._hand_over(each) for each in together))
+                    moving = self._begin_to_move(together)
+                    if moving:
+                        await asyncio.wait(moving)
 
     async def leave(self) -> None:
         """Answer nothing any more, and be gone from the database. Others take what is left at once."""
@@ -350,7 +368,7 @@ class Ownership:
                 return
         now_ms, due_ms = self._now_ms(), self._beat_due_ms
         if self._is_wanted:
-            due_ms = min(due_ms, self._beat_sent_ms + self._times.beat_ms / BEATS_BETWEEN)
+            due_ms = min(due_ms, self._beat_sent_ms + min(SHORTEST_BETWEEN_MS, self._times.beat_ms / 5))
         if due_ms <= now_ms:
             try:
                 await self._beat()
@@ -400,7 +418,7 @@ class Ownership:
         self._note_lease()
         self._watch_lease(sent_ms)
         self._take_in(actions)
-        self._open_what_is_not()
+        self._reconcile()
         self._tell_news()
 
     def _want_beat(self) -> None:
@@ -454,14 +472,21 @@ class Ownership:
                         self._groups.lose(group_id)
                     self._owned.clear()
                 case HandOver():  # it is not to be given up: the group counts as closed from now on
-                    self._tasks.start(self._hand_over(action))
+                    self._begin_to_move([action])
                 case _:
                     self._to_do.append(action)
 
-    def _open_what_is_not(self) -> None:
-        """What could not be read when it was taken."""
-        for group_id in self._owned:
-            if group_id not in self._opening and group_id not in self._moving and not self._groups.is_open(group_id):
+    def _reconcile(self) -> None:
+        """Open what could not be read when it was taken. Nothing may be here that the rows do not say is here."""
+        if self._is_leaving:
+            return
+        for group_id, epoch in list(self._owned.items()):
+            if group_id in self._moving:
+                continue
+            if self._incumbent.whereabouts(group_id) != Here(epoch):
+                del self._owned[group_id]
+                self._groups.lose(group_id)
+            elif group_id not in self._opening and not self._groups.is_open(group_id):
                 self._open(group_id)
 
     def _tell_news(self) -> None:
@@ -496,7 +521,7 @@ class Ownership:
 
     async def _take(self, take: Take) -> None:
         me = self._incumbent.coordinator_id
-        if me is None or self._is_leaving or take.group_id in self._moving:
+        if me is None or self._is_leaving or take.group_id in self._moving or take.group_id in self._creating:
             return
         if self._owned.pop(take.group_id, None) is not None:
             self._groups.lose(take.group_id)
@@ -535,12 +560,18 @@ class Ownership:
         else:
             self.deleted(group_id)
 
+    def _begin_to_move(self, moves: Collection[HandOver]) -> list[asyncio.Task[None]]:
+        begun = [
+            each
+            for each in moves
+            if each.group_id not in self._moving and self._owned.get(each.group_id) == each.epoch
+        ]
+        self._moving.update(each.group_id for each in begun)
+        return [self._tasks.start(self._hand_over(each)) for each in begun]
+
     async def _hand_over(self, move: HandOver) -> None:
         """Raises nothing: whether it succeeded, failed or got lost, the next beat tells."""
         group_id = move.group_id
-        if group_id in self._moving or self._owned.get(group_id) != move.epoch:
-            return
-        self._moving.add(group_id)
         release: Callable[[], None] | None = None
         try:
             async with self._closings:
@@ -569,12 +600,3 @@ class Ownership:
 
 
 Owner = Ownership | SoleOwner
-
-
-def others_by_url(others: Collection[OtherGroup]) -> Mapping[str, list[OtherGroup]]:
-    """Those that somebody has."""
-    found: dict[str, list[OtherGroup]] = {}
-    for each in others:
-        if each.url is not None:
-            found.setdefault(each.url, []).append(each)
-    return found

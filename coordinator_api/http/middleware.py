@@ -38,7 +38,7 @@ from coordinator_api.http.problems import (
     stopping,
     unexpected,
 )
-from coordinator_api.http.redirections import moved_meanwhile, not_here
+from coordinator_api.http.redirections import group_of, moved_meanwhile, not_here
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import NotOwner, StoreError
 
@@ -158,7 +158,8 @@ class RequestGuard:
                 return
             coordinator: Coordinator = scope["app"].state.coordinator
             if coordinator.ownership.is_shared:
-                elsewhere = await not_here(scope, coordinator)
+                group_id = group_of(scope) if hot is None else scope["path_params"]["group"]
+                elsewhere = await not_here(scope, coordinator, group_id)
                 if elsewhere is not None:
                     await answer_to(scope, elsewhere)(scope, receive, send)
                     return

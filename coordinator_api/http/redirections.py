@@ -28,16 +28,14 @@ _TRY_AGAIN = {"Retry-After": "1"}
 
 
 def group_of(scope: Scope) -> str | None:
-    """Which group the call is about; None for a call about none, or about a name that no group can have."""
+    """Which group the call is about; None for a call about none."""
     call = call_of(scope["method"], scope["path"])
-    group_id = None if call is None else call.parameters.get("group")
-    return group_id if group_id is not None and is_legal_name(group_id) else None
+    return None if call is None else call.parameters.get("group")
 
 
-async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
-    """Where the call is answered, or why nowhere for now; None when it is to be answered here."""
-    group_id = group_of(scope)
-    if group_id is None or coordinator.is_open(group_id):
+async def not_here(scope: Scope, coordinator: Coordinator, group_id: str | None) -> Problem | None:
+    """Where the call about this group is answered, or why nowhere for now; None when it is to be answered here."""
+    if group_id is None or coordinator.is_open(group_id) or not is_legal_name(group_id):
         return None
     try:
         found = await coordinator.ownership.located(group_id)
@@ -50,7 +48,7 @@ async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
 
 async def moved_meanwhile(scope: Scope, coordinator: Coordinator) -> Problem:
     """What is answered to a call whose group was lost or given away under it."""
-    return await not_here(scope, coordinator) or Problem(
+    return await not_here(scope, coordinator, group_of(scope)) or Problem(
         "COORDINATOR_LOAD_IN_PROGRESS",
         "the group had another owner for a moment, so nothing was done: ask again",
         headers=_TRY_AGAIN,

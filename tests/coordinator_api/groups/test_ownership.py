@@ -256,15 +256,45 @@ async def test_should_keep_what_nobody_else_can_have_until_it_leaves() -> None:
         assert rim.groups.epochs == {"g": 5}
 
 
+async def test_should_not_own_a_group_that_was_created_for_a_coordinator_that_is_no_more() -> None:
+    table = with_free_groups()
+    async with started(table) as rim:
+        with rim.ownership.creating("new"):
+            assert table.create("new", rim.ids[0])
+            rim.groups.epochs["new"] = 1
+            del table.coordinators[rim.ids[0]]
+            await until(lambda: len(rim.ids) == 2)
+            rim.ownership.created("new")
+            assert rim.groups.done == ["lose new"]
+
+        await until(lambda: rim.groups.is_open("new"))
+        assert rim.groups.epochs == {"new": 2}
+
+
+async def test_should_not_take_a_group_that_is_just_being_created_here() -> None:
+    table = with_free_groups()
+    async with started(table) as rim:
+        with rim.ownership.creating("new"):
+            assert table.create("new", rim.ids[0])
+            seen = table.coordinators[rim.ids[0]].renewals
+            await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 2)
+            rim.groups.epochs["new"] = 1
+            rim.ownership.created("new")
+        await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 5)
+
+        assert (rim.groups.epochs, table.groups["new"].epoch) == ({"new": 1}, 1)
+
+
 async def test_should_own_a_group_that_was_created_here_at_once() -> None:
     table = with_free_groups()
     async with started(table) as rim:
-        assert rim.ownership.is_free_to_create("new")
-        assert table.create("new", rim.ids[0])
-        rim.groups.epochs["new"] = 1
-        rim.ownership.created("new")
+        assert rim.ownership.is_unknown("new")
+        with rim.ownership.creating("new"):
+            assert table.create("new", rim.ids[0])
+            rim.groups.epochs["new"] = 1
+            rim.ownership.created("new")
 
-        assert not rim.ownership.is_free_to_create("new")
+        assert not rim.ownership.is_unknown("new")
         assert await rim.ownership.located("new") == Here(1)
         seen = table.coordinators[rim.ids[0]].renewals
         await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 2)
