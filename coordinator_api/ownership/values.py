@@ -36,7 +36,7 @@ class View:
 
 
 class LeaseTimes(NamedTuple):
-    """`beat_ms`: between two beats. `valid_ms`: how long a coordinator may answer from sending a beat that succeeded."""
+    """`beat_ms`: between two beats. `valid_ms`: how long a coordinator may answer, from sending one that succeeded."""
 
     beat_ms: float
     valid_ms: float
