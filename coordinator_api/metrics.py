@@ -50,8 +50,8 @@ METRICS = (
         (),
         "1 while this coordinator may answer for its groups; 0 while it could not renew its lease. Always 1 on SQLite.",
     ),
-    ServiceMetric("assignor_group_takeovers_total", (), "Groups that this coordinator took: free ones, and given ones."),
-    ServiceMetric("assignor_group_hand_overs_total", (), "Groups that this coordinator gave to another one."),
+    ServiceMetric("assignor_takeover_total", (), "Groups that this coordinator took: free ones, and given ones."),
+    ServiceMetric("assignor_hand_over_total", (), "Groups that this coordinator gave to another one."),
     ServiceMetric(
         "assignor_late_answers_refused_total", (), "Answers that were not given because the lease had ended."
     ),
@@ -176,8 +176,8 @@ class Metrics:
         self.shed_requests = self._counter("assignor_shed_requests_total")
         self._gauge("assignor_long_polls", long_polls)
         self._gauge("assignor_event_backlog", event_backlog)
-        self.takeovers = self._counter("assignor_group_takeovers_total")
-        self.hand_overs = self._counter("assignor_group_hand_overs_total")
+        self.takeovers = self._counter("assignor_takeover_total")
+        self.hand_overs = self._counter("assignor_hand_over_total")
         self.refused_late_answers = self._counter("assignor_late_answers_refused_total")
         self.lease_valid = Gauge("assignor_lease_valid", _description("assignor_lease_valid"), registry=self.registry)
         self.lease_valid.set(1)

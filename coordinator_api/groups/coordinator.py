@@ -246,9 +246,9 @@ class Coordinator:
         self._check_readable(group_id)
         async with self._one_at_a_time.lock(group_id):
             with self.ownership.creating(group_id):
-                return await self._handle_within_turn(group_id, event, recording, tenant)
+                return await self._handle_alone(group_id, event, recording, tenant)
 
-    async def _handle_within_turn(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
+    async def _handle_alone(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
         runtime = self.groups.get(group_id)
         is_new, is_counted_now = runtime is None, False
         if runtime is None:
@@ -426,6 +426,7 @@ class Coordinator:
 
     def _epoch(self, group_id: str) -> int:
         return self.ownership.epoch(group_id)
+
     @contextmanager
     def computation(self, tenant: str) -> Iterator[None]:
         """Counts one for the service, and for the tenant. Raises TooManyRequests."""

@@ -7,7 +7,7 @@ Rules:
 - Opening a group takes as long as its log, and closing one as long as its commit. Both happen beside the beats.
 - A group is closed before its row is changed, and opened after it was taken. In between whoever asks for it waits.
 - What somebody is told of groups elsewhere is newer than his question: he may come from the coordinator that has just
-  given the group to this one. So a question has a beat sent at once. All who wait share one, and there are few a second.
+  given the group to this one. So a question has a beat sent soon. All who wait share one, and there are few a second.
 - Lists of others, quotas and metrics may be as old as the last beat.
 
 `SoleOwner` has the same face, for a database that only one coordinator can use.
@@ -35,7 +35,6 @@ from coordinator_api.ownership.values import (
     Elsewhere,
     End,
     Enter,
-    GroupOwner,
     HandOver,
     Here,
     LeaseTimes,
@@ -51,7 +50,7 @@ LONGEST_WAIT_S = 0.5
 """How long a call waits for a group that nobody has, or that is being opened."""
 
 SHORTEST_BETWEEN_MS = 50.0
-"""Between two beats that are sent because calls wait. A fifth of the time between two ordinary ones, if that is less."""
+"""Between two beats that calls wait for; a fifth of the time between two ordinary ones, if that is less."""
 
 OPENED_AT_ONE_TIME = 2
 """The logs of all groups together may be large."""
@@ -259,12 +258,11 @@ class Ownership:
 
     def elsewhere(self) -> list[OtherGroup]:
         """All groups that are not open here, by id."""
-        rows, groups = self._view.coordinators, self._view.groups
         return [
-            OtherGroup(group_id, None if row is None or row.url == self.url else row.url, group.members)
-            for group_id, group in sorted(groups.items())
+            OtherGroup(group_id, found.url if isinstance(found, Elsewhere) else None, group.members)
+            for group_id, group in sorted(self._view.groups.items())
             if not self._groups.is_open(group_id)
-            for row in (rows.get(group.owner or ""),)
+            for found in (self._incumbent.whereabouts(group_id),)
         ]
 
     def ids_elsewhere(self) -> Set[str]:
@@ -441,11 +439,12 @@ class Ownership:
     def _note_lease(self) -> None:
         now_ms = self._now_ms()
         is_valid = self._may_answer(now_ms)
-        if is_valid == self._was_valid or self._has_left:
+        is_first = self._was_valid is None
+        if is_valid == self._was_valid or (is_first and not is_valid) or self._has_left:
             return
-        first, self._was_valid = self._was_valid is None, is_valid
+        self._was_valid = is_valid
         self._metrics.lease_valid.set(is_valid)
-        if first:
+        if is_first:
             return
         if is_valid:
             self._logger.warning("lease_regained", after_ms=round(now_ms - self._ended_ms), groups=len(self._owned))
@@ -562,9 +561,7 @@ class Ownership:
 
     def _begin_to_move(self, moves: Collection[HandOver]) -> list[asyncio.Task[None]]:
         begun = [
-            each
-            for each in moves
-            if each.group_id not in self._moving and self._owned.get(each.group_id) == each.epoch
+            each for each in moves if each.group_id not in self._moving and self._owned.get(each.group_id) == each.epoch
         ]
         self._moving.update(each.group_id for each in begun)
         return [self._tasks.start(self._hand_over(each)) for each in begun]

@@ -2,9 +2,9 @@
 the audit log, before its answer goes out.
 
 Plain ASGI. The body is read whole here, after the caller's right has been checked, and with limits on size and time. So
-a stranger cannot fill the memory, and a route never sees a half-sent body. A call about a group that another coordinator
-owns is sent there. Hot calls are answered from here, all others
-by FastAPI. An error that nothing else handles becomes a problem with status 500.
+a stranger cannot fill the memory, and a route never sees a half-sent body. A call about a group of another coordinator
+is sent there. Hot calls are answered from here, all others by FastAPI. An error that nothing else handles becomes a
+problem with status 500.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What other coordinators of the same database say of the groups that they own, for lists of all groups.
 
-    list -> own groups from memory, beside: each owner of others is asked, with the caller's own token, for a second at most
+    list -> own groups from memory; beside, each owner of others is asked, with the caller's token, for a second at most
          -> a group of which nobody said anything is listed as Unknown
 
-An owner that is asked so answers from its memory alone and asks nobody (`Assignor-Asked-By`). Pages ask again and again:
-what was said is kept for a second, for callers with the same token. It comes from another process, so it is checked.
+An owner that is asked so answers from its memory and asks nobody (`Assignor-Asked-By`). Pages ask again and again: what
+was said is kept for a second, for callers with the same token. It comes from another process, so it is checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Said = tuple[GroupList, ...]
 
 
 class ListsElsewhere(NamedTuple):
-    """`lines`: of groups that others own, by id, with those of which nothing is known. `unreadable`: by id, with why."""
+    """`lines`: of groups that others own, by id, also of those of which nothing is known. `unreadable`: with why."""
 
     lines: Mapping[str, GroupLine]
     unreadable: Mapping[str, str]
@@ -93,14 +93,10 @@ class OtherCoordinators:
         asking = self._said.get(key)
         if asking is None:
             asking = self._said[key] = asyncio.create_task(self._ask_all(urls, path, authorization, kind))
-            asking.add_done_callback(
-                lambda _: asyncio.get_running_loop().call_later(KEPT_S, self._said.pop, key, None)
-            )
+            asking.add_done_callback(lambda _: asyncio.get_running_loop().call_later(KEPT_S, self._said.pop, key, None))
         return await asyncio.shield(asking)
 
-    async def _ask_all(
-        self, urls: Iterable[str], path: str, authorization: str | None, kind: type[GroupList]
-    ) -> _Said:
+    async def _ask_all(self, urls: Iterable[str], path: str, authorization: str | None, kind: type[GroupList]) -> _Said:
         headers = {ASKED_BY: COORDINATOR, **({} if authorization is None else {"Authorization": authorization})}
         found = await asyncio.gather(*(self._ask(url, path, headers, kind) for url in urls))
         return tuple(each for each in found if each is not None)
@@ -118,7 +114,7 @@ class OtherCoordinators:
                 if response.status_code != 200:
                     raise ValueError(f"it answers with status {response.status_code}")
                 answer = kind.model_validate_json(bytes(body))
-        except (httpx.HTTPError, httpx.InvalidURL, ValidationError, InputError, OSError, ValueError, TimeoutError) as why:
+        except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:  # all that can go wrong
             if url not in self._told_of:
                 self._told_of.add(url)
                 structlog.get_logger("coordinator_api").warning(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 
@@ -223,7 +223,7 @@ class SummarizedLine(GroupLine):
 class SummarizedList(GroupList):
     """What coordinators tell each other for their pages."""
 
-    groups: list[SummarizedLine]  # type: ignore[assignment] -- nobody adds another line to it
+    groups: Sequence[SummarizedLine]
 
 
 def _summary_in(line: GroupLine) -> GroupSummary:

@@ -1,4 +1,4 @@
-"""For tests: a caller of several coordinators, who asks the next one when one does not answer, and goes where it is sent."""
+"""For tests: a caller of several coordinators, who asks another when one does not answer, and goes where he is sent."""
 
 from __future__ import annotations
 

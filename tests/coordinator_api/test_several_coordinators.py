@@ -35,19 +35,11 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def database() -> Iterator[Postgresql]:
-    bin = programs()
-    assert bin is not None
-    with Postgresql(bin) as running:
-        yield running
-
-
 class Fleet:
     """Coordinators of one database. Ends those that still run."""
 
-    def __init__(self, database: Postgresql, directory: Path, stack: ExitStack) -> None:
-        self._database = database
+    def __init__(self, database_url: str, directory: Path, stack: ExitStack) -> None:
+        self._database_url = database_url
         self._directory = directory
         self._stack = stack
         self.lease_ms = LEASE_MS
@@ -58,7 +50,7 @@ class Fleet:
         directory = self._directory / uuid.uuid4().hex[:8]
         directory.mkdir()
         return ServiceProcess(
-            directory, "--database-url", self._database.url, *lease, *QUICK, *flags, environment=environment
+            directory, "--database-url", self._database_url, *lease, *QUICK, *flags, environment=environment
         )
 
     def start(self, *flags: str, **environment: str) -> ServiceProcess:
@@ -69,9 +61,9 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(database: Postgresql, tmp_path: Path) -> Iterator[Fleet]:
+def fleet(postgresql: Postgresql, tmp_path: Path) -> Iterator[Fleet]:
     with ExitStack() as stack:
-        yield Fleet(database, tmp_path, stack)
+        yield Fleet(postgresql.new_database(), tmp_path, stack)
 
 
 def until(holds: Callable[[], bool], what: str) -> float:
@@ -112,9 +104,7 @@ def logged(service: ServiceProcess, event: str) -> list[dict[str, Any]]:
 
 def measured(service: ServiceProcess, name: str) -> float:
     with service.client() as client:
-        (value,) = [
-            line.split()[1] for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} ")
-        ]
+        (value,) = [line.split()[1] for line in client.get("/metrics").text.splitlines() if line.startswith(f"{name} ")]
     return float(value)
 
 
@@ -122,8 +112,8 @@ def rebalances(client: httpx.Client, group_id: str) -> list[int]:
     return [each["generation_id"] for each in client.get(f"/v1/groups/{group_id}/rebalances").json()["rebalances"]]
 
 
-def members_of(client: httpx.Client, group_id: str, count: int = 2, **join: object) -> list[HttpMember]:
-    members = [HttpMember(client, group_id, **join) for _ in range(count)]
+def members_of(client: httpx.Client, group_id: str, **join: Any) -> list[HttpMember]:
+    members = [HttpMember(client, group_id, **join) for _ in range(2)]
     for member in members:
         assert member.subscribe().status_code == 201
     settle(*members)
@@ -184,7 +174,7 @@ def test_should_go_on_when_the_owner_is_killed(fleet: Fleet, tell: Tell) -> None
     check_all_go_on(members)
     assert logged(second, "coordinator_ended")
     assert group_id in {each["group"] for each in logged(second, "group_taken")}
-    assert measured(second, "assignor_group_takeovers_total") >= 2
+    assert measured(second, "assignor_takeover_total") >= 1
     newcomer = HttpMember(client, group_id)
     assert newcomer.subscribe().status_code == 201
     settle(*members, newcomer)
@@ -211,7 +201,11 @@ def test_should_refuse_late_answers_of_one_that_stood_still(fleet: Fleet) -> Non
         first.process.send_signal(signal.SIGCONT)
         answers = [each.result() for each in asked]
 
-    assert {problem(each) for each in answers} <= {(503, "COORDINATOR_NOT_AVAILABLE"), (307, "NOT_COORDINATOR")}
+    assert {problem(each) for each in answers} <= {
+        (503, "COORDINATOR_NOT_AVAILABLE"),
+        (307, "NOT_COORDINATOR"),
+        (429, "THROTTLING_QUOTA_EXCEEDED"),  # it is behind
+    }
     until(lambda: bool(logged(first, "coordinator_removed")), "it finds out that its row is gone")
     until(lambda: status(first, "/readyz") == 200, "it enters anew")
     assert logged(first, "lease_ended")
@@ -248,14 +242,14 @@ def test_should_hand_everything_over_before_a_clean_stop(fleet: Fleet, tell: Tel
     check_all_go_on(members)
 
 
-def test_should_come_back_with_the_database_and_evict_nobody(fleet: Fleet, database: Postgresql) -> None:
+def test_should_come_back_with_the_database_and_evict_nobody(fleet: Fleet, postgresql: Postgresql) -> None:
     first, second = fleet.start(), fleet.start()
     group_id = group_on(first, second)
     session_ms = 2 * LEASE_MS
     members = members_of(fleet.client(first), group_id, session_timeout_ms=session_ms)
     client = fleet.client(first, second)
     before = rebalances(client, group_id)
-    with first.client() as direct, database.frozen():
+    with first.client() as direct, postgresql.frozen():
         until(lambda: status(first, "/livez") == 200 and bool(logged(first, "lease_ended")), "its lease ends")
         heartbeat = f"/v1/groups/{group_id}/members/{members[0].member_id}/heartbeat"
         answer = direct.post(heartbeat, json={"generation_id": members[0].generation_id})
@@ -291,7 +285,8 @@ def test_should_share_the_groups_of_a_database_when_several_start_at_once(fleet:
                 found.append({each["group_id"] for each in answer.json()["groups"]})
         return found
 
-    until(lambda: [len(each) for each in owned()] == [4, 4, 4], "each has its share")
+    # nobody gives away less than a quarter above its share
+    until(lambda: max(map(len, owned())) <= 5 and sum(map(len, owned())) == 12, "each has its share")
     assert sorted(group_id for each in owned() for group_id in each) == group_ids
     for service in services:
         with service.client() as client:

@@ -57,6 +57,4 @@ async def _elsewhere(request: Request) -> ListsElsewhere:
 async def group_list_events(request: Request, coordinator: TheCoordinator) -> Response:
     """An event stream: `changed` when the list has changed."""
     summaries: GroupSummaries = request.app.state.group_summaries
-    return event_stream(
-        request, lambda: summaries.digests(principal_of(request).sees, lambda: _elsewhere(request))
-    )
+    return event_stream(request, lambda: summaries.digests(principal_of(request).sees, lambda: _elsewhere(request)))

@@ -29,6 +29,7 @@ from coordinator_api.groups.event_queue import EventQueue
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.groups.tenure import Tenure
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
@@ -63,12 +64,15 @@ class FailingRepository(SqlRepository):
         records: Sequence[str],
         recording: Recording | None = None,
         notes: Sequence[RecordingNote] = (),
+        *,
+        epoch: int,
+        members: int | None = None,
     ) -> Written:
         fails = self.times > 0 and any(self.fails_on in record for record in records)
         self.times -= fails
         if fails and self.failure is Failure.BEFORE:
             raise StoreError("told to fail before the write")
-        last = await super().append(group_id, expected, records, recording, notes)
+        last = await super().append(group_id, expected, records, recording, notes, epoch=epoch, members=members)
         if fails:
             raise StoreError("told to fail after the write")
         return last
@@ -80,18 +84,19 @@ async def opened(
     repository_type: type[FailingRepository] = FailingRepository,
     clock: SteadyClock | None = None,
     limits: GroupLimits = NO_DELAY,
+    tenure: Tenure | None = None,
 ) -> AsyncIterator[tuple[GroupRuntime, FailingRepository]]:
     """The group of the store in `directory`, as a service finds it that has just started."""
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
-        repository = repository_type(engine, 10, engine.begin)
+        repository = repository_type(engine, 10)
         async with rebalance_workers() as workers:
             environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024)
             runner = RebalanceRunner(
                 "g", AllowedAssignors(()), lambda: ProcessId(1, 2), workers, 1_000, own_assignor_limit_ms=10_000
             )
             telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
-            runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment)
+            runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment, tenure)
             try:
                 yield runtime, repository
             finally:
@@ -235,8 +240,8 @@ async def test_should_probe_at_once_when_it_became_due_while_the_service_was_dow
 
 async def test_should_not_know_a_group_whose_deletion_was_written_though_it_failed(tmp_path: Path) -> None:
     class FailingDelete(FailingRepository):
-        async def delete(self, group_id: str, expected: int) -> None:
-            await super().delete(group_id, expected)
+        async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
+            await super().delete(group_id, expected, epoch=epoch)
             raise StoreError("told to fail after the write")
 
     async with opened(tmp_path, FailingDelete) as (runtime, _):

@@ -103,7 +103,7 @@ async def started(table: OwnershipTable, url: str = "http://a") -> AsyncIterator
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(WAIT_S):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 -- beats go on by themselves, and tell nobody
             await asyncio.sleep(0.005)
 
 
@@ -120,7 +120,7 @@ async def test_should_open_what_nobody_has_before_it_has_started() -> None:
         assert {each.owner for each in table.groups.values()} == set(rim.ids)
         assert await rim.ownership.located("g") == Here(5)
         assert await rim.ownership.located("nobody") == NoSuchGroup()
-        assert rim.measured("assignor_group_takeovers_total") == 2
+        assert rim.measured("assignor_takeover_total") == 2
     assert table.coordinators == {}
 
 
@@ -136,7 +136,7 @@ async def test_should_give_a_group_for_balance_and_say_where_it_is() -> None:
         assert await first.ownership.located(moved) == Elsewhere("http://b")
         assert await second.ownership.located(stayed) == Elsewhere("http://a")
         assert first.ownership.elsewhere() == [OtherGroup(moved, "http://b", 0)]
-        assert first.measured("assignor_group_hand_overs_total") == 1
+        assert first.measured("assignor_hand_over_total") == 1
 
 
 async def test_should_wait_for_a_group_that_is_being_opened() -> None:
@@ -214,7 +214,7 @@ async def test_should_lose_everything_with_its_row_and_enter_under_another_id() 
         del table.coordinators[rim.ids[0]]
         await until(lambda: len(rim.ids) == 2 and rim.groups.is_open("g"))
 
-        assert rim.groups.done == ["open g 5", "lose g", "open g 6"]
+        assert rim.groups.done == ["open g 5", "let go", "lose g", "open g 6"]
         assert table.groups["g"].owner == rim.ids[1]
 
 
@@ -265,7 +265,7 @@ async def test_should_not_own_a_group_that_was_created_for_a_coordinator_that_is
             del table.coordinators[rim.ids[0]]
             await until(lambda: len(rim.ids) == 2)
             rim.ownership.created("new")
-            assert rim.groups.done == ["lose new"]
+            assert rim.groups.done[-1] == "lose new"
 
         await until(lambda: rim.groups.is_open("new"))
         assert rim.groups.epochs == {"new": 2}

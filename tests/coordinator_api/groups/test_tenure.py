@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 
 import pytest
 
 from coordinator_api.group import events
-from coordinator_api.group.outcome import HeartbeatAnswered, JoinAnswered
+from coordinator_api.group.outcome import HeartbeatAnswered, JoinAnswered, Response
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.tenure import Tenure
 from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
@@ -43,7 +43,7 @@ class Led:
         self.lease = lease
         self.lost = lost
 
-    async def hold(self) -> asyncio.Future[object]:
+    async def hold(self) -> asyncio.Task[Response]:
         """A fetch that waits for the next generation."""
         waiting = self.runtime.wait_for_assignment(events.FetchAssignment("m1", 2), 600, hang_up_never)
         held = asyncio.ensure_future(waiting)
@@ -66,9 +66,9 @@ async def led(tmp_path: Path) -> AsyncIterator[Led]:
         yield Led(runtime, repository, lease, lost)
 
 
-async def every_answer(runtime: GroupRuntime) -> list[BaseException]:
+async def every_answer(runtime: GroupRuntime) -> list[StoreError]:
     beat = events.Heartbeat("m1", 1)
-    asked = (
+    asked: tuple[Awaitable[object], ...] = (
         runtime.hear(beat),
         runtime.hear(events.FetchAssignment("m1", 1)),
         runtime.process_heartbeat(events.ProcessHeartbeat({"m1": beat}, 7), None, 600, hang_up_never),
@@ -80,7 +80,7 @@ async def every_answer(runtime: GroupRuntime) -> list[BaseException]:
     found = []
     for each in asked:
         with pytest.raises(StoreError) as refused:
-            await asyncio.wait_for(each, WAIT_S)  # type: ignore[arg-type]
+            await asyncio.wait_for(each, WAIT_S)
         found.append(refused.value)
     return found
 

@@ -25,7 +25,7 @@ HTML = {"Accept": "text/html"}
 
 
 class OneOfSeveral(SoleOwner):
-    """`whereabouts`: of groups that are not here; others do not exist. `has_lease`: whether anything may be answered."""
+    """`whereabouts`: of groups that are not here; others do not exist. `has_lease`: whether it may answer."""
 
     is_shared = True
 
@@ -55,7 +55,8 @@ class OneOfSeveral(SoleOwner):
         return group_id not in self.whereabouts
 
     def elsewhere(self) -> list[OtherGroup]:
-        return [OtherGroup(each, where and where.url, 3) for each, where in sorted(self.whereabouts.items())]
+        found = sorted(self.whereabouts.items())
+        return [OtherGroup(group_id, None if where is None else where.url, 3) for group_id, where in found]
 
     def problem(self) -> str | None:
         return None if self.has_lease else "it has ended, and was not renewed yet"
