@@ -10,13 +10,12 @@ import os
 import sqlite3
 import warnings
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SAWarning, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as NoConnectionInTime
+from sqlalchemy.exc import ArgumentError, DBAPIError, SAWarning
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from assignor.reading.sources import shown
@@ -87,9 +86,24 @@ def sqlite_file(url: URL) -> Path | None:
     return Path(str(url.database)).resolve()
 
 
+def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
+    """Whose transactions read everything as it is when they read first, as those of SQLite do anyway."""
+    if engine.dialect.name == "sqlite":
+        return engine
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
 def begin_writing(engine: AsyncEngine) -> Begin:
     """Transactions that wait for SQLite's write lock when they begin, not at their first write."""
-    return engine.execution_options(**{_TAKES_WRITE_LOCK: True}).begin
+    if engine.dialect.name == "sqlite":
+        return engine.execution_options(**{_TAKES_WRITE_LOCK: True}).begin
+
+    @asynccontextmanager
+    async def begin() -> AsyncIterator[AsyncConnection]:
+        async with connection_of(engine) as connection, connection.begin():
+            yield connection
+
+    return begin
 
 
 def create_engine(settings: Settings) -> AsyncEngine:
@@ -140,16 +154,16 @@ def _engine(
 
 @asynccontextmanager
 async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """Raises DatabaseOutOfReach for what the driver of PostgreSQL raises while there is no connection: nobody wraps it.
-    Other errors are those of SQLAlchemy.
-    """
-    try:
-        connection = await engine.connect()
-    except (SQLAlchemyError, OSError, StoreError):
-        raise
-    except Exception as error:
-        raise out_of_reach(engine.url, error) from error
-    async with connection:
+    """Raises DatabaseOutOfReach when PostgreSQL lets nobody in, for which its driver has errors of any kind."""
+    async with AsyncExitStack() as stack:
+        try:
+            connection = await stack.enter_async_context(engine.connect())
+        except StoreError:
+            raise
+        except Exception as error:
+            if engine.dialect.name == "sqlite":
+                raise
+            raise out_of_reach(engine.url, error) from error
         yield connection
 
 
@@ -196,12 +210,12 @@ def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
 
 def kind_of(error: Exception) -> type[StoreError]:
     """What the database's error means for whoever asked."""
-    if isinstance(error, ConnectionError | TimeoutError | NoConnectionInTime):
+    if isinstance(error, ConnectionError | TimeoutError):
         return DatabaseOutOfReach
     if _NOT_TEXT in str(error):
         return DamagedDatabase  # Python's own error, without a code of SQLite
     cause = getattr(error, "orig", None)
-    sqlstate = getattr(cause, "sqlstate", None)
+    sqlstate: str = getattr(cause, "sqlstate", None) or ""
     if sqlstate in _KINDS_OF_POSTGRESQL:
         return _KINDS_OF_POSTGRESQL[sqlstate]
     if isinstance(error, DBAPIError) and error.connection_invalidated:

@@ -1,7 +1,7 @@
 """What an incumbent asks of the database, on PostgreSQL. See `coordinator_api.ownership.ownership_store`.
 
-Each method is one statement, which is a transaction of its own, over a connection that nobody else uses: a beat goes
-out while all groups are being written. An answer that does not come in time is an error, and the connection is given up.
+Each statement is a transaction of its own, over a connection that nobody else uses: a beat goes out while all groups
+are being written. An answer that does not come in time is an error, and the connection is given up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, CursorResult, Executable, Exists, delete, exists, insert, select, text, update
+from sqlalchemy import ColumnElement, Exists, UpdateBase, delete, exists, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -60,8 +60,8 @@ class SqlOwnershipStore(OwnershipStore):
         if found is not None:
             await self.leave(coordinator_id)
             raise UnusableDatabase(
-                f"lease.timeout.ms is {self._lease_ms} here, and {found.lease_ms} at the coordinator {found.url} of the "
-                "same database: all of them need the same value"
+                f"lease.timeout.ms is {self._lease_ms} here, and {found.lease_ms} at the coordinator {found.url} of "
+                "the same database: all of them need the same value"
             )
 
     async def beat(self, coordinator_id: str) -> View | None:
@@ -88,7 +88,8 @@ class SqlOwnershipStore(OwnershipStore):
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        is_free = ~_has_row(seen.c.owner).correlate(seen)
+        # an own one is taken once more: it was handed over to this coordinator, or its first take was not heard of
+        is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
         # one that its former owner is still writing is taken later: no beat may wait for that
         free = select(seen.c.group_id).where(as_seen, is_free, _has_row(by)).with_for_update(skip_locked=True, of=seen)
         taken = update(groups).where(groups.c.group_id.in_(free), groups.c.epoch == epoch)
@@ -101,12 +102,10 @@ class SqlOwnershipStore(OwnershipStore):
     async def leave(self, coordinator_id: str) -> None:
         await self._changed(delete(coordinators).where(coordinators.c.coordinator_id == coordinator_id))
 
-    async def _changed(self, statement: Executable) -> bool:
+    async def _changed(self, statement: UpdateBase) -> bool:
         """Whether it has changed a row."""
         async with self._connection() as connection:
-            result = await connection.execute(statement)
-            assert isinstance(result, CursorResult)
-            return bool(result.rowcount == 1)
+            return (await connection.execute(statement)).rowcount == 1
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection]:

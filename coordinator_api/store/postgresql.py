@@ -19,12 +19,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from coordinator_api.ownership.values import lease_times
 
 POOL_SIZE = 10
-"""How many groups one coordinator writes at one time. PostgreSQL takes 100 connections, unless somebody changed that."""
+"""How many groups a coordinator writes at one time. PostgreSQL takes 100 connections, unless somebody changed that."""
 
 
 class Patience(NamedTuple):
-    """Seconds. `connect_s`: to connect. `statement_s`: to answer a statement. `idle_s`: how long a transaction may stand
-    between two statements; None for as long as it likes.
+    """Seconds. `connect_s`: to connect. `statement_s`: to answer a statement. `idle_s`: how long a transaction may
+    stand still between two statements; None for as long as it likes.
     """
 
     connect_s: float
