@@ -100,6 +100,39 @@ async def test_should_see_all_rows_in_a_beat_and_renew_the_own_one(on_postgresql
     assert first.groups == other.groups == {"orders": GroupOwner("orders", "a", 1, 3)}
 
 
+async def test_should_see_each_change_of_a_group_at_the_next_beat(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        for name in ("a", "b"):
+            await here.owners.enter(name, "http://h:1", "0.1")
+        here.log.owned_by("a")
+        seen = [await groups(here.owners, "a")]
+        await here.log.append("g", 0, ["{}"], epoch=1)
+        seen.append(await groups(here.owners, "a"))
+        await here.log.append("g", 1, ["{}"], epoch=1)
+        seen.append(await groups(here.owners, "a"))
+        await here.log.append("g", 2, ["{}"], epoch=1, members=2)
+        seen.append(await groups(here.owners, "a"))
+        await here.owners.hand_over("g", 1, "a", "b")
+        await here.log.append("a", 0, ["{}"], epoch=1)  # a group of the name of a coordinator
+        seen.append(await groups(here.owners, "a"))
+        await here.log.delete("a", 1, epoch=1)
+        seen.append(await groups(here.owners, "b"))
+        here.log.owned_by("b")
+        await here.log.delete("g", 3, epoch=2)
+        seen.append(await groups(here.owners, "a"))
+
+    made, grown, given = GroupOwner("g", "a", 1, 0), GroupOwner("g", "a", 1, 2), GroupOwner("g", "b", 2, 2)
+    assert seen == [
+        {},
+        {"g": made},
+        {"g": made},
+        {"g": grown},
+        {"g": given, "a": GroupOwner("a", "a", 1, 0)},
+        {"g": given},
+        {},
+    ]
+
+
 async def test_should_see_nothing_when_the_own_row_is_gone(on_postgresql: Settings) -> None:
     async with process(on_postgresql) as here:
         await here.owners.enter("a", "http://a:1", "0.1")
