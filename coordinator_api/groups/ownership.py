@@ -43,6 +43,7 @@ from coordinator_api.ownership.values import (
     ReadAgain,
     Take,
     View,
+    Whereabouts,
 )
 from coordinator_api.store.errors import LeaseEnded, StoreError
 
@@ -237,7 +238,7 @@ class Ownership:
             match self._incumbent.whereabouts(group_id):
                 case Here() as here if self._groups.is_open(group_id):
                     return here
-                case Elsewhere() as elsewhere if is_new or group_id in self._given:
+                case Elsewhere(url) as elsewhere if url != self.url and (is_new or group_id in self._given):
                     return elsewhere
                 case NoSuchGroup() as none if is_new:
                     return none
@@ -246,7 +247,7 @@ class Ownership:
                         self._want_beat()
                     if await self._hears_news(ends_s):
                         continue
-                    if isinstance(found, Elsewhere):
+                    if isinstance(found, Elsewhere) and found.url != self.url:
                         return found  # the database is slow, and members are better off with what is known
                     raise GroupIsLoading(
                         f"group {group_id} is being taken over, or its owner is not known yet: ask again in a second"
@@ -259,11 +260,15 @@ class Ownership:
     def elsewhere(self) -> list[OtherGroup]:
         """All groups that are not open here, by id."""
         return [
-            OtherGroup(group_id, found.url if isinstance(found, Elsewhere) else None, group.members)
+            OtherGroup(group_id, self._other_url(found), group.members)
             for group_id, group in sorted(self._view.groups.items())
             if not self._groups.is_open(group_id)
             for found in (self._incumbent.whereabouts(group_id),)
         ]
+
+    def _other_url(self, found: Whereabouts) -> str | None:
+        """Not its own, which a process that is over may have had before, until its row is gone."""
+        return found.url if isinstance(found, Elsewhere) and found.url != self.url else None
 
     def ids_elsewhere(self) -> Set[str]:
         """As the last beat found them; some may be here."""
