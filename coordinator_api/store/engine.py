@@ -29,6 +29,7 @@ from coordinator_api.store.errors import (
     StoreError,
     UnusableDatabase,
 )
+from coordinator_api.store.hosts import apart, as_written, asyncpg_in_turn
 
 _TAKES_WRITE_LOCK = "takes_write_lock"
 """An execution option, for the event that begins a transaction."""
@@ -59,9 +60,13 @@ Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 
 def parse_url(text: str) -> URL:
-    """`sqlite:///file` or `postgresql://...` with the asynchronous driver filled in. Raises UnusableDatabase."""
+    """`sqlite:///file` or `postgresql://...`, of one host or of several, with the asynchronous driver filled in.
+
+    Raises UnusableDatabase.
+    """
+    text, hosts = apart(text)
     try:
-        url = make_url(text)
+        url = make_url(text).update_query_dict(hosts)
     except (ArgumentError, ValueError):
         raise UnusableDatabase("database.url is not a URL: expected sqlite:///file or postgresql://host/name") from None
     backend = url.drivername.partition("+")[0]
@@ -99,7 +104,8 @@ def create_engine(settings: Settings) -> AsyncEngine:
                 engine = create_async_engine(url)
             else:
                 # a connection that broke while nobody used it is noticed before a statement goes over it
-                engine = create_async_engine(url, pool_pre_ping=True, connect_args=_TIMES_OF_POSTGRESQL)
+                arguments = {**_TIMES_OF_POSTGRESQL, "async_creator_fn": asyncpg_in_turn()}
+                engine = create_async_engine(url, pool_pre_ping=True, connect_args=arguments)
     except ModuleNotFoundError as error:
         raise UnusableDatabase(f"database.url: {missing(error)}") from None
     except (ArgumentError, SAWarning) as error:
@@ -146,7 +152,7 @@ def reason(error: Exception) -> str:
 def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
     """What is raised when the database at `url` cannot be opened, because of `error`."""
     # SQLAlchemy itself hides only the password before the host, and of that only what is before its first @
-    text = url.set(drivername=url.get_backend_name()).render_as_string(hide_password=False)
+    text = as_written(url.set(drivername=url.get_backend_name()))
     return DatabaseOutOfReach(f"database.url: {shown(text)} cannot be opened: {reason(error)}")
 
 
