@@ -23,6 +23,7 @@ ENVIRONMENT_PREFIX = "ASSIGNOR_"
 
 _HOST_AND_PORT = r"(\[[^\]]+\]|[^\s:,;\[\]/]+):\d{1,5}"
 _BROKER = re.compile(_HOST_AND_PORT)
+_ADVERTISED = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s:,;\[\]/@?#]+)(:\d{1,5})?")
 _WITH_USER = re.compile(r"@[^/@]*:\d{1,5}\s*(,|;|\Z)")
 _BROKERS = re.compile(rf"([a-z]+:)?{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
 
@@ -60,6 +61,19 @@ class Settings(BaseSettings):
         "127.0.0.1", min_length=1, description="Address to listen on; one outside loopback needs a token."
     )
     port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 takes a free one and prints it.")
+    advertised_url: str | None = Field(
+        None,
+        min_length=1,
+        description="On PostgreSQL: where callers and other coordinators of the database reach this one, as "
+        "`https://coordinator-1:8080`. Without it, the address on which it listens.",
+    )
+    lease_timeout_ms: int = Field(
+        3_000,
+        ge=600,
+        le=JAVA_INT_MAX,
+        description="On PostgreSQL: within this time after a coordinator was killed, the others of the database serve "
+        "its groups. As long may a statement of the database take. All coordinators of a database need the same value.",
+    )
 
     group_initial_rebalance_delay_ms: int = Field(
         3_000,
@@ -327,6 +341,13 @@ class Settings(BaseSettings):
     def _check_without_passwords(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if any(_WITH_USER.search(address) for address in value):
             raise ValueError("must be host:port, without a user or a password: everybody who sees a group sees it")
+        return value
+
+    @field_validator("advertised_url")
+    @classmethod
+    def _check_advertised(cls, value: str | None) -> str | None:
+        if value is not None and not _ADVERTISED.fullmatch(value):
+            raise ValueError("must be http://host:port or https://host:port, without a user and without a path")
         return value
 
     @field_validator("task_assignor_classes", "sasl_oauthbearer_expected_audience", mode="before")

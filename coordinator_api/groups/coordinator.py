@@ -262,7 +262,7 @@ class Coordinator:
                 plan = await asyncio.to_thread(planned_repair, stored, limits, now_ms)
             if execute:
                 if whole is None:
-                    await self.repository.renew(group_id, stored.sequence, plan.lines)
+                    await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=stored.epoch)
                 # until it is open it stays unreadable: a member that heard of no such group would end
                 await self._open_group(group_id)
                 self._check_readable(group_id)
@@ -285,7 +285,7 @@ class Coordinator:
             if force and group_id in self.unreadable:
                 stored = await self.repository.stored_log(group_id)
                 if not stored.is_empty:
-                    await self.repository.delete(group_id, stored.sequence)
+                    await self.repository.delete(group_id, stored.sequence, epoch=stored.epoch)
                 del self.unreadable[group_id]
                 self.quotas.give_back(group_id)
                 structlog.get_logger("coordinator_api").warning("unreadable_group_deleted", group=group_id)

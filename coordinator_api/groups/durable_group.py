@@ -47,6 +47,7 @@ class DurableGroup:
     stored_bytes: int
     """Of the group's log and its recorded rebalances, as committed."""
     _sequence: int
+    _epoch: int
     _log_bytes: int
     _snapshot_bytes: int
     _taken: list[CoordinatorRecord]
@@ -108,11 +109,12 @@ class DurableGroup:
         whatever it raises, the group is uncertain.
         """
         image, taken, deleted = self._taken_image, tuple(self._taken), self._deleted
+        members = 0 if image.led_by is not None else len(image.members)
         self._taken, self._deleted = [], False
         if not taken:
             return ()
         try:
-            await self._write(taken, response, recording_for, deleted)
+            await self._write(taken, members, response, recording_for, deleted)
         except BaseException:  # whatever ended the write, it may have been made
             self.distrust()
             raise
@@ -143,7 +145,7 @@ class DurableGroup:
         write = self._repository.renew if self._renews else self._repository.replace
         self._renews = False
         try:
-            written = await write(self.group.group_id, self._sequence, lines)
+            written = await write(self.group.group_id, self._sequence, lines, epoch=self._epoch)
         except StoreError as error:
             self._telemetry.compaction_failed(error)
             self.distrust()
@@ -161,7 +163,7 @@ class DurableGroup:
         self.image = self._taken_image = self.group.image
         self.sessions_then = self.group.sessions
         self._taken, self._deleted = [], False
-        self._sequence = stored.sequence
+        self._sequence, self._epoch = stored.sequence, stored.epoch
         self._log_bytes = sum(map(len, stored.records))
         self._snapshot_bytes = 0
         self.stored_bytes = stored.stored_bytes
@@ -194,6 +196,7 @@ class DurableGroup:
     async def _write(
         self,
         taken: tuple[CoordinatorRecord, ...],
+        members: int,
         response: Response,
         recording_for: RecordingFor | None,
         deleted: bool,
@@ -205,11 +208,13 @@ class DurableGroup:
         group_id = self.group.group_id
         with self._telemetry.commit_latency():
             if deleted:
-                await self._repository.delete(group_id, self._sequence)
+                await self._repository.delete(group_id, self._sequence, epoch=self._epoch)
                 self.stored_bytes = 0
                 return
             notes = notes_of(taken)
-            written = await self._repository.append(group_id, self._sequence, lines, recording, notes)
+            written = await self._repository.append(
+                group_id, self._sequence, lines, recording, notes, epoch=self._epoch, members=members
+            )
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
 

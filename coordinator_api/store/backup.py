@@ -1,8 +1,10 @@
 """Back up the store of a coordinator while it runs, and restore it into an empty database, of the same kind or another.
 
 A backup is one read transaction, so it has the database as it was at one moment. It takes no lock that a writer waits
-for. A restore is one write transaction under the lease: killed at any time, it leaves the database empty. Rows of an
-older schema lack columns, which become NULL or their default.
+for. A restore is one write transaction, and no coordinator may run: killed at any time, it leaves the database empty.
+Rows of an older schema lack columns, which become NULL or their default.
+
+Which coordinator owned a group is no part of a backup: a restored group is free.
 
 A log that is damaged is backed up and restored as it is, and named: the coordinator does not lead that group, and the
 others are not lost with it. A record that the database cannot read as a text stands there with what can be read of it,
@@ -32,6 +34,7 @@ from sqlalchemy import (
     inspect,
     select,
     text,
+    true,
     tuple_,
     update,
 )
@@ -46,9 +49,10 @@ from coordinator_api.store import schema
 from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header
 from coordinator_api.store.database_file import note_set_up
 from coordinator_api.store.engine import is_damage, parse_url, reason, sqlite_file
-from coordinator_api.store.errors import DamagedLog, StoreError
+from coordinator_api.store.errors import DamagedLog, StoreError, StoreInUse
 from coordinator_api.store.log_rows import read_log
-from coordinator_api.store.opening import create_for_owner_alone, leased_engine
+from coordinator_api.store.opening import create_for_owner_alone, exclusive_engine
+from coordinator_api.store.ownership_store import renewing, rows_of
 from coordinator_api.store.reading_beside import read_only_engine
 from coordinator_api.store.stored_logs import (
     NUMBERS_OF_A_LOG,
@@ -61,11 +65,17 @@ from coordinator_api.store.stored_logs import (
 from coordinator_api.store.tables import group_records, groups, rebalances, tokens
 
 TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
-"""In the order of a backup. `store_checks` is no state of anybody."""
+"""In the order of a backup. Other tables are no state of anybody."""
 
+_OF_OWNERS = frozenset({groups.c.owner, groups.c.epoch, groups.c.members})
+"""What coordinators tell each other about a group."""
+
+_COLUMNS: Mapping[str, Sequence[Column[Any]]] = {
+    name: [column for column in table.c if column not in _OF_OWNERS] for name, table in TABLES.items()
+}
 _BINARY = {
-    name: frozenset(column.name for column in table.c if isinstance(column.type, LargeBinary))
-    for name, table in TABLES.items()
+    name: frozenset(column.name for column in columns if isinstance(column.type, LargeBinary))
+    for name, columns in _COLUMNS.items()
 }
 _PAGE = 32
 """Rows in memory at a time; a large document has some megabytes. Of the logs, that of one group is in memory."""
@@ -159,9 +169,9 @@ def _stored_columns(connection: Connection, called: str) -> Mapping[str, list[Co
     inspector = inspect(connection)
     stored = set(inspector.get_table_names())
     columns = {}
-    for name, table in TABLES.items():
+    for name, of_backup in _COLUMNS.items():
         there = {column["name"] for column in inspector.get_columns(name)} if name in stored else set()
-        columns[name] = [column for column in table.c if column.name in there]
+        columns[name] = [column for column in of_backup if column.name in there]
     return columns
 
 
@@ -275,11 +285,12 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
     Raises InputError, StoreError; StoreInUse while a coordinator uses the database.
     """
     header = _verified(file)
-    async with leased_engine(settings) as (engine, begin):
+    async with exclusive_engine(settings) as (engine, begin):
         create_for_owner_alone(engine)
         try:
             async with begin() as connection:
                 await connection.run_sync(schema.upgrade_within)
+                await _refuse_unless_unused(connection)
                 await _refuse_unless_empty(connection, settings)
                 with BackupReader(file) as reader:
                     rows = reader.rows(_BINARY, reader.header().counts)
@@ -300,13 +311,22 @@ def _verified(file: Path) -> Header:
         header = reader.header()
         _refuse_newer(header.schema, str(file))
         for number, (name, row) in enumerate(reader.rows(_BINARY, header.counts), start=2):
-            columns = TABLES[name].c
+            columns = _COLUMNS[name]
             needed = {column.name for column in columns if not column.nullable and column.server_default is None}
-            if not needed <= row.keys() <= set(columns.keys()):
+            if not needed <= row.keys() <= {column.name for column in columns}:
                 raise InputError(
                     f"is damaged: line {number} has not the columns of the table {name}: {', '.join(row)}", str(file)
                 )
     return header
+
+
+async def _refuse_unless_unused(connection: AsyncConnection) -> None:
+    """On PostgreSQL. A coordinator that was killed has left its row, and renews it no more."""
+    found = await renewing(connection, true(), await rows_of(connection, true()))
+    if found is not None:
+        raise StoreInUse(
+            f"the database is in use by the coordinator {found.url}: stop that one, or name another database"
+        )
 
 
 async def _refuse_unless_empty(connection: AsyncConnection, settings: Settings) -> None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, event, make_url
-from sqlalchemy.exc import ArgumentError, SAWarning
+from sqlalchemy.exc import ArgumentError, DBAPIError, SAWarning
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from assignor.reading.sources import shown
 from coordinator_api.settings import Settings
+from coordinator_api.store import postgresql
 from coordinator_api.store.errors import (
     DamagedDatabase,
     DatabaseOutOfReach,
@@ -36,13 +37,17 @@ _TAKES_WRITE_LOCK = "takes_write_lock"
 
 _MAGIC = b"SQLite format 3\0"
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-_TIMES_OF_POSTGRESQL = {"timeout": 10, "command_timeout": 30}
-"""Seconds to connect, and to answer a statement. asyncpg waits a minute for whoever listens there and is no PostgreSQL,
-and for ever for a database that says nothing any more.
-"""
-
-_DAMAGE_OF_POSTGRESQL = ("XX001", "XX002")
-"""`data_corrupted`, `index_corrupted`"""
+_KINDS_OF_POSTGRESQL: Mapping[str, type[StoreError]] = {
+    "XX001": DamagedDatabase,  # data_corrupted
+    "XX002": DamagedDatabase,  # index_corrupted
+    "53100": DiskFull,
+    "25006": ReadOnlyDatabase,
+    "53300": DatabaseOutOfReach,  # too_many_connections
+    "57P01": DatabaseOutOfReach,  # admin_shutdown
+    "57P02": DatabaseOutOfReach,  # crash_shutdown
+    "57P03": DatabaseOutOfReach,  # cannot_connect_now
+}
+"""By SQLSTATE."""
 
 _NOT_TEXT = "Could not decode to UTF-8"
 
@@ -86,13 +91,49 @@ def sqlite_file(url: URL) -> Path | None:
     return Path(str(url.database)).resolve()
 
 
+def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
+    """Whose transactions read everything as it is when they read first, as those of SQLite do anyway."""
+    if engine.dialect.name == "sqlite":
+        return engine
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
 def begin_writing(engine: AsyncEngine) -> Begin:
     """Transactions that wait for SQLite's write lock when they begin, not at their first write."""
-    return engine.execution_options(**{_TAKES_WRITE_LOCK: True}).begin
+    if engine.dialect.name == "sqlite":
+        return engine.execution_options(**{_TAKES_WRITE_LOCK: True}).begin
+
+    @asynccontextmanager
+    async def begin() -> AsyncIterator[AsyncConnection]:
+        async with connection_of(engine) as connection, connection.begin():
+            yield connection
+
+    return begin
 
 
 def create_engine(settings: Settings) -> AsyncEngine:
-    """Connects when it is first used. Raises UnusableDatabase."""
+    """For a command, and for a change of the schema. Connects when it is first used. Raises UnusableDatabase."""
+    return _engine(settings, postgresql.OF_COMMANDS)
+
+
+def create_service_engine(settings: Settings) -> AsyncEngine:
+    """As `create_engine`, for many callers that do not wait for long."""
+    patience = postgresql.of_service(settings.lease_timeout_ms)
+    limits = {"pool_size": postgresql.POOL_SIZE, "max_overflow": 0, "pool_timeout": patience.statement_s}
+    return _engine(settings, patience, limits)
+
+
+def create_ownership_engine(settings: Settings) -> AsyncEngine:
+    """One connection, over which one statement goes after the other, each a transaction of its own."""
+    patience = postgresql.of_ownership(settings.lease_timeout_ms)
+    limits = {"pool_size": 1, "max_overflow": 0, "pool_timeout": patience.statement_s, "isolation_level": "AUTOCOMMIT"}
+    return _engine(settings, patience, limits)
+
+
+def _engine(
+    settings: Settings, patience: postgresql.Patience, limits: Mapping[str, object] | None = None
+) -> AsyncEngine:
+    """`limits`: of the pool, on PostgreSQL."""
     url = parse_url(settings.database_url)
     file = sqlite_file(url)
     if file is not None:
@@ -103,16 +144,32 @@ def create_engine(settings: Settings) -> AsyncEngine:
             if url.get_backend_name() == "sqlite":
                 engine = create_async_engine(url)
             else:
-                # a connection that broke while nobody used it is noticed before a statement goes over it
-                arguments = {**_TIMES_OF_POSTGRESQL, "async_creator_fn": asyncpg_in_turn()}
-                engine = create_async_engine(url, pool_pre_ping=True, connect_args=arguments)
+                arguments = {**postgresql.connect_args(patience), "async_creator_fn": asyncpg_in_turn()}
+                engine = create_async_engine(url, connect_args=arguments, **(limits or {}))
     except ModuleNotFoundError as error:
         raise UnusableDatabase(f"database.url: {missing(error)}") from None
     except (ArgumentError, SAWarning) as error:
         raise UnusableDatabase(f"database.url: {str(error).partition(chr(10))[0].partition(';')[0]}") from None
     if url.drivername.startswith("sqlite"):
         _set_up_sqlite(engine, settings)
+    else:
+        postgresql.watch(engine, patience)
     return engine
+
+
+@asynccontextmanager
+async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """Raises DatabaseOutOfReach when PostgreSQL lets nobody in, for which its driver has errors of any kind."""
+    async with AsyncExitStack() as stack:
+        try:
+            connection = await stack.enter_async_context(engine.connect())
+        except StoreError:
+            raise
+        except Exception as error:
+            if engine.dialect.name == "sqlite":
+                raise
+            raise out_of_reach(engine.url, error) from error
+        yield connection
 
 
 def missing(error: ModuleNotFoundError) -> str:
@@ -158,13 +215,16 @@ def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
 
 def kind_of(error: Exception) -> type[StoreError]:
     """What the database's error means for whoever asked."""
-    if isinstance(error, ConnectionError):
+    if isinstance(error, ConnectionError | TimeoutError):
         return DatabaseOutOfReach
     if _NOT_TEXT in str(error):
         return DamagedDatabase  # Python's own error, without a code of SQLite
     cause = getattr(error, "orig", None)
-    if getattr(cause, "sqlstate", None) in _DAMAGE_OF_POSTGRESQL:
-        return DamagedDatabase
+    sqlstate: str = getattr(cause, "sqlstate", None) or ""
+    if sqlstate in _KINDS_OF_POSTGRESQL:
+        return _KINDS_OF_POSTGRESQL[sqlstate]
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return DatabaseOutOfReach
     code: int = getattr(cause, "sqlite_errorcode", 0)
     return _KINDS.get(code & 0xFF, StoreError)  # the higher bits say more about it
 

@@ -31,7 +31,13 @@ class DatabaseOutOfReach(StoreError, Unavailable):
 
 
 class ConcurrentWriter(StoreError):
-    """Another process wrote this group. Nothing was written, and the group in memory is out of date."""
+    """Somebody else wrote this group. Nothing was written, and the group in memory is out of date."""
+
+
+class NotOwner(StoreError):
+    """Another coordinator owns this group now. Nothing was written, and nothing may be answered for the group here."""
+
+    public = "another coordinator owns the group now"
 
 
 class UnusableDatabase(InputError, StoreError):

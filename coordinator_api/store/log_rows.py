@@ -19,12 +19,12 @@ from coordinator_api.store.stored_logs import StoredLog, StoredRecord, first_num
 from coordinator_api.store.tables import group_records, groups, rebalances
 
 
-async def read_log(connection: AsyncConnection, group_id: str) -> StoredLog:
-    """Sequence 0 and no records when there is no such group."""
-    found = select(groups.c.sequence, groups.c.stored_bytes).where(groups.c.group_id == group_id)
-    sequence, stored_bytes = (await connection.execute(found)).one_or_none() or (0, 0)
+async def read_log(connection: AsyncConnection, group_id: str, first_epoch: int = 0) -> StoredLog:
+    """Sequence 0, no records and `first_epoch` when there is no such group."""
+    found = select(groups.c.sequence, groups.c.stored_bytes, groups.c.epoch).where(groups.c.group_id == group_id)
+    sequence, stored_bytes, epoch = (await connection.execute(found)).one_or_none() or (0, 0, first_epoch)
     records = tuple(await _records(connection, group_id, sequence))
-    return StoredLog(group_id, sequence, records, stored_bytes=stored_bytes)
+    return StoredLog(group_id, sequence, records, stored_bytes=stored_bytes, epoch=epoch)
 
 
 async def highest_recorded_generation(connection: AsyncConnection, group_id: str) -> int:

@@ -9,42 +9,81 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assignor.access.private_files import create_private_file
+from coordinator_api.ownership.ownership_store import OwnershipStore
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.database_file import check_what_was_left, emptied, note_set_up, was_set_up
-from coordinator_api.store.engine import Begin, create_engine, out_of_reach, sqlite_file
+from coordinator_api.store.engine import (
+    Begin,
+    begin_writing,
+    create_engine,
+    create_ownership_engine,
+    create_service_engine,
+    out_of_reach,
+    parse_url,
+    sqlite_file,
+)
 from coordinator_api.store.errors import NoTables
 from coordinator_api.store.leases import lease
+from coordinator_api.store.migration_lock import take_to_migrate
+from coordinator_api.store.ownership_store import SqlOwnershipStore
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.store.token_store import TokenStore
 
 
 class OpenStore(NamedTuple):
-    """`schema_before`: the version of the schema before it was brought up to date; None for a new database."""
+    """`schema_before`: the version of the schema before it was brought up to date; None for a new database.
+
+    `ownership`: who owns which group; None on SQLite, where this process owns all of them. Otherwise
+    `Repository.owned_by` has to be called before the first group is made or written.
+    """
 
     repository: Repository
     tokens: TokenStore
+    ownership: OwnershipStore | None
     schema_before: str | None
     schema: str
 
 
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
-    """Holds the lease until it is left. Raises StoreError; StoreInUse while another coordinator uses the database."""
-    async with leased_engine(settings) as (engine, begin):
+    """Raises StoreError. On SQLite it holds the lease until it is left; StoreInUse while another process does."""
+    is_file = parse_url(settings.database_url).get_backend_name() == "sqlite"
+    async with _of_one_process(settings) if is_file else _of_several(settings) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _of_one_process(settings: Settings) -> AsyncIterator[OpenStore]:
+    async with exclusive_engine(settings) as (engine, begin):
         before, after = await _upgraded(engine, begin)
-        repository = SqlRepository(engine, settings.rebalances_retained_count, begin)
+        repository = SqlRepository(engine, settings.rebalances_retained_count)
         async with repository.watched():
-            yield OpenStore(repository, repository.tokens, before, after)
+            yield OpenStore(repository, repository.tokens, None, before, after)
+
+
+@asynccontextmanager
+async def _of_several(settings: Settings) -> AsyncIterator[OpenStore]:
+    before, after = await migrate(settings)
+    engine, of_owners = create_service_engine(settings), create_ownership_engine(settings)
+    try:
+        repository = SqlRepository(engine, settings.rebalances_retained_count)
+        ownership = SqlOwnershipStore(of_owners, settings.lease_timeout_ms)
+        yield OpenStore(repository, repository.tokens, ownership, before, after)
+    finally:
+        await engine.dispose()
+        await of_owners.dispose()
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
-    """The schema version before and after. Raises StoreError; StoreInUse while a coordinator uses the database."""
-    async with leased_engine(settings) as (engine, begin):
+    """The schema version before and after. Raises StoreError; StoreInUse while a coordinator uses an SQLite file, or
+    PostgreSQL if it is of an earlier release.
+    """
+    async with exclusive_engine(settings) as (engine, begin):
         return await _upgraded(engine, begin)
 
 
@@ -62,21 +101,36 @@ def create_for_owner_alone(engine: AsyncEngine) -> None:
 
 
 @asynccontextmanager
-async def leased_engine(settings: Settings) -> AsyncIterator[tuple[AsyncEngine, Begin]]:
-    """What begins transactions that write, as the holder of the lease has it. Raises StoreError."""
+async def exclusive_engine(settings: Settings) -> AsyncIterator[tuple[AsyncEngine, Begin]]:
+    """For one who changes the schema, or fills an empty database. What begins transactions lets nobody else do that at
+    the same time. Raises StoreError.
+    """
     engine = create_engine(settings)
     try:
-        async with lease(engine) as begin:
-            yield engine, begin
+        with lease(engine):
+            yield engine, begin_writing(engine) if engine.dialect.name == "sqlite" else _begin_to_migrate(engine)
     finally:
         await engine.dispose()
+
+
+def _begin_to_migrate(engine: AsyncEngine) -> Begin:
+    begin = begin_writing(engine)
+
+    @asynccontextmanager
+    async def begin_to_migrate() -> AsyncIterator[AsyncConnection]:
+        async with begin() as connection:
+            await take_to_migrate(connection)
+            yield connection
+
+    return begin_to_migrate
 
 
 async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]:
     """The schema version before and after. A database that had groups in it is never taken for a new one."""
     file = sqlite_file(engine.url)
     if file is None:
-        return await schema.upgrade(engine, begin)
+        usable = await schema.usable_as_it_is(engine)
+        return (usable, usable) if usable is not None else await schema.upgrade(engine, begin)
     try:
         check_what_was_left(file)
         create_for_owner_alone(engine)

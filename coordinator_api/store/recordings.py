@@ -81,11 +81,12 @@ async def _check_schema(engine: AsyncEngine, called: str) -> None:
     try:
         async with engine.connect() as connection:
             found = await connection.run_sync(schema.version_of)
+            is_usable = await connection.run_sync(schema.takes_this_release, found)
     except (SQLAlchemyError, OSError) as error:
         raise _cannot_be_read(called, error) from None
     if found is None:
         raise InputError("is not a coordinator's database: it has no schema version", called)
-    if found != schema.VERSION:
+    if not is_usable:
         raise InputError(
             f"has schema version {found}, and this release reads {schema.VERSION}: "
             "run `assignor migrate` on an older database, a newer release for a newer one",

@@ -1,6 +1,7 @@
 """The schema's version, which Alembic brings up to date from the scripts in `migrations`.
 
-They stand beside this package in a checkout, and inside of it once it is installed.
+They stand beside this package in a checkout, and inside of it once it is installed. A schema says itself which releases
+may run with it (`schema_support`), so that coordinators of one database can be upgraded one after the other.
 """
 
 from __future__ import annotations
@@ -8,34 +9,46 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coordinator_api.store.engine import Begin, out_of_reach
+from coordinator_api.store.engine import Begin, connection_of, out_of_reach
 from coordinator_api.store.errors import NoTables, UnusableDatabase
-from coordinator_api.store.tables import metadata
+from coordinator_api.store.tables import metadata, schema_support
 
 if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
     from alembic.config import Config
 
-VERSION = "0003"
+VERSION = "0004"
 """The newest file in `migrations/versions`."""
 
 
 async def upgrade(
     engine: AsyncEngine, begin: Begin | None = None, *, has_tables: bool = False
 ) -> tuple[str | None, str]:
-    """Bring the schema up to this release's version. Returns the version before and after.
+    """Bring the schema up to this release's version. Returns the version before and after, which is a newer one where
+    that takes this release.
 
-    `begin`: begins the transaction, as the holder of the lease has it; by default the engine does. `has_tables`: that a
-    coordinator has had its tables there before.
+    `begin`: begins the transaction, as whoever may change the schema has it; by default the engine does. `has_tables`:
+    that a coordinator has had its tables there before.
 
-    Raises UnusableDatabase when the schema is of a newer release, DatabaseOutOfReach when it cannot be read, NoTables.
+    Raises UnusableDatabase when the schema is of a newer release, DatabaseOutOfReach when it cannot be read, NoTables,
+    and what `begin` raises.
     """
     try:
         async with (begin or engine.begin)() as connection:
             return await connection.run_sync(upgrade_within, has_tables)
+    except (SQLAlchemyError, OSError) as error:
+        raise out_of_reach(engine.url, error) from None
+
+
+async def usable_as_it_is(engine: AsyncEngine) -> str | None:
+    """The schema's version, if this release runs with it; otherwise None. Raises DatabaseOutOfReach."""
+    try:
+        async with connection_of(engine) as connection:
+            found = await connection.run_sync(version_of)
+            return found if await connection.run_sync(takes_this_release, found) else None
     except (SQLAlchemyError, OSError) as error:
         raise out_of_reach(engine.url, error) from None
 
@@ -45,8 +58,8 @@ def upgrade_within(connection: Connection, has_tables: bool = False) -> tuple[st
     before = version_of(connection)
     if before is None and has_tables:
         raise NoTables
-    if before == VERSION:
-        return before, VERSION
+    if before is not None and takes_this_release(connection, before):
+        return before, before
     # Alembic takes long to import, and most starts find the schema up to date
     from alembic import command
     from alembic.script import ScriptDirectory
@@ -61,6 +74,18 @@ def upgrade_within(connection: Connection, has_tables: bool = False) -> tuple[st
         )
     command.upgrade(config, "head")
     return before, VERSION
+
+
+def takes_this_release(connection: Connection, version: str | None) -> bool:
+    """Whether this release runs with the schema of the database, of this `version`: its own, or a newer one that says
+    so.
+    """
+    if version is None or version <= VERSION:
+        return version == VERSION
+    if not inspect(connection).has_table(schema_support.name):
+        return False
+    oldest = connection.execute(select(schema_support.c.oldest)).scalar()
+    return oldest is not None and oldest <= VERSION
 
 
 def alembic_config() -> Config:

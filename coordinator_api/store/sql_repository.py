@@ -1,25 +1,36 @@
 """The repository on an SQL database. See `repository` for what each method promises.
 
-A write takes one transaction, and one write is made at a time (`write_turns`). Reads go on beside it. Nothing that was
-written is answered before the file has been found where it was (`database_file`), and nothing that was read before its
-checksums were compared (`stored_logs`). `groups.stored_bytes` changes in the transaction that changes what it counts:
-the characters of a group's records, which are ASCII, and the bytes of its recorded rebalances.
+A write takes one transaction. On SQLite one write is made at a time (`write_turns`); on PostgreSQL those of different
+groups go on at one time, and of two writes of one group the second waits for the group's row. Reads go on beside them.
+
+Nothing that was written is answered before the file has been found where it was (`database_file`), and nothing that was
+read before its checksums were compared (`stored_logs`). `groups.stored_bytes` changes in the transaction that changes
+what it counts: the characters of a group's records, which are ASCII, and the bytes of its recorded rebalances.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, delete, event, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.store.database_file import DatabaseFile
-from coordinator_api.store.engine import Begin, is_damage, kind_of, reason, sqlite_file
-from coordinator_api.store.errors import ConcurrentWriter, StoreError
+from coordinator_api.store.engine import (
+    at_one_moment,
+    begin_writing,
+    connection_of,
+    is_damage,
+    kind_of,
+    reason,
+    sqlite_file,
+)
+from coordinator_api.store.errors import ConcurrentWriter, NotOwner, StoreError
 from coordinator_api.store.file_damage import FileDamage
 from coordinator_api.store.log_rows import highest_recorded_generation, read_log
 from coordinator_api.store.repository import GroupLog, Recording, RecordingNote, Repository, Written
@@ -32,17 +43,34 @@ _CHECK = 1
 """The one row that is written to see whether the store can be written."""
 
 
+class _Place(NamedTuple):
+    """What a writer takes a group for."""
+
+    group_id: str
+    sequence: int
+    epoch: int
+    owner: str | None
+
+    @property
+    def row(self) -> ColumnElement[bool]:
+        """The group's row, if the group is that. The owner counts as well as the epoch: a group that was deleted and
+        made again is in its first epoch again.
+        """
+        is_it = (groups.c.group_id == self.group_id) & (groups.c.sequence == self.sequence)
+        return is_it & (groups.c.epoch == self.epoch) & groups.c.owner.is_not_distinct_from(self.owner)
+
+
 class SqlRepository(Repository):
-    """`retained_rebalances`: how many recorded rebalances are kept for each group (`rebalances.retained.count`).
+    """`retained_rebalances`: how many recorded rebalances are kept for each group (`rebalances.retained.count`)."""
 
-    `begin`: begins a transaction that writes, as whoever holds the lease of the database has it.
-    """
-
-    def __init__(self, engine: AsyncEngine, retained_rebalances: int, begin: Begin) -> None:
+    def __init__(self, engine: AsyncEngine, retained_rebalances: int) -> None:
         self._engine = engine
-        self._begin = begin
+        self._engine_for_reading = at_one_moment(engine)
+        self._begin = begin_writing(engine)
+        if engine.dialect.name == "sqlite":
+            self._begin = WriteTurns().around(self._begin)
         self._retained_rebalances = retained_rebalances
-        self._turns = WriteTurns()
+        self._coordinator_id: str | None = None
         file = sqlite_file(engine.url)
         self._file = None if file is None else DatabaseFile(file)
         self._damage = None if file is None else FileDamage(file)
@@ -51,6 +79,9 @@ class SqlRepository(Repository):
             # a new connection would make a new database where there is none, and remove the old one's newest writes
             event.listen(engine.sync_engine, "do_connect", lambda *_: self._check_file())
         self.tokens = SqlTokenStore(self._reading, self._writing)
+
+    def owned_by(self, coordinator_id: str | None) -> None:
+        self._coordinator_id = coordinator_id
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -65,16 +96,15 @@ class SqlRepository(Repository):
         async with self._writing() as connection:
             for table in metadata.sorted_tables:  # each has to be there; others find out which rows are damaged
                 await connection.execute(select(table).limit(0))
-            number = select(store_checks.c.number).where(store_checks.c.id == _CHECK)
-            before = (await connection.execute(number)).scalar()
-            if before is None:
-                await connection.execute(insert(store_checks).values(id=_CHECK, number=1))
-            else:
-                changed = update(store_checks).where(store_checks.c.id == _CHECK)
-                await connection.execute(changed.values(number=store_checks.c.number + 1))
-            after = (await connection.execute(number)).scalar()
-        if after != (before or 0) + 1:
-            raise StoreError(f"the database (setting database.url) does not give back what it took: {after!r}")
+            is_it = store_checks.c.id == _CHECK
+            counted = update(store_checks).where(is_it).values(number=store_checks.c.number + 1)
+            written = (await connection.execute(counted.returning(store_checks.c.number))).scalar()
+            if written is None:
+                written = 1
+                await connection.execute(insert(store_checks).values(id=_CHECK, number=written))
+            found = (await connection.execute(select(store_checks.c.number).where(is_it))).scalar()
+        if found != written:
+            raise StoreError(f"the database (setting database.url) does not give back what it took: {found!r}")
         if self._damage is not None:
             await self._damage.check()
 
@@ -89,12 +119,12 @@ class SqlRepository(Repository):
 
     async def load_group(self, group_id: str) -> GroupLog:
         async with self._reading() as connection:
-            stored = await read_log(connection, group_id)
-        return GroupLog(group_id, stored.sequence, checked_log(stored), stored.stored_bytes)
+            stored = await read_log(connection, group_id, self._first_epoch)
+        return GroupLog(group_id, stored.sequence, checked_log(stored), stored.stored_bytes, stored.epoch)
 
     async def stored_log(self, group_id: str) -> StoredLog:
         async with self._reading() as connection:
-            stored = await read_log(connection, group_id)
+            stored = await read_log(connection, group_id, self._first_epoch)
             generation = await highest_recorded_generation(connection, group_id)
         return replace(stored, recorded_generation=generation)
 
@@ -105,74 +135,82 @@ class SqlRepository(Repository):
         records: Sequence[str],
         recording: Recording | None = None,
         notes: Sequence[RecordingNote] = (),
+        *,
+        epoch: int,
+        members: int | None = None,
     ) -> Written:
+        place = self._place(group_id, expected, epoch)
         async with self._writing(group_id) as connection:
             for note in notes:
                 await self._note(connection, group_id, note)
-            return await self._write(connection, group_id, expected, records, recording)
+            return await self._write(connection, place, records, recording, members=members)
 
-    async def replace(self, group_id: str, expected: int, snapshot: Sequence[str]) -> Written:
+    async def replace(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
+        place = self._place(group_id, expected, epoch)
         try:
             async with self._writing(group_id) as connection:
                 present = group_records.c.sequence.between(first_number(expected), expected)
                 old = (group_records.c.group_id == group_id) & present
-                return await self._write_in_place_of(connection, group_id, expected, snapshot, old)
+                return await self._write_in_place_of(connection, place, snapshot, old)
         except StoreError as error:
             if not _is_damage(error):
                 raise
-        return await self.renew(group_id, expected, snapshot)
+        return await self._renew(place, snapshot)
 
-    async def renew(self, group_id: str, expected: int, snapshot: Sequence[str]) -> Written:
-        begins_after = before_next_log(expected)
+    async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
+        return await self._renew(self._place(group_id, expected, epoch), snapshot)
+
+    async def _renew(self, place: _Place, snapshot: Sequence[str]) -> Written:
+        begins_after = before_next_log(place.sequence)
         try:
-            async with self._writing(group_id) as connection:
-                old = (group_records.c.group_id == group_id) & (group_records.c.sequence <= begins_after)
-                return await self._write_in_place_of(connection, group_id, expected, snapshot, old, begins_after)
+            async with self._writing(place.group_id) as connection:
+                old = (group_records.c.group_id == place.group_id) & (group_records.c.sequence <= begins_after)
+                return await self._write_in_place_of(connection, place, snapshot, old, begins_after)
         except StoreError as error:
             if not _is_damage(error):
                 raise
         # the old records stay, and take their bytes
-        async with self._writing(group_id) as connection:
-            return await self._write(connection, group_id, expected, snapshot, None, begins_after=begins_after)
+        async with self._writing(place.group_id) as connection:
+            return await self._write(connection, place, snapshot, None, begins_after=begins_after)
 
     async def _write_in_place_of(
         self,
         connection: AsyncConnection,
-        group_id: str,
-        expected: int,
+        place: _Place,
         snapshot: Sequence[str],
         old: ColumnElement[bool],
         begins_after: int | None = None,
     ) -> Written:
         freed = await _total_length(connection, group_records.c.body, old)
-        written = await self._write(connection, group_id, expected, snapshot, None, freed, begins_after)
+        written = await self._write(connection, place, snapshot, None, freed, begins_after)
         await connection.execute(delete(group_records).where(old))
         return written
 
-    async def delete(self, group_id: str, expected: int) -> None:
+    async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
+        place = self._place(group_id, expected, epoch)
         try:
             async with self._writing(group_id) as connection:
-                at_expected = (groups.c.group_id == group_id) & (groups.c.sequence == expected)
-                result = await connection.execute(delete(groups).where(at_expected))
+                result = await connection.execute(delete(groups).where(place.row))
                 if result.rowcount != 1:
-                    raise _out_of_date(group_id, expected)
+                    raise _refusal(place, await _owner_of(connection, place.group_id))
         except StoreError as error:
             if not _is_damage(error):
                 raise
-            await self._delete_what_can_be(group_id, expected)
+            await self._delete_what_can_be(place)
 
-    async def _delete_what_can_be(self, group_id: str, expected: int) -> None:
+    async def _delete_what_can_be(self, place: _Place) -> None:
         try:
-            async with self._writing(group_id) as connection:
-                recorded = rebalances.c.group_id == group_id
+            async with self._writing(place.group_id) as connection:
+                recorded = rebalances.c.group_id == place.group_id
                 freed = await _total_length(connection, rebalances.c.document, recorded)
+                left = update(groups).where(place.row).values(stored_bytes=groups.c.stored_bytes - freed)
+                if (await connection.execute(left)).rowcount != 1:
+                    raise _refusal(place, await _owner_of(connection, place.group_id))
                 await connection.execute(delete(rebalances).where(recorded))
-                left = update(groups).where(groups.c.group_id == group_id)
-                await connection.execute(left.values(stored_bytes=groups.c.stored_bytes - freed))
         except StoreError as error:
             if not _is_damage(error):
                 raise
-        await self.renew(group_id, expected, ())
+        await self._renew(place, ())
 
     async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
         query = select(rebalances.c.summary).where(rebalances.c.group_id == group_id)
@@ -189,20 +227,29 @@ class SqlRepository(Repository):
             document: bytes | None = (await connection.execute(select(rebalances.c.document).where(chosen))).scalar()
         return document
 
+    @property
+    def _first_epoch(self) -> int:
+        """Of a group that is made now."""
+        return 0 if self._coordinator_id is None else 1
+
+    def _place(self, group_id: str, sequence: int, epoch: int) -> _Place:
+        return _Place(group_id, sequence, epoch, self._coordinator_id)
+
     async def _write(
         self,
         connection: AsyncConnection,
-        group_id: str,
-        expected: int,
+        place: _Place,
         records: Sequence[str],
         recording: Recording | None,
         freed: int = 0,
         begins_after: int | None = None,
+        members: int | None = None,
     ) -> Written:
         """`freed`: the bytes that the same transaction removes elsewhere. `begins_after`: the number after which the
         records are written, if it is not the expected one.
         """
-        before = expected if begins_after is None else begins_after
+        group_id = place.group_id
+        before = place.sequence if begins_after is None else begins_after
         last = before + len(records)
         added = sum(map(len, records)) - freed
         if recording is not None:
@@ -211,16 +258,20 @@ class SqlRepository(Repository):
         too_old = None if recording is None else self._too_old(group_id)
         if recording is not None and too_old is not None:
             added += len(recording.document) - await _total_length(connection, rebalances.c.document, too_old)
-        if expected == 0:
-            await connection.execute(insert(groups).values(group_id=group_id, sequence=last, stored_bytes=added))
+        values: dict[str, object] = {"sequence": last} if members is None else {"sequence": last, "members": members}
+        if place.sequence == 0:
+            there = await _owner_of(connection, group_id)
+            if there is not None:
+                raise _refusal(place, there)
+            made = insert(groups).values(group_id=group_id, owner=place.owner, epoch=place.epoch, **values)
+            await connection.execute(made.values(stored_bytes=added))
             stored_bytes = added
         else:
-            at_expected = (groups.c.group_id == group_id) & (groups.c.sequence == expected)
-            changed = update(groups).where(at_expected)
-            changed = changed.values(sequence=last, stored_bytes=groups.c.stored_bytes + added)
-            stored_bytes = (await connection.execute(changed.returning(groups.c.stored_bytes))).scalar()
-            if stored_bytes is None:
-                raise _out_of_date(group_id, expected)
+            changed = update(groups).where(place.row).values(stored_bytes=groups.c.stored_bytes + added, **values)
+            found = (await connection.execute(changed.returning(groups.c.stored_bytes))).scalar()
+            if found is None:
+                raise _refusal(place, await _owner_of(connection, place.group_id))
+            stored_bytes = found
         rows = [
             {
                 "group_id": group_id,
@@ -290,7 +341,7 @@ class SqlRepository(Repository):
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
         try:
-            async with self._engine.connect() as connection:
+            async with connection_of(self._engine_for_reading) as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
             problem = f"the database (setting database.url) cannot be read: {reason(error)}"
@@ -301,10 +352,7 @@ class SqlRepository(Repository):
     async def _writing(self, group_id: str | None = None) -> AsyncIterator[AsyncConnection]:
         """One transaction. `group_id`: whose log is written, None for what is nobody's."""
         try:
-            async with AsyncExitStack() as write:
-                await write.enter_async_context(self._turns.turn())
-                with self._turns.waiting_for_lock():
-                    connection = await write.enter_async_context(self._begin())
+            async with self._begin() as connection:
                 yield connection
                 # before the commit: what is refused must not be there when the file is put back
                 self._check_file()
@@ -331,12 +379,25 @@ def _is_damage(error: StoreError) -> bool:
     return isinstance(error.__cause__, SQLAlchemyError) and is_damage(error.__cause__)
 
 
-def _out_of_date(group_id: str, expected: int) -> ConcurrentWriter:
-    return ConcurrentWriter(f"{_written_elsewhere(group_id)}: its log no longer ends at record {expected}")
+async def _owner_of(connection: AsyncConnection, group_id: str) -> tuple[str | None, int] | None:
+    """With the epoch; None when there is no such group."""
+    query = select(groups.c.owner, groups.c.epoch).where(groups.c.group_id == group_id)
+    found = (await connection.execute(query)).one_or_none()
+    return None if found is None else (found.owner, found.epoch)
+
+
+def _refusal(place: _Place, found: tuple[str | None, int] | None) -> StoreError:
+    """Why nothing was written. `found`: who owns the group, and in which epoch."""
+    if found is None or found == (place.owner, place.epoch):
+        return ConcurrentWriter(
+            f"{_written_elsewhere(place.group_id)}: its log does not end at record {place.sequence}"
+        )
+    owner, epoch = found
+    return NotOwner(
+        f"nothing of group {place.group_id} was written: in epoch {epoch}, {owner or 'nobody'} owns it, and not "
+        f"{place.owner or 'nobody'} in epoch {place.epoch}"
+    )
 
 
 def _written_elsewhere(group_id: str) -> str:
-    return (
-        f"another process wrote group {group_id}, so nothing was written "
-        "(only one coordinator may use a database: stop the other one)"
-    )
+    return f"another process wrote group {group_id}, so nothing was written"

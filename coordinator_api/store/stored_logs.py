@@ -41,7 +41,7 @@ class StoredLog:
     """All rows of one group, damaged or not. `sequence`: the number that the last one must have.
 
     `recorded_generation`: the highest generation of its recorded rebalances; 0 for none. `stored_bytes`: of these
-    records and the recorded rebalances, as the group's row has it.
+    records and the recorded rebalances, as the group's row has it. `epoch`: in which it has to be written.
     """
 
     group_id: str
@@ -49,6 +49,7 @@ class StoredLog:
     records: tuple[StoredRecord, ...]
     recorded_generation: int = 0
     stored_bytes: int = 0
+    epoch: int = 0
 
     @property
     def is_empty(self) -> bool:

@@ -1,7 +1,7 @@
-"""The tables: a group's log of records, its sequence number, its recorded rebalances, and who may call.
+"""The tables: a group's log of records, its sequence number, its owner, its recorded rebalances, and who may call.
 
-A group is what its records replay to, so nothing else about a group is stored. Kafka keeps the same records in
-`__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
+A group is what its records replay to, so nothing else about a group is stored, but for which coordinator writes it.
+Kafka keeps the same records in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +18,33 @@ groups = Table(
     Column("sequence", BigInteger, nullable=False),
     # of its log and its recorded rebalances, as they are stored
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
+    # the coordinator that writes it; NULL for nobody, and always on SQLite, which one process has
+    Column("owner", String(64)),
+    # rises by one with each change of owner; a writer in another epoch is refused
+    Column("epoch", BigInteger, nullable=False, server_default="0"),
+    # how many it has, for whoever spreads groups over coordinators
+    Column("members", Integer, nullable=False, server_default="0"),
+)
+
+coordinators = Table(
+    "coordinators",
+    metadata,
+    Column("coordinator_id", String(64), primary_key=True),
+    # where others reach it
+    Column("url", Text, nullable=False),
+    # rises while it lives, so that others see that it does
+    Column("renewals", BigInteger, nullable=False),
+    # its `lease.timeout.ms`
+    Column("lease_ms", BigInteger, nullable=False),
+    Column("release", String(32), nullable=False),
+)
+
+schema_support = Table(
+    "schema_support",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    # the oldest schema version whose release may run with this schema
+    Column("oldest", String(32), nullable=False),
 )
 
 group_records = Table(

@@ -1,4 +1,4 @@
-"""One write at a time, and what becomes of the others while somebody else has locked the database.
+"""One write of SQLite at a time, and what becomes of the others while somebody else has locked the database.
 
     turn taken -> the database's write lock -> the write -> turn given to the next one
 
@@ -11,8 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from coordinator_api.store.engine import Begin
 from coordinator_api.store.errors import StoreBusy
 
 PATIENCE_S = 0.5
@@ -27,6 +30,19 @@ class WriteTurns:
         self._is_taken = False
         self._is_locked = False
         self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def around(self, begin: Begin) -> Begin:
+        """Begins the transactions that `begin` does, each in its turn."""
+
+        @asynccontextmanager
+        async def in_turn() -> AsyncIterator[AsyncConnection]:
+            async with AsyncExitStack() as write:
+                await write.enter_async_context(self.turn())
+                with self.waiting_for_lock():
+                    connection = await write.enter_async_context(begin())
+                yield connection
+
+        return in_turn
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from coordinator_api.settings import Settings
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.coordinator_api.store.postgresql import Postgresql, programs
 
 INITIAL_DELAY_MS = 100
 
@@ -23,3 +25,19 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 def client(service: ServiceProcess) -> Iterator[httpx.Client]:
     with service.client() as http:
         yield http
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Postgresql]:
+    """One server for all tests that do not stop it; each has a database of its own."""
+    bin = programs()
+    if bin is None:
+        pytest.skip("no PostgreSQL on this machine")
+    with Postgresql(bin) as running:
+        yield running
+
+
+@pytest.fixture
+def on_postgresql(postgresql: Postgresql) -> Settings:
+    """Of a coordinator on an empty database of its own."""
+    return Settings(database_url=postgresql.new_database())

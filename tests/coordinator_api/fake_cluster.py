@@ -171,7 +171,7 @@ async def watched(directory: Path, cluster: FakeCluster, timeout_ms: int = 10_00
     """A group on a real store that watches `cluster`; closed with the context."""
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
-        repository = SqlRepository(engine, 100, engine.begin)
+        repository = SqlRepository(engine, 100)
         clusters = Clusters(OnlyTheFake(cluster), timeout_ms)
         async with rebalance_workers() as workers:
             limits = GroupLimits(initial_rebalance_delay_ms=0)

@@ -1,30 +1,31 @@
-"""The coordinator on a real PostgreSQL: what it answered is there after `kill -9`, one process writes, and it comes
-back when the database does.
+"""The coordinator on a real PostgreSQL: what it answered is there after `kill -9`, several processes write, each its
+groups, and it comes back when the database does.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.engine import create_engine
-from coordinator_api.store.errors import ConcurrentWriter, StoreError, StoreInUse
-from coordinator_api.store.opening import migrate, open_store
+from coordinator_api.store.opening import open_store
 from coordinator_api.store.recordings import read
-from coordinator_api.store.repository import GroupLog
+from coordinator_api.store.repository import Repository
 from tests import warm_program
+from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment, run_command
 from tests.coordinator_api.store.postgresql import Postgresql, programs
 
 BACK_WITHIN_S = 30
+SOON_S = 60
 QUICK = ("--group-initial-rebalance-delay-ms", "50")
 
 pytestmark = [
@@ -44,15 +45,7 @@ def database() -> Iterator[Postgresql]:
 
 @pytest.fixture
 def settings(database: Postgresql) -> Settings:
-    return Settings(database_url=database.url)
-
-
-async def test_should_take_one_database_for_one_process_and_say_which_schema_it_has(settings: Settings) -> None:
-    async with open_store(settings) as opened:
-        assert opened.schema_before in (None, opened.schema)
-        with pytest.raises(StoreInUse, match=r"in use by another coordinator \(at 127\.0\.0\.1:\d+\): stop that one"):
-            await migrate(settings)
-    assert await migrate(settings) == (opened.schema, opened.schema)
+    return Settings(database_url=database.new_database())
 
 
 @pytest.mark.parametrize(
@@ -75,49 +68,61 @@ def test_should_say_in_one_line_why_it_cannot_open_it(
     assert said in line
 
 
-async def test_should_refuse_a_writer_that_is_out_of_date(settings: Settings) -> None:
-    async with open_store(settings) as opened:
-        log = opened.repository
-        await log.append("pg", 0, ["1", "2"])
-        for expected in (0, 1, 3):
-            with pytest.raises(ConcurrentWriter):
-                await log.append("pg", expected, ["intruder"])
-        await log.replace("pg", 2, ["both"])
-        assert await log.load_group("pg") == GroupLog("pg", 3, ("both",))
-        await log.delete("pg", 3)
-        assert await log.group_ids() == []
+class Owning:
+    """A process of `owning_process`."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.name = name
+        arguments = (sys.executable, "-m", "tests.coordinator_api.store.owning_process", url, name)
+        self.process = subprocess.Popen(arguments, cwd=ROOT)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
 
-async def test_should_take_the_lease_again_when_its_connection_broke(settings: Settings) -> None:
-    others = create_engine(settings)
-    async with open_store(settings) as opened:
-        async with others.begin() as other:
-            broken = text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
-            assert (await other.execute(broken)).scalars().all() == [True]
-        with pytest.raises(StoreError, match="cannot be written"):
-            await opened.repository.check()
+async def test_should_be_written_by_several_processes_each_of_which_owns_groups(settings: Settings) -> None:
+    """One is killed. Nothing is ever written by two in one epoch, nor by a former owner after the next one."""
+    group_ids = [f"g{number}" for number in range(6)]
+    processes = [Owning(settings.database_url, name) for name in "abc"]  # they find no tables, and make them
+    try:
+        async with open_store(settings) as opened:
+            for group_id in group_ids:
+                await opened.repository.append(group_id, 0, ["nobody 0"], epoch=0)
+            await written_by(opened.repository, group_ids, {"a", "b", "c"})
 
-        await opened.repository.check()
+            dead = processes[0]
+            dead.kill()
+            assert opened.ownership is not None
+            await opened.ownership.enter("me", "http://me:1", "0.1")
+            view = await opened.ownership.beat("me")
+            assert view is not None
+            assert await opened.ownership.end(dead.name, view.coordinators[dead.name].renewals)
+            await opened.ownership.leave("me")
+            logs = await written_by(opened.repository, group_ids, {"b", "c"})
 
-        with pytest.raises(StoreInUse):
-            await migrate(settings)
-    await others.dispose()
+            assert [process.process.poll() for process in processes[1:]] == [None, None]
+            for records in logs.values():
+                told = [(int(epoch), name) for name, epoch in map(str.split, records)]
+                assert told == sorted(told)
+                assert len({epoch for epoch, _ in told}) == len(set(told)), "one in each epoch"
+    finally:
+        for process in processes:
+            process.kill()
 
 
-async def test_should_write_nothing_once_another_process_has_the_lease(settings: Settings) -> None:
-    others = create_engine(settings)
-    async with open_store(settings) as overtaken:
-        async with others.begin() as other:
-            await other.execute(text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"))
-        async with open_store(settings):
-            with pytest.raises(StoreError, match="cannot be written"):
-                await overtaken.repository.check()
-            for _ in range(2):
-                with pytest.raises(StoreInUse):
-                    await overtaken.repository.append("g", 0, ["intruder"])
-        await overtaken.repository.check()
-        assert await overtaken.repository.group_ids() == []
-    await others.dispose()
+async def written_by(log: Repository, group_ids: Sequence[str], names: set[str]) -> dict[str, tuple[str, ...]]:
+    """Once these have written a group each since now, and every group was written. The logs as they are then."""
+    begun = {group_id: (await log.load_group(group_id)).sequence for group_id in group_ids}
+    deadline_s = time.monotonic() + SOON_S
+    while True:
+        logs = {group_id: (await log.load_group(group_id)).records for group_id in group_ids}
+        new = {group_id: logs[group_id][begun[group_id] :] for group_id in group_ids}
+        writers = {record.split()[0] for records in new.values() for record in records[-20:]}
+        if all(new.values()) and names <= writers:
+            return logs
+        assert time.monotonic() < deadline_s, writers
+        await asyncio.sleep(0.05)
 
 
 def test_should_take_the_password_from_the_environment_when_the_url_has_none(
@@ -163,10 +168,6 @@ def test_should_go_on_after_a_kill_and_after_a_restart_of_the_database(database:
         member.subscribe()
         settle(member)
         told = client.get(f"/v1/groups/{group_id}/rebalances").json()
-        second = run_command(tmp_path, "serve", "--port", "0", "--database-url", database.url)
-        assert second.returncode == 2
-        assert second.stderr.startswith("error: the database is in use by another coordinator (at 127.0.0.1:")
-
         service.kill()
         service.start()
         member.client = client = service.client()

@@ -61,7 +61,7 @@ def test_should_take_each_setting_from_the_environment_alone(name: str, monkeypa
     elif field.annotation == tuple[str, ...]:
         other = ("embedded:/one", "embedded:/two")
     else:
-        other = Path("/elsewhere") if field.annotation == Path | None else "elsewhere"
+        other = Path("/elsewhere") if field.annotation == Path | None else "http://elsewhere:1"
     monkeypatch.setenv(
         f"ASSIGNOR_{name.upper()}", ",".join(map(str, other)) if isinstance(other, tuple) else str(other)
     )

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from coordinator_api.group.outcome import Declared
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.store.errors import StoreError
-from coordinator_api.store.repository import GroupLog, Recording, Written
+from coordinator_api.store.repository import GroupLog, Written
 from coordinator_api.store.sql_repository import SqlRepository
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.store.databases import settings_for
@@ -26,9 +27,9 @@ DEFINITION = read_definition(definition(), "g", 1_000)
 
 
 async def lost_answer(
-    self: SqlRepository, group_id: str, expected: int, records: Sequence[str], recording: Recording | None = None
+    self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
 ) -> Written:
-    await append(self, group_id, expected, records, recording)
+    await append(self, group_id, expected, records, *recorded, **owned)
     raise StoreError("written, but nobody could say so")
 
 

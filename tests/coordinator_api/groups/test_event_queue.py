@@ -54,11 +54,14 @@ class SlowRepository(FailingRepository):
         records: Sequence[str],
         recording: Recording | None = None,
         notes: Sequence[RecordingNote] = (),
+        *,
+        epoch: int,
+        members: int | None = None,
     ) -> Written:
         self.begun.set()
         await self.open.wait()
         self.commits.append(len(records))
-        return await super().append(group_id, expected, records, recording, notes)
+        return await super().append(group_id, expected, records, recording, notes, epoch=epoch, members=members)
 
 
 @asynccontextmanager

@@ -63,12 +63,15 @@ class FailingRepository(SqlRepository):
         records: Sequence[str],
         recording: Recording | None = None,
         notes: Sequence[RecordingNote] = (),
+        *,
+        epoch: int,
+        members: int | None = None,
     ) -> Written:
         fails = self.times > 0 and any(self.fails_on in record for record in records)
         self.times -= fails
         if fails and self.failure is Failure.BEFORE:
             raise StoreError("told to fail before the write")
-        last = await super().append(group_id, expected, records, recording, notes)
+        last = await super().append(group_id, expected, records, recording, notes, epoch=epoch, members=members)
         if fails:
             raise StoreError("told to fail after the write")
         return last
@@ -84,7 +87,7 @@ async def opened(
     """The group of the store in `directory`, as a service finds it that has just started."""
     async with open_engine(directory) as engine:
         await schema.upgrade(engine)
-        repository = repository_type(engine, 10, engine.begin)
+        repository = repository_type(engine, 10)
         async with rebalance_workers() as workers:
             environment = GroupEnvironment(repository, clock or SteadyClock(), limits, 1_024)
             runner = RebalanceRunner(
@@ -235,8 +238,8 @@ async def test_should_probe_at_once_when_it_became_due_while_the_service_was_dow
 
 async def test_should_not_know_a_group_whose_deletion_was_written_though_it_failed(tmp_path: Path) -> None:
     class FailingDelete(FailingRepository):
-        async def delete(self, group_id: str, expected: int) -> None:
-            await super().delete(group_id, expected)
+        async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
+            await super().delete(group_id, expected, epoch=epoch)
             raise StoreError("told to fail after the write")
 
     async with opened(tmp_path, FailingDelete) as (runtime, _):

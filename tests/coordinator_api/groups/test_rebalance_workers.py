@@ -145,7 +145,7 @@ async def running_loop(directory: Path, workers: WorkerPool, handed: Handed) -> 
     async with open_engine(directory) as engine:
         telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
         clock = SteadyClock()
-        environment = GroupEnvironment(SqlRepository(engine, 1, engine.begin), clock, GroupLimits(), 1_024)
+        environment = GroupEnvironment(SqlRepository(engine, 1), clock, GroupLimits(), 1_024)
         standing = ClusterStanding(clock.now_ms, telemetry)
         tasks = BackgroundTasks()
         loop = RebalanceLoop(

@@ -122,7 +122,7 @@ def test_should_serve_and_delete_a_group_that_an_earlier_release_has_stored(tmp_
 
     async def write() -> None:
         async with open_repository(tmp_path) as repository:
-            await repository.append("old", 0, [record])
+            await repository.append("old", 0, [record], epoch=0)
 
     asyncio.run(write())
     flags = ("--database-url", f"sqlite:///{tmp_path / 'store.sqlite3'}", "--group-initial-rebalance-delay-ms", "0")

@@ -202,10 +202,10 @@ async def test_should_go_on_counting_a_group_that_may_have_been_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: StoreError, counts: int
 ) -> None:
     async def failing(
-        self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any
+        self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
     ) -> Written:
         if counts:
-            await append(self, group_id, expected, records, *recorded)
+            await append(self, group_id, expected, records, *recorded, **owned)
         raise error
 
     async with tenants(tmp_path, PRINCIPALS, tenant_max_groups=1) as service:
@@ -230,10 +230,10 @@ async def test_should_free_a_place_only_when_the_leave_is_committed(
         begun, may_end = asyncio.Event(), asyncio.Event()
 
         async def failing_late(
-            self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any
+            self: SqlRepository, group_id: str, expected: int, records: Sequence[str], *recorded: Any, **owned: Any
         ) -> Written:
             if group_id != "a-1":
-                return await append(self, group_id, expected, records, *recorded)
+                return await append(self, group_id, expected, records, *recorded, **owned)
             begun.set()
             await may_end.wait()
             raise StoreError("the leave was not written")

@@ -1,4 +1,4 @@
-"""A store on a real SQLite file, for tests within one process."""
+"""A store on a real database, for tests within one process; without a name, on an SQLite file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
-from coordinator_api.store.engine import begin_writing, create_engine
+from coordinator_api.store.engine import create_engine
 from coordinator_api.store.sql_repository import SqlRepository
 
 
@@ -19,8 +19,9 @@ def settings_for(directory: Path, **changes: object) -> Settings:
 
 
 @asynccontextmanager
-async def open_engine(directory: Path) -> AsyncIterator[AsyncEngine]:
-    engine = create_engine(settings_for(directory))
+async def open_engine(database: Path | Settings) -> AsyncIterator[AsyncEngine]:
+    """`database`: settings, or the directory of an SQLite file."""
+    engine = create_engine(settings_for(database) if isinstance(database, Path) else database)
     try:
         yield engine
     finally:
@@ -28,10 +29,10 @@ async def open_engine(directory: Path) -> AsyncIterator[AsyncEngine]:
 
 
 @asynccontextmanager
-async def open_repository(directory: Path, retained_rebalances: int = 10) -> AsyncIterator[SqlRepository]:
-    async with open_engine(directory) as engine:
+async def open_repository(database: Path | Settings, retained_rebalances: int = 10) -> AsyncIterator[SqlRepository]:
+    async with open_engine(database) as engine:
         await schema.upgrade(engine)
-        yield SqlRepository(engine, retained_rebalances, begin_writing(engine))
+        yield SqlRepository(engine, retained_rebalances)
 
 
 def lose_the_page_of(file: Path, marker: bytes) -> None:

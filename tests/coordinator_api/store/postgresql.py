@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -33,7 +37,9 @@ class Postgresql:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
-        self.url = f"postgresql://coordinator@127.0.0.1:{self.port}/postgres"
+        self._server_url = f"postgresql://coordinator@127.0.0.1:{self.port}"
+        self.url = f"{self._server_url}/postgres"
+        self._names = (f"test_{number}" for number in itertools.count())
 
     def __enter__(self) -> Self:
         self._make_place()
@@ -51,7 +57,7 @@ class Postgresql:
         self._run("initdb", "--auth=trust", "--username=coordinator", "--no-sync", data, *flags)
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self._stop("immediate")
         shutil.rmtree(self._place)
 
     def start(self) -> None:
@@ -60,16 +66,43 @@ class Postgresql:
             "pg_ctl", "start", "--wait", f"--pgdata={self._place}/data", f"--log={self._place}/log", "-o", options
         )
 
+    def new_database(self) -> str:
+        """The URL of one more, which is empty."""
+        name = next(self._names)
+        self._psql(f"CREATE DATABASE {name}")
+        return f"{self._server_url}/{name}"
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Within the block, its processes stand still: it takes connections and bytes, and answers to nothing."""
+        main = int((self._place / "data" / "postmaster.pid").read_text().splitlines()[0])
+        stopped = [main]
+        os.kill(main, signal.SIGSTOP)
+        stopped += map(int, Path(f"/proc/{main}/task/{main}/children").read_text().split())
+        for process in stopped[1:]:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in stopped:
+                os.kill(process, signal.SIGCONT)
+
     def set_password(self, password: str) -> None:
         """From now on its server asks everybody for it who connects over TCP, and nobody on its Unix socket."""
-        database = f"host={self._place} port={self.port} user=coordinator dbname=postgres"
-        self._run("psql", database, "-c", f"ALTER ROLE coordinator PASSWORD '{password}'")
+        self._psql(f"ALTER ROLE coordinator PASSWORD '{password}'")
         (self._place / "data" / "pg_hba.conf").write_text("local all all trust\nhost all all all scram-sha-256\n")
         self._run("pg_ctl", "reload", f"--pgdata={self._place}/data")
 
     def stop(self) -> None:
         """Breaks every connection."""
-        self._run("pg_ctl", "stop", "--wait", "--mode=fast", f"--pgdata={self._place}/data")
+        self._stop("fast")
+
+    def _stop(self, mode: str) -> None:
+        self._run("pg_ctl", "stop", "--wait", f"--mode={mode}", f"--pgdata={self._place}/data")
+
+    def _psql(self, statement: str) -> None:
+        database = f"host={self._place} port={self.port} user=coordinator dbname=postgres"
+        self._run("psql", database, "-c", statement)
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._bin / program), *arguments]

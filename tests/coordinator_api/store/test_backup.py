@@ -70,9 +70,11 @@ def rows(settings: Settings, table: str) -> list[Any]:
 async def fill(settings: Settings) -> None:
     async with open_store(settings) as opened:
         log = opened.repository
-        await log.append("one", 0, [DEFINED, AT_SEVEN])
-        await log.append("one", 2, ["".join(AT_SEVEN)], Recording(7, 1, '{"generation_id":7}', b"\x00\xff packed"))
-        await log.append("two", 0, [DEFINED])
+        await log.append("one", 0, [DEFINED, AT_SEVEN], epoch=0)
+        await log.append(
+            "one", 2, ["".join(AT_SEVEN)], Recording(7, 1, '{"generation_id":7}', b"\x00\xff packed"), epoch=0
+        )
+        await log.append("two", 0, [DEFINED], epoch=0)
     with closing(sqlite3.connect(settings.database_url.removeprefix("sqlite:///"))) as database, database:
         database.execute("INSERT INTO tokens VALUES ('me', 'admin', '', 'd1', 1, 'cli', NULL)")
 
@@ -111,7 +113,7 @@ async def test_should_raise_generations_unless_nothing_happened_after_the_backup
         log = await opened.repository.load_group("one")
         records = [decode_record(record) for record in log.records]
         assert GroupRestored(GroupState.EMPTY, 7 + LOST_GENERATIONS, False, None, 1) in records
-        assert (await opened.repository.append("one", log.sequence, [AT_SEVEN])).sequence == log.sequence + 1
+        assert (await opened.repository.append("one", log.sequence, [AT_SEVEN], epoch=0)).sequence == log.sequence + 1
         assert await opened.repository.rebalance("one", 7) == b"\x00\xff packed"
 
 
@@ -129,7 +131,7 @@ async def test_should_keep_the_history_when_the_next_rebalance_has_a_much_higher
             sequence = (await log.load_group("one")).sequence
             generation_id = 7 + LOST_GENERATIONS + number
             summary = json.dumps({"generation_id": generation_id})
-            await log.append("one", sequence, [AT_SEVEN], Recording(generation_id, 1, summary, b""))
+            await log.append("one", sequence, [AT_SEVEN], Recording(generation_id, 1, summary, b""), epoch=0)
             kept = [each["generation_id"] for each in await log.list_rebalances("one", None, 10)]
             assert kept == [7 + LOST_GENERATIONS + number, 7 + LOST_GENERATIONS + number - 1 if number == 2 else 7]
 
@@ -160,9 +162,9 @@ async def test_should_never_see_half_of_a_commit_of_a_coordinator(tmp_path: Path
         async def write() -> None:
             for number in range(10_000):
                 recording = Recording(number + 1, 1, "{}", b"document")
-                await opened.repository.append("g", 2 * number, [DEFINED, AT_SEVEN], recording)
+                await opened.repository.append("g", 2 * number, [DEFINED, AT_SEVEN], recording, epoch=0)
 
-        await opened.repository.append("other", 0, [DEFINED])
+        await opened.repository.append("other", 0, [DEFINED], epoch=0)
         writer = asyncio.create_task(write())
         counts = []
         for number in range(3):
@@ -436,7 +438,7 @@ async def test_should_not_lose_the_other_groups_with_one_that_the_database_canno
     """The damaged group stays damaged, and can be repaired where it is restored."""
     file = tmp_path / "source" / "store.sqlite3"
     async with open_store(source) as opened:
-        await opened.repository.append("one", 3, ["x" * 40_000])  # its pages have nothing else
+        await opened.repository.append("one", 3, ["x" * 40_000], epoch=0)  # its pages have nothing else
     with closing(sqlite3.connect(file)) as database, database:
         if kind == "no text":
             database.execute("UPDATE group_records SET body = CAST(x'7bfffe7d' AS TEXT) WHERE sequence = 4")
@@ -494,7 +496,7 @@ async def test_should_never_take_a_restored_database_for_a_new_one(source: Setti
 async def test_should_restore_a_log_that_does_not_replay_as_it_is_and_name_it(tmp_path: Path) -> None:
     source, target = new_place(tmp_path, "source"), new_place(tmp_path, "target")
     async with open_store(source) as opened:
-        await opened.repository.append("strange", 0, ["{}"])
+        await opened.repository.append("strange", 0, ["{}"], epoch=0)
     await backed_up(source, tmp_path / "b")
 
     told = await restored(target, tmp_path / "b", keep_members=False)

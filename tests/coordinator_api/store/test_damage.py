@@ -22,8 +22,8 @@ FILE = "store.sqlite3"
 @pytest.fixture
 async def repository(tmp_path: Path) -> AsyncIterator[SqlRepository]:
     async with open_repository(tmp_path) as opened:
-        await opened.append("damaged", 0, ["1", "2", "3"])
-        await opened.append("other", 0, ["1"])
+        await opened.append("damaged", 0, ["1", "2", "3"], epoch=0)
+        await opened.append("other", 0, ["1"], epoch=0)
         yield opened
 
 
@@ -82,7 +82,7 @@ async def test_should_take_records_that_an_earlier_release_wrote_without_checksu
 
 
 async def test_should_note_which_record_ends_each_commit(repository: SqlRepository) -> None:
-    await repository.append("damaged", 3, ["4", "5"])
+    await repository.append("damaged", 3, ["4", "5"], epoch=0)
 
     stored = await repository.stored_log("damaged")
 
@@ -90,7 +90,7 @@ async def test_should_note_which_record_ends_each_commit(repository: SqlReposito
         *(("1", False), ("2", False), ("3", True)),
         *(("4", False), ("5", True)),
     ]
-    await repository.replace("damaged", 5, ["a", "b"])
+    await repository.replace("damaged", 5, ["a", "b"], epoch=0)
     assert [each.ends_commit for each in (await repository.stored_log("damaged")).records] == [False, True]
 
 
@@ -99,8 +99,8 @@ async def written_before_the_damage(directory: Path) -> None:
     long = "x" * 3_000
     async with open_repository(directory) as repository:
         for number in range(5):
-            await repository.append("damaged", number, [f"{number + 1}{long}"])
-        await repository.append("other", 0, [long, long, "last"])
+            await repository.append("damaged", number, [f"{number + 1}{long}"], epoch=0)
+        await repository.append("other", 0, [long, long, "last"], epoch=0)
     lose_the_page_of(directory / FILE, b"3xxxxxxxx")
 
 
@@ -121,32 +121,32 @@ async def test_should_read_all_other_rows_when_a_page_of_the_file_is_damaged(tmp
 async def test_should_begin_a_new_log_although_old_records_cannot_be_deleted(tmp_path: Path) -> None:
     await written_before_the_damage(tmp_path)
     async with open_repository(tmp_path) as repository:
-        last, _ = await repository.renew("damaged", 5, ["new", "log"])
-        last, _ = await repository.append("damaged", last, ["next"])
+        last, _ = await repository.renew("damaged", 5, ["new", "log"], epoch=0)
+        last, _ = await repository.append("damaged", last, ["next"], epoch=0)
         assert await repository.load_group("damaged") == GroupLog("damaged", last, ("new", "log", "next"))
 
     async with open_repository(tmp_path) as repository:
-        assert (await repository.replace("damaged", last, ["short"])).sequence == last + 1
+        assert (await repository.replace("damaged", last, ["short"], epoch=0)).sequence == last + 1
         assert (await repository.load_group("damaged")).records == ("short",)
         with pytest.raises(ConcurrentWriter):
-            await repository.renew("damaged", 5, ["intruder"])
+            await repository.renew("damaged", 5, ["intruder"], epoch=0)
 
 
 async def test_should_shorten_a_log_although_old_records_cannot_be_deleted(tmp_path: Path) -> None:
     await written_before_the_damage(tmp_path)
     async with open_repository(tmp_path) as repository:
-        last, _ = await repository.replace("damaged", 5, ["snapshot"])
+        last, _ = await repository.replace("damaged", 5, ["snapshot"], epoch=0)
         assert await repository.load_group("damaged") == GroupLog("damaged", last, ("snapshot",))
 
 
 async def test_should_delete_a_group_although_old_records_cannot_be_deleted(tmp_path: Path) -> None:
     await written_before_the_damage(tmp_path)
     async with open_repository(tmp_path) as repository:
-        await repository.delete("damaged", 5)
+        await repository.delete("damaged", 5, epoch=0)
         left = await repository.stored_log("damaged")
         assert left.is_empty
         assert await repository.load_group("damaged") == GroupLog("damaged", left.sequence, ())
-        assert (await repository.append("damaged", left.sequence, ["anew"])).sequence == left.sequence + 1
+        assert (await repository.append("damaged", left.sequence, ["anew"], epoch=0)).sequence == left.sequence + 1
 
     async with open_repository(tmp_path) as repository:
         assert (await repository.load_group("damaged")).records == ("anew",)
@@ -156,13 +156,13 @@ async def test_should_leave_nothing_of_an_old_log_that_can_be_deleted(
     repository: SqlRepository, tmp_path: Path
 ) -> None:
     change(tmp_path, "UPDATE group_records SET body = '9' WHERE sequence = 2")
-    await repository.renew("damaged", 3, ["new"])
+    await repository.renew("damaged", 3, ["new"], epoch=0)
 
     with sqlite3.connect(tmp_path / FILE) as connection:
         count = connection.execute("SELECT count(*) FROM group_records WHERE group_id = 'damaged'").fetchone()
     connection.close()
     assert count == (1,)
-    await repository.delete("damaged", (await repository.load_group("damaged")).sequence)
+    await repository.delete("damaged", (await repository.load_group("damaged")).sequence, epoch=0)
     assert await repository.group_ids() == ["other"]
 
 
@@ -182,7 +182,7 @@ async def test_should_answer_nothing_that_went_into_a_file_that_is_gone(
 ) -> None:
     do(tmp_path / name)
 
-    for call in (repository.append("other", 1, ["2"]), repository.check(), repository.load_group("other")):
+    for call in (repository.append("other", 1, ["2"], epoch=0), repository.check(), repository.load_group("other")):
         with pytest.raises(DatabaseReplaced, match=rf"the file \S+/{name} was {what} while the coordinator"):
             await call
 
@@ -201,7 +201,7 @@ async def test_should_hold_up_one_write_only_while_the_database_is_locked(
 ) -> None:
     other_program = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     other_program.execute("BEGIN IMMEDIATE")
-    writes = [asyncio.ensure_future(repository.append(f"group-{number}", 0, ["1"])) for number in range(10)]
+    writes = [asyncio.ensure_future(repository.append(f"group-{number}", 0, ["1"], epoch=0)) for number in range(10)]
     waits, *refused = writes
     refusals = await asyncio.gather(*refused, return_exceptions=True)
 

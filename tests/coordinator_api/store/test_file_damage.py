@@ -23,7 +23,7 @@ PAGE_BYTES = 4_096
 @pytest.fixture
 async def repository(tmp_path: Path) -> AsyncIterator[SqlRepository]:
     async with open_repository(tmp_path) as opened:
-        await opened.append("g", 0, ["1" * PAGE_BYTES] * 8)
+        await opened.append("g", 0, ["1" * PAGE_BYTES] * 8, epoch=0)
         yield opened
 
 

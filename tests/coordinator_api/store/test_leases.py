@@ -22,17 +22,19 @@ from tests.coordinator_api.store.databases import open_engine
 from coordinator_api.store.leases import lease
 
 async def hold():
-    async with open_engine(Path(sys.argv[1])) as engine, lease(engine):
-        print("held", flush=True)
-        await asyncio.Event().wait()
+    async with open_engine(Path(sys.argv[1])) as engine:
+        with lease(engine):
+            print("held", flush=True)
+            await asyncio.Event().wait()
 
 asyncio.run(hold())
 """
 
 
 async def take(directory: Path) -> None:
-    async with open_engine(directory) as engine, lease(engine):
-        pass
+    async with open_engine(directory) as engine:
+        with lease(engine):
+            pass
 
 
 async def test_should_refuse_the_lease_while_its_holder_lives_and_give_it_when_killed(tmp_path: Path) -> None:
@@ -58,8 +60,8 @@ async def test_should_know_one_database_by_all_its_names(tmp_path: Path) -> None
     (tmp_path / "here").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "here")
 
-    async with open_engine(tmp_path / "here") as first, lease(first):
-        with pytest.raises(StoreInUse):
+    async with open_engine(tmp_path / "here") as first:
+        with lease(first), pytest.raises(StoreInUse):
             await take(tmp_path / "link")
 
 

@@ -17,7 +17,7 @@ FILE = "store.sqlite3"
 
 async def store_a_group(directory: Path) -> None:
     async with open_store(settings_for(directory)) as opened:
-        await opened.repository.append("g", 0, ["1"])
+        await opened.repository.append("g", 0, ["1"], epoch=0)
 
 
 def delete(directory: Path) -> None:

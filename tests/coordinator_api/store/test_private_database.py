@@ -29,7 +29,7 @@ def modes(directory: Path) -> dict[str, int]:
 @pytest.mark.usefixtures("umask")
 async def test_should_create_every_file_for_its_owner_alone(tmp_path: Path) -> None:
     async with open_store(settings_for(tmp_path)) as opened:
-        await opened.repository.append("g", 0, ["{}"])
+        await opened.repository.append("g", 0, ["{}"], epoch=0)
         found = modes(tmp_path)
 
     assert found == dict.fromkeys(
@@ -47,7 +47,7 @@ async def test_should_leave_a_database_as_open_as_it_is_and_close_its_lock(tmp_p
         path.chmod(0o644)
 
     async with open_store(settings_for(tmp_path)) as opened:
-        await opened.repository.append("g", 0, ["{}"])
+        await opened.repository.append("g", 0, ["{}"], epoch=0)
         found = modes(tmp_path)
 
     assert found["store.sqlite3"] == 0o644

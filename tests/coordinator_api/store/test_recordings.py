@@ -37,7 +37,9 @@ async def write(directory: Path, groups: dict[str, list[Recording]], retained: i
         for group_id, kept in groups.items():
             sequence = 0
             for each in kept:
-                sequence, _ = await repository.append(group_id, sequence, [f"record {each.generation_id}"], each)
+                sequence, _ = await repository.append(
+                    group_id, sequence, [f"record {each.generation_id}"], each, epoch=0
+                )
 
 
 def fill(directory: Path, groups: dict[str, list[Recording]], retained: int = 100) -> None:
@@ -188,6 +190,7 @@ class TestRefused:
         fill(tmp_path, {"one": [recording(1)]})
         with closing(sqlite3.connect(tmp_path / FILE)) as other, other:
             other.execute("UPDATE alembic_version SET version_num = ?", (version,))
+            other.execute("UPDATE schema_support SET oldest = ?", (version,))
         before = state_of(tmp_path)
         with pytest.raises(InputError) as refused:
             next(read(str(tmp_path / FILE)))

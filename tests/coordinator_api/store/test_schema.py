@@ -84,6 +84,7 @@ async def test_should_refuse_a_schema_of_a_newer_release(tmp_path: Path) -> None
     await upgrade(tmp_path)
     with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE schema_support SET oldest = '9999'")
 
     with pytest.raises(StoreError, match="schema version 9999, which this release does not know"):
         await upgrade(tmp_path)

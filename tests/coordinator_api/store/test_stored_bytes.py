@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.store.stored_logs import NUMBERS_OF_A_LOG
 from coordinator_api.store.tables import group_records, rebalances
 from tests.coordinator_api.store.databases import settings_for
-from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.coordinator_api.store.test_backup import AT_SEVEN, DEFINED
 
 RETAINED = 3
@@ -49,18 +48,9 @@ async def opened(chosen: Settings) -> AsyncIterator[SqlRepository]:
         yield store.repository
 
 
-@pytest.fixture(
-    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.long, pytest.mark.xdist_group("postgresql")])]
-)
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Settings]:
-    if request.param == "sqlite":
-        yield settings_for(tmp_path, rebalances_retained_count=RETAINED, sqlite_synchronous="NORMAL")
-        return
-    bin = programs()
-    if bin is None:
-        pytest.skip("no PostgreSQL on this machine")
-    with Postgresql(bin) as running:
-        yield Settings(database_url=running.url, rebalances_retained_count=RETAINED)
+@pytest.fixture
+def database(database: Settings) -> Settings:
+    return database.model_copy(update={"rebalances_retained_count": RETAINED, "sqlite_synchronous": "NORMAL"})
 
 
 async def written(repository: SqlRepository, operations: Sequence[tuple[str, list[str], bytes | None]]) -> None:
@@ -71,16 +61,18 @@ async def written(repository: SqlRepository, operations: Sequence[tuple[str, lis
         if what == "append" and (records or sequence):
             generation += document is not None
             recording = None if document is None else Recording(generation, 0, "{}", document)
-            sequence, said = await repository.append(name, sequence, records, recording)
+            sequence, said = await repository.append(name, sequence, records, recording, epoch=0)
         elif what == "replace" and sequence:
-            sequence, said = await repository.replace(name, sequence, records)
+            sequence, said = await repository.replace(name, sequence, records, epoch=0)
         elif what == "renew" and sequence:  # as a repair does
-            sequence, said = await repository.renew(name, sequence, records)
+            sequence, said = await repository.renew(name, sequence, records, epoch=0)
         elif what == "out of date" and sequence and document is not None:
             with pytest.raises(ConcurrentWriter):
-                await repository.append(name, sequence + 1, records, Recording(generation + 1, 0, "{}", document))
+                await repository.append(
+                    name, sequence + 1, records, Recording(generation + 1, 0, "{}", document), epoch=0
+                )
         elif what == "delete" and sequence:
-            await repository.delete(name, sequence)
+            await repository.delete(name, sequence, epoch=0)
             sequence = generation = 0
         expected = await _length_of_rows(repository, name)
         assert (await repository.stored_bytes()).get(name, 0) == expected
@@ -121,8 +113,8 @@ async def test_should_count_what_a_repaired_group_takes_after_a_restore(
     (tmp_path / "target").mkdir()
     source, target = settings_for(tmp_path / "target"), database
     async with opened(source) as repository:
-        sequence, _ = await repository.append("g", 0, [DEFINED, AT_SEVEN], Recording(7, 1, "{}", b"packed"))
-        sequence, said = await repository.renew("g", sequence, [DEFINED, AT_SEVEN])
+        sequence, _ = await repository.append("g", 0, [DEFINED, AT_SEVEN], Recording(7, 1, "{}", b"packed"), epoch=0)
+        sequence, said = await repository.renew("g", sequence, [DEFINED, AT_SEVEN], epoch=0)
     await back_up(source, tmp_path / "b", replace=False, progress=lambda _done, _total: None)
     done = await restore(target, tmp_path / "b", keep_members=keep_members, progress=lambda _done, _total: None)
 
@@ -131,6 +123,6 @@ async def test_should_count_what_a_repaired_group_takes_after_a_restore(
         assert log.stored_bytes == await _length_of_rows(repository, "g")
         assert (log.sequence == sequence, log.stored_bytes == said) == (keep_members, keep_members)
         assert log.sequence > sequence or keep_members
-        again = await repository.renew("g", log.sequence, [DEFINED])
+        again = await repository.renew("g", log.sequence, [DEFINED], epoch=0)
         assert again == (2 * NUMBERS_OF_A_LOG + 1, len(DEFINED) + len(b"packed"))
     assert not done.damaged

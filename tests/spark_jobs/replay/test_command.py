@@ -56,7 +56,7 @@ def fill_database(directory: Path, lines: Sequence[bytes]) -> str:
             for line in lines:
                 generation_id = json.loads(line)["generation_id"]
                 kept = Recording(generation_id, generation_id * 1_000, "{}", gzip.compress(line))
-                sequence, _ = await repository.append("the group", sequence, [f"record {generation_id}"], kept)
+                sequence, _ = await repository.append("the group", sequence, [f"record {generation_id}"], kept, epoch=0)
 
     asyncio.run(write())
     return f"sqlite:///{directory / 'store.sqlite3'}"

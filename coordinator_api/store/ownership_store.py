@@ -1,0 +1,159 @@
+"""What an incumbent asks of the database, on PostgreSQL. See `coordinator_api.ownership.ownership_store`.
+
+Each statement is a transaction of its own, over a connection that nobody else uses: a beat goes out while all groups
+are being written. An answer that does not come in time is an error, and the connection is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Exists, UpdateBase, delete, exists, insert, select, text, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from coordinator_api.ownership.ownership_store import OwnershipStore
+from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, View, lease_times
+from coordinator_api.store.engine import connection_of, kind_of, reason
+from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.tables import coordinators, groups
+
+_BEAT = text(
+    "WITH renewed AS ("
+    "UPDATE coordinators SET renewals = renewals + 1 WHERE coordinator_id = :me "
+    "RETURNING coordinator_id, url, renewals, release"
+    ") "
+    "SELECT coordinator_id, url, renewals, release, CAST(NULL AS integer) AS members FROM renewed "
+    "UNION ALL "
+    "SELECT coordinator_id, url, renewals, release, NULL FROM coordinators "
+    "WHERE coordinator_id <> :me AND EXISTS (SELECT 1 FROM renewed) "
+    "UNION ALL "
+    "SELECT group_id, owner, epoch, NULL, members FROM groups WHERE EXISTS (SELECT 1 FROM renewed)"
+)
+"""Coordinators, and groups, which alone have members. Other parts of a statement do not see what one part of it
+changes, so the own row comes from that part.
+"""
+
+
+class SqlOwnershipStore(OwnershipStore):
+    """`engine`: of `create_ownership_engine`. `lease_ms`: this coordinator's `lease.timeout.ms`."""
+
+    def __init__(self, engine: AsyncEngine, lease_ms: int) -> None:
+        self._engine = engine
+        self._lease_ms = lease_ms
+
+    async def enter(self, coordinator_id: str, url: str, release: str) -> None:
+        """Raises UnusableDatabase, too, when another coordinator has another lease: one of the two would take the other
+        for dead while it still answers.
+        """
+        row = {"coordinator_id": coordinator_id, "url": url, "release": release}
+        has_another = coordinators.c.lease_ms != self._lease_ms
+        async with self._connection() as connection:
+            before = await rows_of(connection, has_another)
+            found = await renewing(connection, has_another, before)
+            if found is None:
+                await connection.execute(insert(coordinators).values(**row, renewals=0, lease_ms=self._lease_ms))
+                found = _renewed(before, await rows_of(connection, has_another))
+        if found is not None:
+            await self.leave(coordinator_id)
+            raise UnusableDatabase(
+                f"lease.timeout.ms is {self._lease_ms} here, and {found.lease_ms} at the coordinator {found.url} of "
+                "the same database: all of them need the same value"
+            )
+
+    async def beat(self, coordinator_id: str) -> View | None:
+        async with self._connection() as connection:
+            rows = (await connection.execute(_BEAT, {"me": coordinator_id})).all()
+        if not rows:
+            return None
+        found: dict[str, CoordinatorRow] = {}
+        owners: dict[str, GroupOwner] = {}
+        for name, url_or_owner, number, release, members in rows:
+            if members is None:
+                found[name] = CoordinatorRow(name, url_or_owner, number, release)
+            else:
+                owners[name] = GroupOwner(name, url_or_owner, number, members)
+        return View(found, owners)
+
+    async def end(self, coordinator_id: str, renewals: int) -> bool:
+        is_it = coordinators.c.coordinator_id == coordinator_id
+        if await self._changed(delete(coordinators).where(is_it, coordinators.c.renewals == renewals)):
+            return True
+        async with self._connection() as connection:
+            return (await connection.execute(select(coordinators.c.renewals).where(is_it))).first() is None
+
+    async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
+        seen = groups.alias()
+        as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
+        is_free = ~_has_row(seen.c.owner).correlate(seen)
+        # one that its former owner is still writing is taken later: no beat may wait for that
+        free = select(seen.c.group_id).where(as_seen, is_free, _has_row(by)).with_for_update(skip_locked=True, of=seen)
+        taken = update(groups).where(groups.c.group_id.in_(free), groups.c.epoch == epoch)
+        return await self._changed(taken.values(owner=by, epoch=epoch + 1))
+
+    async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
+        owned = (groups.c.group_id == group_id) & (groups.c.epoch == epoch) & (groups.c.owner == by)
+        return await self._changed(update(groups).where(owned, _has_row(to)).values(owner=to, epoch=epoch + 1))
+
+    async def leave(self, coordinator_id: str) -> None:
+        await self._changed(delete(coordinators).where(coordinators.c.coordinator_id == coordinator_id))
+
+    async def _changed(self, statement: UpdateBase) -> bool:
+        """Whether it has changed a row."""
+        async with self._connection() as connection:
+            return (await connection.execute(statement)).rowcount == 1
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AsyncConnection]:
+        try:
+            async with connection_of(self._engine) as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            problem = f"the database (setting database.url) cannot say who owns a group: {reason(error)}"
+            raise kind_of(error)(problem) from error
+
+
+class Renewals(NamedTuple):
+    """Of one coordinator's row. `lease_ms`: its `lease.timeout.ms`."""
+
+    url: str
+    renewals: int
+    lease_ms: int
+
+
+async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Mapping[str, Renewals]:
+    """By the coordinators' ids. Raises SQLAlchemyError."""
+    table = coordinators.c
+    query = select(table.coordinator_id, table.url, table.renewals, table.lease_ms).where(which)
+    return {name: Renewals(*row) for name, *row in await connection.execute(query)}
+
+
+async def renewing(
+    connection: AsyncConnection, which: ColumnElement[bool], before: Mapping[str, Renewals]
+) -> Renewals | None:
+    """The first of these coordinators that renews its row, or comes, while they are looked at; None when none does.
+
+    They are looked at for as long as the longest lease of those that were there `before`: without any, not at all. The
+    transaction must be one that sees what others have committed meanwhile. Raises SQLAlchemyError.
+    """
+    loop = asyncio.get_running_loop()
+    lease_ms = max((row.lease_ms for row in before.values()), default=0)
+    until_s = loop.time() + lease_ms / 1000
+    while loop.time() < until_s:
+        await asyncio.sleep(lease_times(lease_ms).beat_ms / 1000)
+        found = _renewed(before, await rows_of(connection, which))
+        if found is not None:
+            return found
+    return None
+
+
+def _renewed(before: Mapping[str, Renewals], now: Mapping[str, Renewals]) -> Renewals | None:
+    return next((row for name, row in now.items() if before.get(name) != row), None)
+
+
+def _has_row(coordinator_id: str | ColumnElement[str | None]) -> Exists:
+    rows = coordinators.alias()
+    return exists().where(rows.c.coordinator_id == coordinator_id)

@@ -1,0 +1,244 @@
+"""Who owns which group, on a real PostgreSQL: each change is made for one caller, and only of what is as he saw it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from coordinator_api.ownership.ownership_store import OwnershipStore
+from coordinator_api.ownership.values import CoordinatorRow, GroupOwner
+from coordinator_api.settings import Settings
+from coordinator_api.store.engine import create_engine
+from coordinator_api.store.errors import StoreError, UnusableDatabase
+from coordinator_api.store.opening import open_store
+from coordinator_api.store.repository import Repository
+from tests.coordinator_api.store.postgresql import Postgresql
+
+
+class Process(NamedTuple):
+    """What one coordinator has of the database."""
+
+    owners: OwnershipStore
+    log: Repository
+
+
+@asynccontextmanager
+async def process(settings: Settings) -> AsyncIterator[Process]:
+    async with open_store(settings) as opened:
+        assert opened.ownership is not None
+        yield Process(opened.ownership, opened.repository)
+
+
+@asynccontextmanager
+async def other_program(settings: Settings) -> AsyncIterator[AsyncConnection]:
+    engine = create_engine(settings)
+    try:
+        async with engine.connect() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+async def end_all_connections(settings: Settings) -> None:
+    """As a restart of the database does. Returns once the operating system has closed them."""
+    others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    async with other_program(settings) as connection:
+        ended = (await connection.execute(text(f"SELECT pid, pg_terminate_backend(pid) FROM ({others}) AS each"))).all()
+    assert ended
+    for pid, _ in ended:
+        await asyncio.to_thread(until_ended, pid)
+
+
+def until_ended(pid: int) -> None:
+    while Path(f"/proc/{pid}").exists():
+        time.sleep(0.01)
+
+
+async def groups(store: OwnershipStore, asked_by: str) -> dict[str, GroupOwner]:
+    view = await store.beat(asked_by)
+    assert view is not None
+    return dict(view.groups)
+
+
+async def test_should_see_all_rows_in_a_beat_and_renew_the_own_one(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here, process(on_postgresql) as there:
+        await here.owners.enter("a", "http://a:1", "0.1")
+        await there.owners.enter("b", "http://b:1", "0.2")
+        here.log.owned_by("a")
+        await here.log.append("orders", 0, ["{}"], epoch=1, members=3)
+
+        first, second, other = await here.owners.beat("a"), await here.owners.beat("a"), await there.owners.beat("b")
+
+    assert first is not None
+    assert second is not None
+    assert other is not None
+    assert first.coordinators == {
+        "a": CoordinatorRow("a", "http://a:1", 1, "0.1"),
+        "b": CoordinatorRow("b", "http://b:1", 0, "0.2"),
+    }
+    assert second.coordinators["a"].renewals == 2
+    assert (other.coordinators["a"].renewals, other.coordinators["b"].renewals) == (2, 1)
+    assert first.groups == other.groups == {"orders": GroupOwner("orders", "a", 1, 3)}
+
+
+async def test_should_see_nothing_when_the_own_row_is_gone(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        await here.owners.enter("a", "http://a:1", "0.1")
+        await here.owners.leave("a")
+
+        assert await here.owners.beat("a") is None
+        assert await here.owners.beat("nobody") is None
+
+
+async def test_should_take_an_id_once(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        await here.owners.enter("a", "http://a:1", "0.1")
+        with pytest.raises(StoreError):
+            await here.owners.enter("a", "http://a:2", "0.1")
+        assert await here.owners.beat("a") is not None, "it goes on after that"
+
+
+async def test_should_end_a_coordinator_only_if_it_has_not_renewed_its_row(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        await here.owners.enter("a", "http://a:1", "0.1")
+        await here.owners.beat("a")
+
+        assert not await here.owners.end("a", 0)
+        assert await here.owners.end("a", 1)
+        assert await here.owners.end("a", 1), "it has no row now"
+        assert await here.owners.beat("a") is None
+
+
+async def test_should_take_a_group_that_nobody_owns_once(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here, process(on_postgresql) as there:
+        await here.log.append("free", 0, ["{}"], epoch=0)
+        for one, name in ((here, "a"), (there, "b")):
+            await one.owners.enter(name, "http://h:1", "0.1")
+
+        taken = await asyncio.gather(here.owners.take("free", None, 0, "a"), there.owners.take("free", None, 0, "b"))
+
+        assert sorted(taken) == [False, True]
+        assert await groups(here.owners, "a") == {"free": GroupOwner("free", "ab"[taken.index(True)], 1)}
+
+
+async def test_should_take_a_group_whose_owner_is_over_and_no_other(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        for name in ("a", "b"):
+            await here.owners.enter(name, "http://h:1", "0.1")
+        here.log.owned_by("a")
+        await here.log.append("g", 0, ["{}"], epoch=1)
+
+        assert not await here.owners.take("g", "a", 1, "b"), "a lives"
+        await here.owners.end("a", 0)
+        for owner, epoch, by in (("a", 0, "b"), ("a", 2, "b"), (None, 1, "b"), ("c", 1, "b"), ("a", 1, "c")):
+            assert not await here.owners.take("g", owner, epoch, by), (owner, epoch, by)
+        assert not await here.owners.take("nothing", "a", 1, "b")
+        assert await here.owners.take("g", "a", 1, "b")
+
+        assert await groups(here.owners, "b") == {"g": GroupOwner("g", "b", 2)}
+
+
+async def test_should_not_wait_for_whoever_is_writing_the_group(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        await here.log.append("g", 0, ["{}"], epoch=0)
+        await here.owners.enter("a", "http://a:1", "0.1")
+        async with other_program(on_postgresql) as former_owner:
+            await former_owner.execute(text("UPDATE groups SET sequence = 7"))
+
+            assert not await here.owners.take("g", None, 0, "a")
+        assert await here.owners.take("g", None, 0, "a")
+
+
+async def test_should_hand_a_group_over_to_one_who_lives(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        for name in ("a", "b"):
+            await here.owners.enter(name, "http://h:1", "0.1")
+        here.log.owned_by("a")
+        await here.log.append("g", 0, ["{}"], epoch=1)
+
+        for epoch, by, to in ((0, "a", "b"), (2, "a", "b"), (1, "b", "a"), (1, "a", "c")):
+            assert not await here.owners.hand_over("g", epoch, by, to), (epoch, by, to)
+        assert await here.owners.hand_over("g", 1, "a", "b")
+        assert not await here.owners.hand_over("g", 1, "a", "b")
+
+        assert await groups(here.owners, "a") == {"g": GroupOwner("g", "b", 2)}
+
+
+async def test_should_leave_what_it_owned_to_the_others_at_once(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        for name in ("a", "b"):
+            await here.owners.enter(name, "http://h:1", "0.1")
+        here.log.owned_by("a")
+        await here.log.append("g", 0, ["{}"], epoch=1)
+
+        await here.owners.leave("a")
+
+        assert await here.owners.take("g", "a", 1, "b")
+
+
+# --- one lease for all
+
+
+async def test_should_refuse_another_lease_while_a_coordinator_lives(on_postgresql: Settings) -> None:
+    quick = on_postgresql.model_copy(update={"lease_timeout_ms": 600})
+    quicker = on_postgresql.model_copy(update={"lease_timeout_ms": 601})
+    async with process(quick) as here, process(quicker) as there:
+        await here.owners.enter("a", "http://a:1", "0.1")
+
+        async def live() -> None:
+            while True:
+                await here.owners.beat("a")
+                await asyncio.sleep(0.01)
+
+        living = asyncio.ensure_future(live())
+        with pytest.raises(UnusableDatabase, match="is 601 here, and 600 at the coordinator http://a:1 of the same"):
+            await there.owners.enter("b", "http://b:1", "0.1")
+        living.cancel()
+        await asyncio.wait((living,))
+        assert await there.owners.beat("b") is None, "nothing is left of it"
+
+        await there.owners.enter("b", "http://b:1", "0.1")  # the other one is dead, and has left its row
+        assert await there.owners.beat("b") is not None
+
+
+# --- a database that fails
+
+
+async def test_should_give_up_a_database_that_says_nothing_and_go_on_when_it_does(
+    postgresql: Postgresql, on_postgresql: Settings
+) -> None:
+    async with process(on_postgresql.model_copy(update={"lease_timeout_ms": 600})) as here:
+        await here.owners.enter("a", "http://a:1", "0.1")
+        await here.log.append("g", 0, ["{}"], epoch=0)
+        with postgresql.frozen():
+            for _ in range(2):  # on the old connection, and on a new one
+                with pytest.raises(StoreError):
+                    await here.owners.beat("a")
+                with pytest.raises(StoreError):
+                    await here.log.load_group("g")
+                with pytest.raises(StoreError):
+                    await here.log.append("g", 1, ["{}"], epoch=0)
+
+        assert (await here.log.load_group("g")).sequence in (1, 2, 3)
+        view = await here.owners.beat("a")
+        assert view is not None
+        assert view.coordinators["a"].renewals in (1, 2, 3)
+
+
+async def test_should_notice_nothing_of_a_restart_of_the_database_afterwards(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        await here.owners.enter("a", "http://a:1", "0.1")
+        # as many connections as there may be
+        await asyncio.gather(*(here.log.append(f"g{number}", 0, ["{}"], epoch=0) for number in range(20)))
+        await end_all_connections(on_postgresql)
+
+        assert await here.owners.beat("a") is not None
+        await asyncio.gather(*(here.log.append(f"g{number}", 1, ["{}"], epoch=0) for number in range(20)))
