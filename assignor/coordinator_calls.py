@@ -1,5 +1,6 @@
-"""What every caller of a coordinator goes by: its address, the path of a group, and what an unsuccessful answer says.
+"""What every caller of a coordinator goes by: addresses, the path of a group, what an unsuccessful answer says.
 
+`ask` is the one place that leads a call from address to address; where it goes is said by `coordinator_addresses`.
 There is no HTTP client here, because callers need different ones: a member keeps its connections and is patient, a
 command asks once, a report is one compressed POST. A refusal is a problem document (RFC 9457) whose `code` is Kafka's
 error name (`Errors`).
@@ -10,16 +11,35 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from typing import Generic, NamedTuple, Protocol, TypeVar
+from urllib.parse import quote
 
+from assignor.coordinator_addresses import (
+    SENT_ON,
+    CallRoute,
+    CoordinatorAddresses,
+    CoordinatorCall,
+    is_address,
+    may_have_secret,
+    told,
+)
 from assignor.errors import InputError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+COORDINATOR_METAVAR = "URL,..."
+SEVERAL_COORDINATORS = "several are separated by commas"
+"""What the help of an option says that takes the addresses."""
+
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 TOKEN_FILE_VARIABLE = "ASSIGNOR_AUTH_TOKEN_FILE"  # noqa: S105 (the name of a variable)
+_OPTION = "--coordinator"
 _LOOK_EVERY_S = 1.0
+_LONGEST_CONNECT_S = 2.0
+_SHORTEST_STEP_S = 0.001
+_STEPS = ("connect", "pool", "read", "write")
 
 _CONDITIONS = {
     "MISSING_SOURCE_TOPICS": "waits for topics",
@@ -39,25 +59,117 @@ _LONGEST_FOREIGN_TEXT = 300
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAddress:
-    """Where a coordinator listens. `token_file`: has the bearer token; None: ASSIGNOR_AUTH_TOKEN has it, if any.
+    """Where coordinators listen. `url`: of one, or of several, separated by commas. `token_file`: has the bearer token;
+    None: ASSIGNOR_AUTH_TOKEN has it, if any.
 
     Raises InputError for a URL or a token that cannot be used.
     """
 
     url: str
     token_file: Path | None = None
+    addresses: CoordinatorAddresses = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_url(self.url)
+        object.__setattr__(self, "addresses", addresses_of(self.url))
         self.headers()
 
     def headers(self) -> dict[str, str]:
         """Those of one call. The token is read each time, so that it can be changed. Raises InputError."""
         return authorization(read_token(self.token_file))
 
-    def url_of(self, path: str) -> str:
-        """`path`: begins with /v1."""
-        return f"{self.url.rstrip('/')}{path}"
+
+class Unanswered(Exception):
+    """What the `send` of a call raises when no answer came. The message says why. `old_connection_ended`: that was all,
+    and the coordinator had answered over it before.
+    """
+
+    def __init__(self, why: str, *, old_connection_ended: bool = False) -> None:
+        super().__init__(why)
+        self.old_connection_ended = old_connection_ended
+
+
+class NoAnswer(Exception):
+    """No coordinator gave an answer. `said`: what became of the call at each address that was asked, in that order. The
+    message names them, unless there is one and the caller knows it.
+    """
+
+    def __init__(self, said: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
+        super().__init__(told(said, addresses.urls))
+        self.said = said
+
+
+class TimeLeft(Mapping[str, float]):
+    """What is left of `timeout_s`, in seconds, as an HTTP client asks for it before each step: so that connecting, TLS,
+    sending and waiting together take no longer. Connecting never takes longer than 2 s.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._ends_s = time.monotonic() + timeout_s
+
+    def __getitem__(self, step: str) -> float:
+        if step not in _STEPS:
+            raise KeyError(step)
+        left_s = max(self._ends_s - time.monotonic(), _SHORTEST_STEP_S)
+        return min(left_s, _LONGEST_CONNECT_S) if step == "connect" else left_s
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_STEPS)
+
+    def __len__(self) -> int:
+        return len(_STEPS)
+
+
+class Asked(NamedTuple):
+    """One request of a call. `address`: of the coordinator. `url`: with path and query."""
+
+    address: str
+    url: str
+    time_left: TimeLeft
+
+
+class HasStatus(Protocol):
+    """The answer of any HTTP client."""
+
+    @property
+    def status_code(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+Answer = TypeVar("Answer", bound=HasStatus)
+
+
+class Answered(NamedTuple, Generic[Answer]):
+    """`address`: of the coordinator whose answer it is."""
+
+    address: str
+    answer: Answer
+
+
+def ask(addresses: CoordinatorAddresses, call: CoordinatorCall, send: Callable[[Asked], Answer]) -> Answered[Answer]:
+    """Make the call, at one address after the other, until one answers it. An answer may be a refusal.
+
+    `send`: makes one request, follows no redirect, and raises Unanswered. When no coordinator can serve the call, the
+    last one that said so is the answer: status 502, 503 or 504. Raises NoAnswer, and what else `send` raises.
+    """
+    route = CallRoute(addresses, call)
+    ends_s = time.monotonic() + call.longest_s
+    cannot: Answered[Answer] | None = None
+    while (attempt := route.next(ends_s - time.monotonic())) is not None:
+        try:
+            answer = send(Asked(attempt.address, attempt.url, TimeLeft(attempt.timeout_s)))
+        except Unanswered as error:
+            route.unanswered(attempt, str(error), old_connection_ended=error.old_connection_ended)
+            continue
+        answered = Answered(attempt.address, answer)
+        if route.answered(attempt, answer.status_code, answer.headers.get("Location")):
+            return answered
+        if answer.status_code != SENT_ON:
+            cannot = answered
+    if cannot is None:
+        raise NoAnswer(route.said, addresses)
+    return cannot
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +188,24 @@ class Refusal:
         return self.status in _TRY_AGAIN_STATUSES or self.code in _TRY_AGAIN_CODES
 
 
-def check_url(url: str) -> None:
-    """Raises InputError for text that is no URL: a call to it would look like a coordinator that is down.
+def addresses_of(text: str) -> CoordinatorAddresses:
+    """`text`: the URL of a coordinator, or several, separated by commas.
 
-    Messages and logs name the URL. So it is refused, and not shown, when it may have a password or a token in it.
+    Raises InputError for what is no URL: a call to it would look like a coordinator that is down. Messages and logs
+    name URLs. So one that may have a password or a token in it is refused, and not shown.
     """
-    if not {"@", "?", "#"}.isdisjoint(url):
-        raise InputError(
-            f"must be a URL such as {DEFAULT_URL}, without user, password or parameters: a token is given by "
-            f"--token-file or {TOKEN_VARIABLE}",
-            "--coordinator",
-        )
-    try:
-        parts = urlsplit(url)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_url = False
-    if not is_url:
-        raise InputError(f"must be a URL such as {DEFAULT_URL}, not {url!r}", "--coordinator")
+    urls = [part.strip() for part in text.split(",")]
+    for number, url in enumerate(urls, start=1):
+        which = "" if len(urls) == 1 else f"address {number} of {len(urls)} "
+        if may_have_secret(url):
+            raise InputError(
+                f"{which}must be a URL such as {DEFAULT_URL}, without user, password or parameters: a token is given "
+                f"by --token-file or {TOKEN_VARIABLE}",
+                _OPTION,
+            )
+        if not is_address(url):
+            raise InputError(f"{which}must be a URL such as {DEFAULT_URL}, not {url!r}", _OPTION)
+    return CoordinatorAddresses(tuple(dict.fromkeys(url.rstrip("/") for url in urls)))
 
 
 def authorization(token: str | None) -> dict[str, str]:

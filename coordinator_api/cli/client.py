@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,17 @@ from typing import Any
 import httpx
 
 from assignor.access.tls import client_context, tls_problem
-from assignor.coordinator_calls import CoordinatorAddress, refusal_of
+from assignor.coordinator_addresses import CoordinatorAddresses, CoordinatorCall
+from assignor.coordinator_calls import (
+    Asked,
+    NoAnswer,
+    Unanswered,
+    addresses_of,
+    ask,
+    authorization,
+    read_token,
+    refusal_of,
+)
 from assignor.errors import AssignorFault, InputError
 
 TIMEOUT_S = 30
@@ -32,35 +43,56 @@ def call(
     parameters: Mapping[str, str | int | None],
     body: Mapping[str, object] | None = None,
 ) -> Any:
-    """The answer's JSON, None when it has no body. `path`: begins with /v1. `body`: to send as JSON.
+    """The answer's JSON, None when it has no body. `url`: of one coordinator, or of several, separated by commas.
+    `path`: begins with /v1. `body`: to send as JSON.
 
-    Raises CallFailed for a refusal, and InputError for a token file that cannot be used or an address where no
+    Raises CallFailed for a refusal, and InputError for a token file that cannot be used or addresses where no
     coordinator answers.
     """
     query = {name: value for name, value in parameters.items() if value is not None}
-    try:
-        address = CoordinatorAddress(url, None if token_file is None else Path(token_file))
-        tls = client_context(url, httpx.create_ssl_context)
-        # the environment's proxies are for the world outside, not for a coordinator
-        with httpx.Client(headers=address.headers(), timeout=TIMEOUT_S, trust_env=False, verify=tls) as http:
-            response = http.request(method, address.url_of(path), params=query, json=body)
-    except httpx.InvalidURL as error:
-        raise InputError(f"is no address of a coordinator: {error}", url) from None
-    except httpx.TransportError as error:
-        problem = tls_problem(error)
-        if problem is not None:
-            raise InputError(problem, url) from None
-        raise InputError(
-            f"no coordinator answers at {url} ({error}): start one with `assignor serve`, or name it by --coordinator"
-        ) from None
+    addresses = _addresses(url)
+    headers = authorization(read_token(None if token_file is None else Path(token_file)))
+    tls = client_context(addresses.secured, httpx.create_ssl_context)
+    # the environment's proxies are for the world outside, not for a coordinator
+    with httpx.Client(headers=headers, trust_env=False, verify=tls) as http:
+
+        def send(asked: Asked) -> httpx.Response:
+            try:
+                return http.request(method, asked.url, json=body, extensions={"timeout": asked.time_left})
+            except httpx.InvalidURL as error:
+                raise InputError(f"is no address of a coordinator: {error}", asked.address) from None
+            except httpx.TransportError as error:
+                raise Unanswered(str(error)) from None
+
+        try:
+            address, response = ask(addresses, CoordinatorCall(path, TIMEOUT_S, query), send)
+        except NoAnswer as error:
+            raise _nobody(error.said) from None
     if response.is_success:
-        return _answer(response, url)
+        return _answer(response, address)
     refusal = refusal_of(response.status_code, response.content)
     if refusal.code is None:
-        raise _no_coordinator(response, url)
+        raise _no_coordinator(response, address)
     if refusal.status in _NOT_LET_IN:
-        raise InputError(f"{refusal.code}: {refusal.detail}", url)
+        raise InputError(f"{refusal.code}: {refusal.detail}", address)
     raise CallFailed(f"{refusal.code}: {refusal.detail}", refusal.code)
+
+
+@functools.cache
+def _addresses(url: str) -> CoordinatorAddresses:
+    """The same for all calls of a command: what one has learnt about them, the next one knows. Raises InputError."""
+    return addresses_of(url)
+
+
+def _nobody(said: Mapping[str, str]) -> InputError:
+    """`said`: what became of the call at each address that was asked."""
+    problems = {address: tls_problem(what) for address, what in said.items()}
+    if len(said) == 1:
+        address, problem = next(iter(problems.items()))
+        if problem is not None:
+            return InputError(problem, address)
+    each = ", ".join(f"{address} ({problems[address] or what})" for address, what in said.items())
+    return InputError(f"no coordinator answers at {each}: start one with `assignor serve`, or name it by --coordinator")
 
 
 def _answer(response: httpx.Response, url: str) -> Any:

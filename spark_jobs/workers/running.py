@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from assignor.coordinator_calls import DEFAULT_URL, addresses_of
 from assignor.errors import AssignorFault
 from spark_jobs.session.shipped_code import send_modules, send_packages
 from spark_jobs.session.spark_faults import reason_of
@@ -32,7 +33,6 @@ from streams_runtime.logs.opening import kafka_servers
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
-COORDINATOR_URL = "http://127.0.0.1:8080"
 STOP_TIMEOUT_S = 20.0
 CANCEL_INTERVAL_S = 0.25
 LOOK_INTERVAL_S = 1.0
@@ -142,7 +142,7 @@ def run(
     *,
     instances: int = 3,
     threads: int | None = None,
-    coordinator_url: str = COORDINATOR_URL,
+    coordinator_url: str = DEFAULT_URL,
     token: str | None = None,
     state_dir: str | None = None,
     log_dir: str | None = None,
@@ -151,9 +151,10 @@ def run(
     """Declare the application's group at the coordinator (`declare`), and start its instances in the background
     (`start`).
 
-    `threads`, `state_dir`: override the application's num.stream.threads and state.dir. `log_dir`: where stream threads
-    write their ownership logs (`ownership_log`); None writes none. Paths are those of the executors. The coordinator's
-    setting cluster.bootstrap.servers must list the application's bootstrap.servers.
+    `coordinator_url`: of one coordinator, or of several of one database, separated by commas. `threads`, `state_dir`:
+    override the application's num.stream.threads and state.dir. `log_dir`: where stream threads write their ownership
+    logs (`ownership_log`); None writes none. Paths are those of the executors. The coordinator's setting
+    cluster.bootstrap.servers must list the application's bootstrap.servers.
 
     `spark`: of any origin, also that of a program which spark-submit started; `with_defaults` says which settings it
     should have. `say`: gets what a person should know, a line each. Raises InputError for an application that cannot
@@ -183,8 +184,9 @@ def _doubts_about_places(master: str, settings: InstanceSettings) -> Iterator[st
     """What executors on other machines would not find."""
     if is_on_loopback(master):
         return
-    if urlsplit(settings.coordinator_url).hostname in _LOOPBACK_NAMES:
-        yield f"{settings.coordinator_url} is the coordinator for this machine only: executors elsewhere need its name"
+    for url in addresses_of(settings.coordinator_url).urls:
+        if urlsplit(url).hostname in _LOOPBACK_NAMES:
+            yield f"{url} is the coordinator for this machine only: executors elsewhere need its name"
     servers = settings.application.configs.bootstrap_servers
     if kafka_servers(servers) is None:
         yield f"{servers} is a log on the disk of one machine: executors elsewhere would each have one of their own"

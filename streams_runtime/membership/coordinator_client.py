@@ -2,14 +2,14 @@
 
 Rule: every call either gives an answer or raises one of `coordinator_errors`. A call without a usable answer is
 repeated with growing pauses while its `Patience` lasts, so that it survives a restart of the coordinator. Every call
-here may be repeated, because the coordinator commits what it answers. Source of the calls: JoinGroup, SyncGroup,
-Heartbeat and LeaveGroup of Kafka's classic group protocol.
+here may be repeated, because the coordinator commits what it answers. Where there are several coordinators, a call
+goes from one to the next by itself (`assignor.coordinator_calls.ask`), within its time. Source of the calls:
+JoinGroup, SyncGroup, Heartbeat and LeaveGroup of Kafka's classic group protocol.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import getpass
 import os
 import random
@@ -26,7 +26,19 @@ import httpx
 import tenacity
 
 from assignor.access.tls import client_context, tls_problem
-from assignor.coordinator_calls import CallerToken, check_url, group_path, refusal_of
+from assignor.coordinator_addresses import CoordinatorAddresses, CoordinatorCall
+from assignor.coordinator_calls import (
+    Answered,
+    Asked,
+    CallerToken,
+    NoAnswer,
+    Unanswered,
+    addresses_of,
+    ask,
+    group_path,
+    refusal_of,
+)
+from assignor.errors import InputError
 from streams_runtime.membership.bearer_auth import BearerAuth
 from streams_runtime.membership.call_answers import ANSWER_TIMEOUT_MS, failure, heartbeat_body, join_body
 from streams_runtime.membership.calls import (
@@ -39,13 +51,15 @@ from streams_runtime.membership.calls import (
     ProcessHeartbeatReply,
 )
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
+from streams_runtime.membership.kept_sockets import MOST_KEPT, KeptSockets
 from streams_runtime.membership.repeated_calls import is_patience_over, pause_of_a_patient_call_ms
 from streams_runtime.notices import Notice
 
-CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000
 LONGEST_RETRY_AFTER_S = 60.0
 RAW = "application/octet-stream"
+_ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+"""What becomes of a request when its connection ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +74,26 @@ NO_PATIENCE = Patience()
 
 
 class CoordinatorClient:
-    """One coordinator. Several threads may use it at once. Close it when done.
+    """One coordinator, or several of one database. Several threads may use it at once. Close it when done.
 
-    `base_url`: where it listens, for example http://127.0.0.1:8080. `token`: the bearer token, if it asks for one;
-    instances of the group ask for the same. A `CallerToken` may change meanwhile. Of https, the environment names the
-    certificates (`assignor.access.tls`).
+    `base_url`: where it listens, for example http://127.0.0.1:8080; several URLs are separated by commas. `token`: the
+    bearer token, if it asks for one; instances of the group ask for the same. A `CallerToken` may change meanwhile. Of
+    https, the environment names the certificates (`assignor.access.tls`).
 
     Raises InputError for files of certificates that cannot be used, and for another form of URL, which would otherwise
     look like a coordinator that is down.
     """
 
     def __init__(self, base_url: str, *, token: str | CallerToken | None = None) -> None:
-        check_url(base_url)
-        self._base_url = base_url
+        self.addresses = addresses_of(base_url)
         self.token = token
-        self._http = _http_client(base_url, token, httpx.Limits(max_connections=None, max_keepalive_connections=64))
+        for url in self.addresses.urls:
+            try:
+                httpx.URL(url)
+            except httpx.InvalidURL as error:
+                raise InputError(f"is no address of a coordinator: {error}", url) from None
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        self._http = _http_client(self.addresses.secured, token, limits)
 
     def __enter__(self) -> Self:
         return self
@@ -103,9 +122,9 @@ class CoordinatorClient:
         response = self._request(
             "GET",
             f"{_member_path(group_id, member_id)}/assignment",
-            params={"min_generation": min_generation, "wait_ms": wait_ms},
+            params={"min_generation": min_generation},
             headers={"Accept": RAW},
-            timeout_s=wait_ms / 1000 + ANSWER_TIMEOUT_S,
+            wait_ms=wait_ms,
             patience=patience,
         )
         if response.status_code == httpx.codes.NO_CONTENT:
@@ -120,8 +139,10 @@ class CoordinatorClient:
         )
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
-        """A connection of its own for the heartbeats of this process. The caller closes it."""
-        return ProcessHeartbeats(self._base_url, self.token, group_id)
+        """A connection of its own for the heartbeats of this process. The caller closes it. It goes where other calls
+        found the group's coordinator, and they follow it.
+        """
+        return ProcessHeartbeats(self.addresses, self.token, group_id)
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Leave the group. Returns as well when the group does not know the member. Raises CoordinatorUnavailable."""
@@ -192,11 +213,17 @@ class CoordinatorClient:
         params: Mapping[str, int | str] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
+        wait_ms: int | None = None,
         patience: Patience = NO_PATIENCE,
         accept: tuple[int, ...] = (),
     ) -> httpx.Response:
+        call = CoordinatorCall(path, timeout_s, params or {}, wait_ms)
+
         def once() -> httpx.Response:
-            response = _send(self._http, method, path, timeout_s, json=body, params=params, headers=headers)
+            def send(asked: Asked) -> httpx.Response:
+                return _send(self._http, method, asked, json=body, headers=headers)
+
+            _, response = _ask(self.addresses, method, call, send)
             if response.status_code not in accept:
                 _raise_for_problem(response)
             return response
@@ -215,15 +242,18 @@ class ProcessHeartbeats:
     """The connection that the heartbeats of one process go over, one after the other.
 
     It is one TCP connection, used for nothing else, because the coordinator takes its end for the end of the process.
-    When it breaks, the next heartbeat opens another.
+    When it breaks, another one to the same coordinator is opened at once, before the next address is asked, because a
+    coordinator that lives does not wait long. When the group has moved to another coordinator, the old connection ends
+    only when a heartbeat was answered over the new one, so that no coordinator sees an end first. So does one that gave
+    no answer in time.
     """
 
-    def __init__(self, base_url: str, token: str | CallerToken | None, group_id: str) -> None:
+    def __init__(self, addresses: CoordinatorAddresses, token: str | CallerToken | None, group_id: str) -> None:
+        self._addresses = addresses
+        self._token = token
         self._path = f"{group_path(group_id)}/heartbeat"
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
-        self._http = _http_client(base_url, token, limits)
-        self._socket: socket.socket | None = None
-        self._broken_off = False
+        self._clients: dict[str, httpx.Client] = {}
+        self._sockets = KeptSockets()
 
     def send(
         self,
@@ -237,23 +267,18 @@ class ProcessHeartbeats:
         """One heartbeat for all members. While `known` is the present news, the answer is held for up to `wait_ms`.
 
         `notices`: what the process has to tell people, empty when that has not changed. `timeout_s`: beyond `wait_ms`.
-        Never repeated, because the next heartbeat is the repetition. Raises CoordinatorError when all are refused,
-        CoordinatorUnavailable.
+        Never repeated, because the next heartbeat is the repetition, at the next address after a failure. Raises
+        CoordinatorError when all are refused, CoordinatorUnavailable.
         """
         body: dict[str, object] = {"members": {member_id: heartbeat_body(each) for member_id, each in members.items()}}
         if known is not None:
             body["known"] = known
         if notices:
             body["notices"] = [notice.document() for notice in notices]
-        response = _send(
-            self._http,
-            "POST",
-            self._path,
-            wait_ms / 1000 + timeout_s,
-            json=body,
-            params={"wait_ms": wait_ms},
-            extensions={"trace": self._trace},
-        )
+        call = CoordinatorCall(self._path, timeout_s, wait_ms=wait_ms, one_address=True)
+        address, response = _ask(self._addresses, "POST", call, lambda asked: self._send(asked, body))
+        if not response.is_server_error:
+            self._is_at(address, response)
         _raise_for_problem(response)
         answer = _document(response)
         answered = answer.get("members")
@@ -269,33 +294,48 @@ class ProcessHeartbeats:
 
     def break_off(self) -> None:
         """End the heartbeat that is being held, and all later ones. Any thread may call this."""
-        self._broken_off = True
-        if self._socket is not None:
-            with contextlib.suppress(OSError):  # it has ended by itself
-                self._socket.shutdown(socket.SHUT_RDWR)
+        self._sockets.break_off()
 
     def close(self) -> None:
         """By the thread that sends."""
-        self._http.close()
+        for client in self._clients.values():
+            client.close()
+        self._sockets.close()
 
-    def _trace(self, event: str, info: Mapping[str, object]) -> None:
-        """Remember the socket: the HTTP client itself offers no way to end a request from another thread."""
-        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            stream = info["return_value"]
-            self._socket = stream.get_extra_info("socket")  # type: ignore[attr-defined]
-            if self._broken_off:
-                self.break_off()
+    def _send(self, asked: Asked, body: Mapping[str, object]) -> httpx.Response:
+        client, opened = self._client_of(asked.address), self._sockets.opened
+        try:
+            return _send(client, "POST", asked, json=body, extensions={"trace": self._sockets.trace})
+        except Unanswered as fault:
+            if isinstance(fault.__cause__, _ENDED) and self._sockets.opened == opened:
+                raise Unanswered(str(fault), old_connection_ended=True) from fault
+            raise
+
+    def _client_of(self, address: str) -> httpx.Client:
+        client = self._clients.pop(address, None)
+        if client is None:
+            limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
+            client = _http_client(address, self._token, limits)
+        if len(self._clients) >= MOST_KEPT:
+            self._clients.pop(next(iter(self._clients))).close()  # the one that was used longest ago
+        self._clients[address] = client
+        return client
+
+    def _is_at(self, address: str, response: httpx.Response) -> None:
+        """The coordinator there has answered: all other connections may end."""
+        for other in self._clients.keys() - {address}:
+            self._clients.pop(other).close()
+        self._sockets.keep_only(response.extensions["network_stream"].get_extra_info("socket"))
 
 
-def _http_client(base_url: str, token: str | CallerToken | None, limits: httpx.Limits) -> httpx.Client:
+def _http_client(url: str, token: str | CallerToken | None, limits: httpx.Limits) -> httpx.Client:
+    """`url`: one of those that are called. What TLS needs is read at once if it is of https."""
     return httpx.Client(
-        base_url=base_url.rstrip("/"),
         headers={"User-Agent": _user_agent()},
         auth=BearerAuth(token),
-        timeout=httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
         limits=limits,
         trust_env=False,  # a proxy that the environment names must not see loopback calls
-        verify=client_context(base_url, httpx.create_ssl_context),
+        verify=client_context(url, httpx.create_ssl_context),
     )
 
 
@@ -309,14 +349,23 @@ def _user_agent() -> str:
     return f"assignor/{version('assignor')} ({''.join(letter if letter.isascii() else '?' for letter in who)})"
 
 
-def _send(http: httpx.Client, method: str, path: str, timeout_s: float, **more: Any) -> httpx.Response:
+def _ask(
+    addresses: CoordinatorAddresses, method: str, call: CoordinatorCall, send: Callable[[Asked], httpx.Response]
+) -> Answered[httpx.Response]:
     """Raises CoordinatorUnavailable when no answer came."""
-    timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S))
     try:
-        return http.request(method, path, timeout=timeout, **more)
-    except httpx.TransportError as fault:
-        said = tls_problem(fault) or f"{type(fault).__name__}: {fault}"
-        raise CoordinatorUnavailable(f"{method} {path}: {said}") from fault
+        return ask(addresses, call, send)
+    except NoAnswer as error:
+        raise CoordinatorUnavailable(f"{method} {call.path}: {error}") from error
+
+
+def _send(
+    http: httpx.Client, method: str, asked: Asked, extensions: Mapping[str, Any] | None = None, **more: Any
+) -> httpx.Response:
+    try:
+        return http.request(method, asked.url, extensions={**(extensions or {}), "timeout": asked.time_left}, **more)
+    except (httpx.TransportError, httpx.InvalidURL) as fault:
+        raise Unanswered(tls_problem(fault) or f"{type(fault).__name__}: {fault}") from fault
 
 
 def _is_over(patience: Patience) -> Callable[[tenacity.RetryCallState], bool]:

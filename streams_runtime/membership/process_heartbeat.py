@@ -8,8 +8,9 @@ Rules:
   joins changed.
 - It names the news that the process knows, but only when every member took in what it was told. If one did not, all are
   told again.
-- After a failure the next one follows at once: a coordinator that was restarted is there. Further ones follow more and
-  more slowly, as do those that are all answered at once.
+- After a failure the next one follows at once: a coordinator that was restarted is there, or the next of several. It is
+  not held, so that it is soon known whether anybody is there. Further ones follow more and more slowly, as do those
+  that are all answered at once.
 - What the instance has to tell people goes along after it has changed, and again after a failure: the coordinator keeps
   it in memory only.
 
@@ -38,6 +39,7 @@ QUICK_ANSWERS = 5
 """So many heartbeats in a row may be answered sooner than `QUICK_ANSWER_MS` before the next one waits."""
 
 SHORTEST_ANSWER_TIMEOUT_MS = 500
+SHORTEST_OF_SEVERAL_MS = 250
 LONGEST_ANSWER_TIMEOUT_MS = 5_000
 
 
@@ -96,11 +98,12 @@ def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> Pr
     return ProcessHeartbeatReply("", 0, "", dict.fromkeys((one.member_id for one in sent), error))
 
 
-def answer_timeout_ms(session_timeout_ms: int) -> int:
+def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
     """Beyond the time that the coordinator may hold it: when an answer is lost, there is still time for another
-    heartbeat within the session.
+    heartbeat within the session. Of several `addresses` one may say nothing, and there is still time for the next.
     """
-    return round(min(max(session_timeout_ms / 3, SHORTEST_ANSWER_TIMEOUT_MS), LONGEST_ANSWER_TIMEOUT_MS))
+    share, shortest = (3, SHORTEST_ANSWER_TIMEOUT_MS) if addresses == 1 else (4, SHORTEST_OF_SEVERAL_MS)
+    return round(min(max(session_timeout_ms / share, shortest), LONGEST_ANSWER_TIMEOUT_MS))
 
 
 class HeartbeatRhythm:
@@ -117,6 +120,11 @@ class HeartbeatRhythm:
         self._sent_ms = 0
         self._quick_answers = 0
         self._told = self._telling = 0
+
+    @property
+    def wait_ms(self) -> int:
+        """For how long the coordinator may hold the next one."""
+        return 0 if self.failures else self._interval_ms
 
     def is_due(self, collected: Collected[Member], now_ms: int) -> bool:
         """Whether what was collected is to be sent now."""

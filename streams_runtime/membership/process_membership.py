@@ -11,6 +11,7 @@ Rules:
 - A held heartbeat is never cut off: to the coordinator that looks like the end of the process. What it does not say
   yet (a member that has just joined, a new generation, new offsets) is said by the next one. A new member needs no
   more: its assignment belongs to a new generation, and that ends the held heartbeat.
+- When the group has moved to another coordinator, the heartbeat goes there, and then so do all other calls.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a connection and
 heartbeats of its own, and hears of a rebalance at its next heartbeat.
@@ -106,9 +107,9 @@ class ProcessMembership:
         self._pause = HeardPause()
         self._pause_heard = threading.Lock()
         self._group_id = group_id
-        self._interval_ms = heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms)
-        self._heartbeat = HeartbeatRhythm(self._interval_ms)  # of the heartbeat thread
-        self._answer_timeout_s = answer_timeout_ms(session_timeout_ms) / 1000
+        # of the heartbeat thread
+        self._heartbeat = HeartbeatRhythm(heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms))
+        self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(client.addresses.urls)) / 1000
         self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []
         self._events: deque[tuple[GroupMember, MemberEvent]] = deque()
@@ -254,7 +255,7 @@ class ProcessMembership:
                     reply = self._heartbeats.send(
                         {one.member_id: one.body for one in sent.values()},
                         known=heartbeat.known,
-                        wait_ms=self._interval_ms,
+                        wait_ms=heartbeat.wait_ms,
                         timeout_s=self._answer_timeout_s,
                         notices=self._notices.newest() if self._notices is not None and tells else (),
                     )

@@ -10,7 +10,10 @@ import pytest
 from assignor.coordinator_calls import (
     CallerToken,
     CoordinatorAddress,
+    NoAnswer,
     Refusal,
+    TimeLeft,
+    addresses_of,
     group_path,
     read_token,
     refusal_of,
@@ -28,7 +31,7 @@ def test_should_read_the_token_anew_for_each_call(tmp_path: Path) -> None:
     file.write_text("second")
 
     assert address.headers() == {"Authorization": "Bearer second"}
-    assert address.url_of("/v1/groups") == "http://127.0.0.1:8080/v1/groups"
+    assert address.addresses.urls == ("http://127.0.0.1:8080",)
 
 
 def test_should_take_the_token_of_the_environment_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +70,58 @@ def test_should_refuse_a_url_with_a_secret_and_not_repeat_it(url: str) -> None:
     with pytest.raises(InputError, match="without user, password or parameters: a token is given by") as refused:
         CoordinatorAddress(url)
     assert "secret" not in str(refused.value)
+
+
+def test_should_take_several_urls_and_each_of_them_once() -> None:
+    addresses = addresses_of("http://a:8080/, https://b/behind/,http://a:8080")
+    assert addresses.urls == ("http://a:8080", "https://b/behind")
+    assert str(addresses) == "http://a:8080,https://b/behind"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("http://a,b:1", "--coordinator: address 2 of 2 must be a URL such as http://127.0.0.1:8080, not 'b:1'"),
+        ("http://a,,http://b", "--coordinator: address 2 of 3 must be a URL such as http://127.0.0.1:8080, not ''"),
+        (
+            "ftp://a, http://b",
+            "--coordinator: address 1 of 2 must be a URL such as http://127.0.0.1:8080, not 'ftp://a'",
+        ),
+        (
+            "http://a,http://b:0,",
+            "--coordinator: address 2 of 3 must be a URL such as http://127.0.0.1:8080, not 'http://b:0'",
+        ),
+    ],
+)
+def test_should_name_the_bad_one_of_several_urls(text: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        CoordinatorAddress(text)
+    assert str(refused.value) == said
+
+
+def test_should_not_repeat_the_one_of_several_urls_that_has_a_secret() -> None:
+    with pytest.raises(InputError, match=r"address 2 of 2 must be a URL such as .*, without user, password") as refused:
+        CoordinatorAddress("http://a,http://ann:secret@b")
+    assert "secret" not in str(refused.value)
+
+
+def test_should_say_what_became_of_a_call_at_each_address() -> None:
+    addresses = addresses_of("http://a,http://b")
+    assert (
+        str(NoAnswer({"http://a": "refused", "http://b": "silent"}, addresses)) == "http://a: refused; http://b: silent"
+    )
+
+
+def test_should_take_the_time_of_all_steps_from_one_time() -> None:
+    left = TimeLeft(60.0)
+    assert sorted(left) == ["connect", "pool", "read", "write"]
+    assert left["connect"] == 2.0
+    assert 2.0 < left["read"] <= 60.0
+    assert left["pool"] >= left["write"], "it passes"
+    assert len(left) == 4
+    assert left.get("anything else") is None
+    over = TimeLeft(-1.0)
+    assert 0.0 < over["connect"] == over["read"] < 0.01, "no time is not for ever"
 
 
 def test_should_name_a_group_whatever_characters_its_id_has() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from assignor.coordinator_addresses import CoordinatorAddresses
 from assignor.types import TaskId
 from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
 from streams_runtime.membership.calls import (
@@ -81,7 +82,6 @@ class RecordedClient(CoordinatorClient):
 
     def __init__(self, base_url: str, recorder: Recorder) -> None:
         super().__init__(base_url)
-        self._url = base_url
         self._recorder = recorder
 
     def join(self, group_id: str, request: JoinRequest, *, patience: Patience = NO_PATIENCE) -> JoinReply:
@@ -117,7 +117,7 @@ class RecordedClient(CoordinatorClient):
         return fetched
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
-        return RecordedHeartbeats(self._url, group_id, self._recorder)
+        return RecordedHeartbeats(self.addresses, group_id, self._recorder)
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         with self._recorder.call(group_id, "leave", {"member_id": member_id}):
@@ -127,8 +127,8 @@ class RecordedClient(CoordinatorClient):
 class RecordedHeartbeats(ProcessHeartbeats):
     """The real connection of heartbeats, with each of them written down."""
 
-    def __init__(self, base_url: str, group_id: str, recorder: Recorder) -> None:
-        super().__init__(base_url, None, group_id)
+    def __init__(self, addresses: CoordinatorAddresses, group_id: str, recorder: Recorder) -> None:
+        super().__init__(addresses, None, group_id)
         self._group_id = group_id
         self._recorder = recorder
 

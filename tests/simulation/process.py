@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.simulation.hosts import Host
 
 HEARTBEAT_INTERVAL_MS = 2_000
-ANSWER_TIMEOUT_MS = HEARTBEAT_INTERVAL_MS + answer_timeout_ms(SESSION_TIMEOUT_MS)
+ANSWER_TIMEOUT_MS = answer_timeout_ms(SESSION_TIMEOUT_MS)
 
 Send = Callable[[SimulatedCoordinator, Reply], None]
 
@@ -216,16 +216,16 @@ class SimulatedProcess:
             self._coordinator = self.world.route(self._chance)
             self.world.open_connections.add(self._connection_id)
         self._heartbeat.begins(self.clock.monotonic_ms())
-        known = self._heartbeat.known
+        known, wait_ms = self._heartbeat.known, self._heartbeat.wait_ms
         event = HeartbeatArrived(heartbeats({one.member_id: one for one in sent.values()}), self._connection_id)
         group_id = self.host.group.group_id
 
         def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
             if event.connection_id not in coordinator.lost_connections:  # else the process has given it up
-                coordinator.groups[group_id].heartbeat(event, known, HEARTBEAT_INTERVAL_MS, reply)
+                coordinator.groups[group_id].heartbeat(event, known, wait_ms, reply)
 
         self._connection_broke = self.call(
-            self._coordinator, send, ANSWER_TIMEOUT_MS, lambda response: self._heard(sent, response)
+            self._coordinator, send, wait_ms + ANSWER_TIMEOUT_MS, lambda response: self._heard(sent, response)
         )
 
     def _heard(self, sent: Mapping[ProcessMember, SentHeartbeat], response: Answer) -> None:

@@ -94,4 +94,4 @@ def _rebalances(group: Group) -> Any:
 
 
 def _address(group: Group) -> str:
-    return f"{group.client._base_url}/v1/groups/{group.id}"
+    return f"{group.client.addresses}/v1/groups/{group.id}"

@@ -185,7 +185,7 @@ def test_should_restore_in_a_paused_group_and_leave_it(group: Group) -> None:
 
 
 def _pull(group: Group, lever: str) -> None:
-    assert httpx.post(f"{group.client._base_url}/v1/groups/{group.id}/{lever}").status_code == 204
+    assert httpx.post(f"{group.client.addresses}/v1/groups/{group.id}/{lever}").status_code == 204
 
 
 def _published_at_ms(instance: StreamsInstance) -> int:

@@ -18,6 +18,9 @@ from tests import program
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 from tests.program import PROGRAM
+from tests.streams_runtime.stub_service import Answer, sent_on, stub_service
+
+NOBODY = "http://127.0.0.1:1"
 
 
 def assignor(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
@@ -191,6 +194,50 @@ def test_should_say_what_to_do_when_nobody_answers() -> None:
     assert (code, result) == (2, "")
     assert said.startswith(f"error: no coordinator answers at {url} (")
     assert said.endswith("start one with `assignor serve`, or name it by --coordinator\n")
+
+
+def test_should_follow_a_redirect_with_query_and_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t0ken\n", encoding="utf-8")
+    nothing = Answer(200, {"rebalances": [], "next_before": None})
+    with stub_service(nothing) as owner, stub_service(sent_on(owner.url)) as other:
+        where = ("--coordinator", other.url, "--token-file", str(tmp_path / "token"))
+        _, _, said = assignor("explain", "--group", "a/b", "--last", "3", *where)
+
+    assert said == "error: there are no recorded rebalances to tell the story of\n"
+    assert owner.asked == other.asked
+    assert owner.asked[0].path == "/v1/groups/a%2Fb/rebalances?limit=4"
+    assert owner.asked[0].authorization == "Bearer t0ken"
+
+
+def test_should_ask_one_address_after_the_other(service: ServiceProcess, member: HttpMember) -> None:
+    with stub_service(Answer(503, {"code": "COORDINATOR_NOT_AVAILABLE"})) as not_ready:
+        several = f"{NOBODY},{not_ready.url},{service.url}"
+        one = assignor("groups", "describe", group_of(member), "--coordinator", service.url, "-o", "json")
+        assert assignor("groups", "describe", group_of(member), "--coordinator", several, "-o", "json") == one
+
+
+def test_should_name_all_addresses_in_one_line_when_none_answers() -> None:
+    code, result, said = assignor("groups", "list", "--coordinator", f"{NOBODY},http://127.0.0.1:2")
+
+    assert (code, result, said.count("\n")) == (2, "", 1)
+    refused = r"\([^()]*refused[^()]*\)"
+    assert re.match(rf"error: no coordinator answers at {NOBODY} {refused}, http://127.0.0.1:2 {refused}: start", said)
+
+
+def test_should_name_where_a_call_was_sent_on_to_when_nobody_is_there() -> None:
+    with stub_service(sent_on(NOBODY)) as other:
+        code, _, said = assignor("groups", "list", "--coordinator", other.url)
+
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"error: no coordinator answers at {other.url} (sends the call on to {NOBODY}), {NOBODY} (")
+
+
+def test_should_name_the_bad_one_of_several_addresses() -> None:
+    assert assignor("groups", "list", "--coordinator", "http://a:1,b:1") == (
+        2,
+        "",
+        "error: --coordinator: address 2 of 2 must be a URL such as http://127.0.0.1:8080, not 'b:1'\n",
+    )
 
 
 def test_should_not_take_another_server_for_a_coordinator() -> None:

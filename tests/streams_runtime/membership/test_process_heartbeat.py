@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from assignor.types import ProcessId, TaskId
 from streams_runtime.membership.calls import HeartbeatNews, JoinReply, ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError, IllegalGeneration
 from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import GiveOrder, JoinReplied, OrderDone, SendJoin, Started
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_settings import MemberSettings
+from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_heartbeat import (
     JOINS_TOGETHER_MS,
@@ -173,6 +175,27 @@ def test_should_tell_notices_once_and_again_after_a_failure() -> None:
 
 def test_should_leave_time_for_another_heartbeat_within_the_session() -> None:
     assert [answer_timeout_ms(session_ms) for session_ms in (600, 6_000, 45_000)] == [500, 2_000, 5_000]
+
+
+@pytest.mark.parametrize("session_ms", [1_000, 3_000, 6_000, 10_000, 30_000, 45_000])
+def test_should_leave_time_for_the_next_of_several_addresses_when_one_says_nothing(session_ms: int) -> None:
+    """Its answer is lost, then the next address says nothing, and then the first one hears of it again."""
+    heartbeat = HeartbeatRhythm(default_heartbeat_interval_ms(session_ms))
+    timeout_ms = answer_timeout_ms(session_ms, addresses=2)
+    passed_ms = heartbeat.wait_ms + timeout_ms
+    heartbeat.unanswered(passed_ms, None, 1.0)
+    passed_ms = max(passed_ms, heartbeat.rests_until_ms) + heartbeat.wait_ms + timeout_ms
+    heartbeat.unanswered(passed_ms, None, 1.0)
+    assert max(passed_ms, heartbeat.rests_until_ms) <= 0.9 * session_ms
+
+
+def test_should_not_be_held_after_a_failure() -> None:
+    heartbeat = HeartbeatRhythm(INTERVAL_MS)
+    assert heartbeat.wait_ms == INTERVAL_MS
+    heartbeat.unanswered(0, None, 0.0)
+    assert heartbeat.wait_ms == 0
+    heartbeat.answered(0, "news", 0.0, all_count=True)
+    assert heartbeat.wait_ms == INTERVAL_MS
 
 
 def test_should_be_due_again_as_soon_as_it_has_rested() -> None:

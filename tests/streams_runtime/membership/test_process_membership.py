@@ -32,6 +32,7 @@ from tests.streams_runtime.running_member import (
     wait_until_owned_once,
 )
 from tests.streams_runtime.small_group import GroupDefinition, small_definition, task_names
+from tests.streams_runtime.stub_service import silent_service
 from tests.streams_runtime.word_counting import wait_for
 
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
@@ -179,6 +180,28 @@ def test_should_go_on_as_the_same_members_when_the_connection_of_their_heartbeat
         assert process.members[0].wait(TIMEOUT_S)
         assert "lost" not in holder.names()
         assert before.generation_id == holder.calls[0].generation_id
+
+
+def test_should_keep_a_member_with_a_short_session_when_another_address_says_nothing(
+    coordinator: CoordinatorProcess, client: CoordinatorClient
+) -> None:
+    definition = declared(client, "one-is-silent")
+    with (
+        silent_service() as silent,
+        losing_proxy(coordinator.url) as proxy,
+        running_process(f"{proxy.url},{silent}", definition, session_timeout_ms=1_000) as process,
+    ):
+        holder = process.start_member()
+        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        before = wait_for_group(client, "one-is-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
+        for _ in range(4):
+            heard = len(proxy.connections_with("/heartbeat"))
+            proxy.lose, proxy.lost_call = 2, "/heartbeat"  # the one of a connection that it has, and of the next one
+            wait_until(proxy, lambda n=heard: len(proxy.connections_with("/heartbeat")) >= n + 2, "another address")  # type: ignore[misc]
+        after = wait_for_group(client, "one-is-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
+        assert after.generation_id == before.generation_id
+        assert [each.member_id for each in after.members] == [each.member_id for each in before.members]
+        assert holder.names() == ["assign"]
 
 
 def test_should_send_heartbeats_while_an_order_is_being_carried_out(

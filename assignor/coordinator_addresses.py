@@ -1,0 +1,239 @@
+"""Which of several coordinators a call goes to, and where it goes next: pure.
+
+    next --> (the caller asks that address) --> answered, or unanswered --> next ... until there is an answer or no next
+
+Rules:
+- A call goes to the coordinator that answered last for its group. Without one, and after that one failed, it goes to
+  the address of the list that answered last, and on from there.
+- No answer, or 502, 503 or 504: the next address of the list is asked. One call asks none again that failed in it. An
+  address has not failed when a connection ended that it had answered over before: it is asked over another one, once.
+- A 307 names the coordinator that owns the group, in the list or not. The call goes there as it is, three times at
+  most. So that a token goes nowhere in clear, never from https to http. So that a call stays the same call, only to the
+  path and query that were asked.
+- A call has so much time and no more. Each address gets its share, so that one which says nothing leaves time for the
+  others. A coordinator is asked to hold an answer only for as long as there is time for it.
+
+Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka, where an answer only
+says that it is not the coordinator, and the client has to look for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+MOST_REDIRECTS = 3
+"""In one call."""
+
+SENT_ON = 307
+_ASK_ANOTHER = frozenset({502, 503, 504})
+_SECRETS = "@?#"
+"""What a URL with a password or a token in it has."""
+
+_LONGEST_ADDRESS = 2_000
+
+
+def may_have_secret(url: str) -> bool:
+    """Whether there may be a password or a token in it. Then no message shows it."""
+    return not set(_SECRETS).isdisjoint(url)
+
+
+def is_address(url: str) -> bool:
+    """Whether a coordinator may listen there: http or https, a host, perhaps a port and the beginning of a path."""
+    if may_have_secret(url) or not url.isprintable() or " " in url or len(url) > _LONGEST_ADDRESS:
+        return False
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _is_secured(url: str) -> bool:
+    return url.lower().startswith("https:")
+
+
+class CoordinatorAddresses:
+    """`urls`: at least one, each of them `is_address`, without a slash at its end. Any thread may use it, because each
+    step leaves it usable: two threads that learn different things at one time cost a call that is sent on.
+    """
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.urls = tuple(urls)
+        self._best = self.urls[0]  # of the list: it answered last, or nobody knows better
+        self._owners: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        return ",".join(self.urls)
+
+    @property
+    def secured(self) -> str:
+        """One of https, if there is one: a client that can call it can call all."""
+        return next((url for url in self.urls if _is_secured(url)), self.urls[0])
+
+    def current(self, group: str) -> str:
+        """Where a call about this group goes first. `group`: empty for a call about none."""
+        return self._owners.get(group, self._best)
+
+    def moved(self, group: str, url: str) -> None:
+        """It answered for this group."""
+        self._owners[group] = url
+        self.answers(url)
+
+    def answers(self, url: str) -> None:
+        """It is there, whoever owns the group."""
+        if url in self.urls:
+            self._best = url
+
+    def failed(self, url: str) -> None:
+        """It gave no usable answer: nobody begins with it, unless there is no other."""
+        for group, owner in self._owners.copy().items():
+            if owner == url:
+                self._owners.pop(group, None)
+        if self._best == url:
+            self._best = self.urls[(self.urls.index(url) + 1) % len(self.urls)]
+
+    def in_turn(self, group: str) -> Iterator[str]:
+        """All that a call about this group may begin with, in the order in which they are asked. None comes twice."""
+        current, best = self.current(group), self._best
+        if current not in self.urls:
+            yield current
+            current = best
+        start = self.urls.index(current)
+        yield from self.urls[start:] + self.urls[:start]
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorCall:
+    """`path`: begins with /v1, quoted. `timeout_s`: for all of it, with every address and redirect, beyond `wait_ms`.
+    `query`: what follows the path. `wait_ms`: for how long the coordinator may hold its answer; None for a call that is
+    never held. `one_address`: of the list, one is asked and no other, because its caller makes such a call again soon.
+    """
+
+    path: str
+    timeout_s: float
+    query: Mapping[str, str | int] = field(default_factory=dict)
+    wait_ms: int | None = None
+    one_address: bool = False
+
+    @property
+    def group(self) -> str:
+        """The group that it is about, as the path has it; empty for none."""
+        parts = self.path.split("/")
+        return parts[3] if parts[1:3] == ["v1", "groups"] and len(parts) > 3 else ""
+
+    @property
+    def longest_s(self) -> float:
+        return self.timeout_s + (self.wait_ms or 0) / 1000
+
+    def target(self, wait_ms: int) -> str:
+        """Path and query, when the answer may be held for so long."""
+        query = dict(self.query) if self.wait_ms is None else {**self.query, "wait_ms": wait_ms}
+        return f"{self.path}?{urlencode(query, quote_via=quote, safe='')}" if query else self.path
+
+
+class Attempt(NamedTuple):
+    """`address`: of a coordinator. `target`: path and query. `timeout_s`: for connecting, sending and the answer."""
+
+    address: str
+    target: str
+    timeout_s: float
+
+    @property
+    def url(self) -> str:
+        return f"{self.address}{self.target}"
+
+
+class CallRoute:
+    """The way of one call. `said`: what became of it at each address that was asked, in that order."""
+
+    def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
+        self.said: dict[str, str] = {}
+        self._addresses = addresses
+        self._call = call
+        self._failed: set[str] = set()
+        self._asks_now: str | None = None
+        self._has_asked_again = False
+        self._redirects = 0
+
+    def next(self, left_s: float) -> Attempt | None:
+        """Whom to ask now. `left_s`: of `longest_s`. None when there is nobody left, or no time."""
+        address, self._asks_now = self._asks_now, None
+        if address is None:
+            address = self._next_of_list()
+        if address is None or left_s <= 0:
+            return None
+        call = self._call
+        held_ms = 0 if call.wait_ms is None else min(call.wait_ms, max(0, math.ceil(1000 * (left_s - call.timeout_s))))
+        held_s = held_ms / 1000
+        return Attempt(address, call.target(held_ms), held_s + self._share_s(left_s - held_s, address))
+
+    def unanswered(self, attempt: Attempt, why: str, *, old_connection_ended: bool = False) -> None:
+        """No answer came. `old_connection_ended`: while it was used, and over it the address had answered before."""
+        if old_connection_ended and not self._has_asked_again:
+            self._has_asked_again = True
+            self._asks_now = attempt.address
+            return
+        self.said[attempt.address] = why
+        self._failed.add(attempt.address)
+        self._addresses.failed(attempt.address)
+
+    def answered(self, attempt: Attempt, status: int, location: str | None) -> bool:
+        """Whether this answer is the one to the call. `location`: where a redirect leads."""
+        if status == SENT_ON:
+            self._go_on(attempt, location or "")
+            return False
+        if status in _ASK_ANOTHER:
+            self.unanswered(attempt, f"status {status}")
+            return False
+        self._addresses.moved(self._call.group, attempt.address)
+        return True
+
+    def _next_of_list(self) -> str | None:
+        if self._call.one_address and self.said:
+            return None
+        return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.said), None)
+
+    def _share_s(self, left_s: float, address: str) -> float:
+        """What this address may take of the time that is left for answers."""
+        if self._call.one_address:
+            return left_s
+        urls = self._addresses.urls
+        others = sum(1 for each in urls if each != address and each not in self.said)
+        return min(left_s / (1 + others), self._call.timeout_s / len(urls))
+
+    def _go_on(self, attempt: Attempt, location: str) -> None:
+        """Follow the redirect, if it may be followed."""
+        here = attempt.address
+        to, problem = _led_to(location, attempt)
+        if to in self._failed:
+            self.said[here] = f"sends the call on to {to}, which has failed"
+        elif not problem and self._redirects < MOST_REDIRECTS:
+            self._redirects += 1
+            self._asks_now = to
+            self._addresses.answers(here)
+            self.said[here] = f"sends the call on to {to}"
+        else:
+            self.unanswered(attempt, problem or f"sends the call on to {to}, after {MOST_REDIRECTS} others did so")
+
+
+def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
+    """The address that a redirect leads to, and why it is not followed; the latter is empty when it is."""
+    address = location.removesuffix(attempt.target).rstrip("/")
+    if not location.endswith(attempt.target):
+        return "", "sends the call on to another path"
+    if not is_address(address):
+        return "", "sends the call on to what is no address of a coordinator"
+    if _is_secured(attempt.address) and not _is_secured(address):
+        return address, f"sends the call on to {address}, which is not followed from https"
+    return address, ""
+
+
+def told(said: Mapping[str, str], listed: Collection[str]) -> str:
+    """`said` of a route without an answer, as one text. `listed`: the addresses that its caller knows anyway."""
+    if len(said) == 1 and said.keys() == set(listed):
+        return next(iter(said.values()))
+    return "; ".join(f"{address}: {what}" for address, what in said.items())

@@ -1,0 +1,67 @@
+"""Keeps the sockets of an HTTP client open after the client has given them up: a time-out closes no connection.
+
+A coordinator takes the end of a connection for the end of a process. So the one that gave no answer in time stays open
+until another has given one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Mapping
+from io import RawIOBase
+
+MOST_KEPT = 4
+"""When nobody answers, so many stay open. Then the oldest one ends."""
+
+_OPENED = "connection.connect_tcp.complete"
+_WRAPPED = "connection.start_tls.complete"
+
+
+class KeptSockets:
+    """Of one caller, who uses one after the other. Any thread may call `break_off`. `opened`: how many so far."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self._kept: deque[tuple[socket.socket, RawIOBase]] = deque()
+        self._broken_off = False
+
+    def trace(self, event: str, info: Mapping[str, object]) -> None:
+        """To be the `trace` of each request: the HTTP client itself offers no way to its socket."""
+        if event not in (_OPENED, _WRAPPED):
+            return
+        if event == _WRAPPED:
+            self._let_go(*self._kept.pop())  # TLS has taken over its descriptor
+        else:
+            self.opened += 1
+        opened: socket.socket = info["return_value"].get_extra_info("socket")  # type: ignore[attr-defined]
+        # a socket ends when it and all its files are closed
+        self._kept.append((opened, opened.makefile("rb", buffering=0)))
+        if len(self._kept) > MOST_KEPT:
+            self._let_go(*self._kept.popleft())
+        if self._broken_off:
+            self.break_off()
+
+    def keep_only(self, answered: socket.socket) -> None:
+        """An answer came over this one: all others may end."""
+        kept, self._kept = self._kept, deque(each for each in self._kept if each[0] is answered)
+        for each in kept:
+            if each[0] is not answered:
+                self._let_go(*each)
+
+    def break_off(self) -> None:
+        """End what is under way on any of them, and on all later ones."""
+        self._broken_off = True
+        for each, _ in tuple(self._kept):
+            with contextlib.suppress(OSError):  # it has ended by itself
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """By the thread that uses them."""
+        while self._kept:
+            self._let_go(*self._kept.popleft())
+
+    @staticmethod
+    def _let_go(_: socket.socket, file: RawIOBase) -> None:
+        file.close()
