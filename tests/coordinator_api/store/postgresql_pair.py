@@ -150,10 +150,36 @@ class PairServer(Postgresql):
         """What a query says that has one row of one column."""
         database = f"host={self._place} port={self.port} user=coordinator dbname=postgres connect_timeout=10"
         command = [str(self._bin / "psql"), database, "--no-psqlrc", "--tuples-only", "--no-align", "-c", query]
-        ended = subprocess.run(command, capture_output=True, text=True, cwd=self._place, **self._as)  # type: ignore[call-overload]
+        try:
+            ended = subprocess.run(
+                command, capture_output=True, text=True, cwd=self._place, timeout=WITHIN_S, **self._as
+            )  # type: ignore[call-overload]
+        except subprocess.TimeoutExpired as error:
+            raise ConnectionError(f"no answer within {WITHIN_S:.0f} s") from error
         if ended.returncode != 0:
             raise ConnectionError(ended.stderr.strip())
         return str(ended.stdout.strip())
+
+    def write_log(self, most: int) -> int:
+        """Begin a new segment of its write-ahead log again and again, until it cannot or so often; how often it could."""
+        for number in range(most):
+            try:
+                self.value("SELECT pg_logical_emit_message(false, 'tests', 'x'), pg_switch_wal()")
+            except ConnectionError:
+                return number
+        return most
+
+    def until_it_answers_or_ends(self) -> None:
+        """After a crash it starts again by itself, if it can."""
+
+        def has() -> bool:
+            if not self.is_running():
+                return True
+            with suppress(ConnectionError):
+                return self.value("SELECT 1") == "1"
+            return False
+
+        _until(has, "it to answer or to end")
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
