@@ -68,6 +68,15 @@ class Cluster:
         manners = self.manners[fleet.group_id]
         fleet.add(1, replace(manners, held=not plain), members=MEMBERS_OF_A_PROCESS)
 
+    async def disturb(self, chance: random.Random) -> None:
+        """In some groups a process comes and another one leaves, so that there is something to decide and to write."""
+        chosen = chance.sample(self.fleets, chance.randint(1, len(self.fleets)))
+        await asyncio.sleep(chance.uniform(0, LEASE_MS / 2_000))
+        leaving = [(fleet, chance.choice(fleet.processes)) for fleet in chosen]
+        for fleet, process in leaving:
+            self.add_process(fleet, plain=not process.manners.held)
+        await asyncio.gather(*(fleet.leave([process]) for fleet, process in leaving))
+
     def begin_to_measure(self) -> None:
         for fleet in self.fleets:
             fleet.witness.service.forget()
@@ -164,7 +173,3 @@ async def running_groups(
     finally:
         for fleet in fleets:
             fleet.close()
-
-
-def choose(cluster: Cluster, chance: random.Random) -> MortalService:
-    return chance.choice(cluster.coordinators)

@@ -15,7 +15,8 @@ _MOST_SAID = 5
 @dataclass(frozen=True, slots=True)
 class Happened:
     """One fault. `away_ms`: by group, the longest time without service until all had settled; `still_ms`: in which no
-    word was counted, None without words. `generations`: how many rebalances there were. `took_s`: until it was settled.
+    word was counted, None without words. `generations`: how many rebalances there were, and `needs_rebalances`: because
+    members came or went. `took_s`: until it was settled.
     """
 
     kind: str
@@ -24,6 +25,7 @@ class Happened:
     still_ms: float | None
     generations: int
     took_s: float
+    needs_rebalances: bool
 
     @property
     def worst_ms(self) -> float:
@@ -80,10 +82,11 @@ def _by_kind(happened: Sequence[Happened]) -> Iterator[str]:
                 _seconds(statistics.median(each.worst_ms for each in of_kind)),
                 _seconds(max(still)) if still else "-",
                 str(sum(each.generations for each in of_kind)),
+                str(sum(each.generations for each in of_kind if not each.needs_rebalances)),
                 f"{statistics.median(each.took_s for each in of_kind):.1f}",
             )
         )
-    head = ("fault", "times", "no service, s", "median, s", "no words, s", "rebalances", "settled after, s")
+    head = ("fault", "times", "no service, s", "median, s", "no words, s", "rebalances", "needless", "settled after, s")
     yield from table(head, sorted(rows))
 
 

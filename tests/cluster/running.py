@@ -76,13 +76,11 @@ async def run(settings: RunSettings, say: Say) -> tuple[list[Happened], Findings
         kinds, findings.left_out = _possible(settings.kinds, pair)
         try:
             await cluster.settle()
-            say(
-                f"{settings.size.members} members of {len(fleets)} groups have settled on {len(coordinators)} coordinators"
-            )
+            say(f"{settings.size.members} members of {len(fleets)} groups have settled")
             names = drawn([each.name for each in kinds], settings.faults, chance)
             for number, name in enumerate(names, start=1):
                 kind = next(each for each in kinds if each.name == name)
-                one = await _one_fault(cluster, kind, chance)
+                one = await _one_fault(cluster, kind, chance.random())
                 happened.append(one)
                 say(f"{number} of {len(names)}: {told(one)}")
         except DidNotSettle as error:
@@ -97,19 +95,26 @@ async def run(settings: RunSettings, say: Say) -> tuple[list[Happened], Findings
     return happened, findings
 
 
-async def _one_fault(cluster: Cluster, kind: FaultKind, chance: random.Random) -> Happened:
+async def _one_fault(cluster: Cluster, kind: FaultKind, seed: float) -> Happened:
+    """In one half of the cases, members come and go meanwhile."""
     cluster.begin_to_measure()
     began_ms, began_s = now_ms(), time.monotonic()
     before = cluster.generations()
-    what = await kind.happens(cluster, chance)
+    chance, of_members = random.Random(f"{seed} fault"), random.Random(f"{seed} members")
+    disturbed = of_members.random() < 0.5
+    if disturbed:
+        what, _ = await asyncio.gather(kind.happens(cluster, chance), cluster.disturb(of_members))
+    else:
+        what = await kind.happens(cluster, chance)
     await cluster.settle()
     return Happened(
         kind.name,
-        what,
+        what + (", while members came and went" if disturbed else ""),
         cluster.longest_away_ms(began_ms),
         None if cluster.words is None else cluster.words.longest_still_ms(began_s),
         cluster.generations() - before,
         time.monotonic() - began_s,
+        needs_rebalances=disturbed or kind.moves_tasks,
     )
 
 

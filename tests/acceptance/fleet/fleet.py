@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.fleet.fleet_process import FleetProcess, Manners, Member
-from tests.acceptance.fleet.http_connection import Address, HttpConnection, NoAnswer, Route
+from tests.acceptance.fleet.http_connection import Address, Answer, HttpConnection, NoAnswer, Route
 from tests.acceptance.fleet.witness import Witness
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.service_process import ServiceProcess
@@ -84,7 +84,7 @@ class Fleet:
     async def declare(self, **changes: object) -> None:
         configs = {"acceptable.recovery.lag": 1_000_000, "num.standby.replicas": 0, **changes.pop("configs", {})}  # type: ignore[dict-item]
         document = definition(self.partitions, configs=configs, **changes)
-        answer = await HttpConnection(Route(self.addresses)).ask("PUT", f"/v1/groups/{self.group_id}", document)
+        answer = await self._ask("PUT", document)
         assert answer.status in (200, 201), answer
 
     def add(self, count: int, manners: Manners, through: Address | None = None, members: int = 2) -> list[FleetProcess]:
@@ -174,20 +174,27 @@ class Fleet:
 
     async def describe(self) -> dict[str, Any]:
         """As soon as the service is not too busy for it."""
-        calls = HttpConnection(Route(self.addresses))
-        for _ in range(60):
-            try:
-                answer = await calls.ask("GET", f"/v1/groups/{self.group_id}", answer_timeout_s=60)
-            except NoAnswer:
-                if len(self.addresses) == 1:
-                    raise
-                continue
-            if answer.status not in (429, 503):
-                break
-            await asyncio.sleep(float(answer.headers["retry-after"]))
+        answer = await self._ask("GET")
         assert answer.status == 200, answer
         document: dict[str, Any] = answer.document()
         return document
+
+    async def _ask(self, method: str, body: object = None) -> Answer:
+        """About the group itself. Of several coordinators, until one answers."""
+        calls = HttpConnection(Route(self.addresses))
+        not_now = (429, 503) if len(self.addresses) > 1 else (429,)
+        for _ in range(60):
+            try:
+                answer = await calls.ask(method, f"/v1/groups/{self.group_id}", body, answer_timeout_s=60)
+            except NoAnswer:
+                if len(self.addresses) == 1:
+                    raise
+                await asyncio.sleep(1)
+                continue
+            if answer.status not in not_now:
+                break
+            await asyncio.sleep(float(answer.headers["retry-after"]))
+        return answer
 
     async def assert_whole(self, *services: MortalService) -> None:
         """Nobody who could speak was evicted, no task was owned twice, no answer was taken back; members and tasks are

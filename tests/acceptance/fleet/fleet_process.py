@@ -171,6 +171,7 @@ class FleetProcess:
             try:
                 answer = await HttpConnection(self._route).ask("DELETE", self._member_path(member))
             except NoAnswer:
+                await asyncio.sleep(LONGEST_PAUSE_S if self._route.has_others else 0)
                 continue
             if answer.status not in (429, 503):
                 return

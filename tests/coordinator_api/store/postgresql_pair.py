@@ -161,7 +161,7 @@ class PairServer(Postgresql):
         return str(ended.stdout.strip())
 
     def write_log(self, most: int) -> int:
-        """Begin a new segment of its write-ahead log again and again, until it cannot or so often; how often it could."""
+        """Begin a new piece of its write-ahead log, so often or until it cannot; how often it could."""
         for number in range(most):
             try:
                 self.value("SELECT pg_logical_emit_message(false, 'tests', 'x'), pg_switch_wal()")
