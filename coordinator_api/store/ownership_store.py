@@ -25,16 +25,23 @@ _BEAT = text(
     "WITH renewed AS ("
     "UPDATE coordinators SET renewals = renewals + 1 WHERE coordinator_id = :me "
     "RETURNING coordinator_id, url, renewals, release"
+    "), present AS ("
+    "SELECT CAST(SUM(hashtextextended(CAST(ROW(group_id, owner, epoch, members) AS text), 0)) AS text) AS digest "
+    "FROM groups"
     ") "
-    "SELECT coordinator_id, url, renewals, release, CAST(NULL AS integer) AS members FROM renewed "
+    "SELECT coordinator_id, url, renewals, release, CAST(NULL AS integer) AS members, (SELECT digest FROM present) "
+    "FROM renewed "
     "UNION ALL "
-    "SELECT coordinator_id, url, renewals, release, NULL FROM coordinators "
+    "SELECT coordinator_id, url, renewals, release, NULL, NULL FROM coordinators "
     "WHERE coordinator_id <> :me AND EXISTS (SELECT 1 FROM renewed) "
     "UNION ALL "
-    "SELECT group_id, owner, epoch, NULL, members FROM groups WHERE EXISTS (SELECT 1 FROM renewed)"
+    "SELECT group_id, owner, epoch, NULL, members, NULL FROM groups "
+    "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
-"""Coordinators, and groups, which alone have members. Other parts of a statement do not see what one part of it
-changes, so the own row comes from that part.
+"""The own row, with a digest of all groups; the other coordinators; and the groups, which alone have members, unless
+they are as `known`. A beat comes several times a second, and they change seldom.
+
+Other parts of a statement do not see what one part of it changes, so the own row comes from that part.
 """
 
 
@@ -44,6 +51,7 @@ class SqlOwnershipStore(OwnershipStore):
     def __init__(self, engine: AsyncEngine, lease_ms: int) -> None:
         self._engine = engine
         self._lease_ms = lease_ms
+        self._groups: tuple[str | None, Mapping[str, GroupOwner]] = (None, {})
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         """Raises UnusableDatabase, too, when another coordinator has another lease: one of the two would take the other
@@ -65,17 +73,18 @@ class SqlOwnershipStore(OwnershipStore):
             )
 
     async def beat(self, coordinator_id: str) -> View | None:
+        known, owners = self._groups
         async with self._connection() as connection:
-            rows = (await connection.execute(_BEAT, {"me": coordinator_id})).all()
+            rows = (await connection.execute(_BEAT, {"me": coordinator_id, "known": known})).all()
         if not rows:
             return None
-        found: dict[str, CoordinatorRow] = {}
-        owners: dict[str, GroupOwner] = {}
-        for name, url_or_owner, number, release, members in rows:
-            if members is None:
-                found[name] = CoordinatorRow(name, url_or_owner, number, release)
-            else:
-                owners[name] = GroupOwner(name, url_or_owner, number, members)
+        of_coordinators = [row for row in rows if row.members is None]
+        found = {row.coordinator_id: CoordinatorRow(*row[:4]) for row in of_coordinators}
+        digest = next(row.digest for row in of_coordinators if row.coordinator_id == coordinator_id)
+        if digest != known:
+            in_rows = (row for row in rows if row.members is not None)
+            owners = {name: GroupOwner(name, owner, epoch, members) for name, owner, epoch, _, members, _ in in_rows}
+            self._groups = (digest, owners)
         return View(found, owners)
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:

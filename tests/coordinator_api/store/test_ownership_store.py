@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from coordinator_api.ownership.ownership_store import OwnershipStore
 from coordinator_api.ownership.values import CoordinatorRow, GroupOwner
 from coordinator_api.settings import Settings
+from coordinator_api.store import tables
 from coordinator_api.store.engine import create_engine
 from coordinator_api.store.errors import StoreError, UnusableDatabase
 from coordinator_api.store.opening import open_store
+from coordinator_api.store.postgresql import POOL_SIZE
 from coordinator_api.store.repository import Repository
+from coordinator_api.store.sql_repository import SqlRepository
+from tests.coordinator_api.store.databases import open_repository
 from tests.coordinator_api.store.postgresql import Postgresql
 
 
@@ -35,6 +40,12 @@ async def process(settings: Settings) -> AsyncIterator[Process]:
     async with open_store(settings) as opened:
         assert opened.ownership is not None
         yield Process(opened.ownership, opened.repository)
+
+
+def writing(process: Process) -> AbstractAsyncContextManager[AsyncConnection]:
+    """A transaction of its, as for a write of a group."""
+    assert isinstance(process.log, SqlRepository)
+    return process.log._begin()
 
 
 @asynccontextmanager
@@ -87,6 +98,39 @@ async def test_should_see_all_rows_in_a_beat_and_renew_the_own_one(on_postgresql
     assert second.coordinators["a"].renewals == 2
     assert (other.coordinators["a"].renewals, other.coordinators["b"].renewals) == (2, 1)
     assert first.groups == other.groups == {"orders": GroupOwner("orders", "a", 1, 3)}
+
+
+async def test_should_see_each_change_of_a_group_at_the_next_beat(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        for name in ("a", "b"):
+            await here.owners.enter(name, "http://h:1", "0.1")
+        here.log.owned_by("a")
+        seen = [await groups(here.owners, "a")]
+        await here.log.append("g", 0, ["{}"], epoch=1)
+        seen.append(await groups(here.owners, "a"))
+        await here.log.append("g", 1, ["{}"], epoch=1)
+        seen.append(await groups(here.owners, "a"))
+        await here.log.append("g", 2, ["{}"], epoch=1, members=2)
+        seen.append(await groups(here.owners, "a"))
+        await here.owners.hand_over("g", 1, "a", "b")
+        await here.log.append("a", 0, ["{}"], epoch=1)  # a group of the name of a coordinator
+        seen.append(await groups(here.owners, "a"))
+        await here.log.delete("a", 1, epoch=1)
+        seen.append(await groups(here.owners, "b"))
+        here.log.owned_by("b")
+        await here.log.delete("g", 3, epoch=2)
+        seen.append(await groups(here.owners, "a"))
+
+    made, grown, given = GroupOwner("g", "a", 1, 0), GroupOwner("g", "a", 1, 2), GroupOwner("g", "b", 2, 2)
+    assert seen == [
+        {},
+        {"g": made},
+        {"g": made},
+        {"g": grown},
+        {"g": given, "a": GroupOwner("a", "a", 1, 0)},
+        {"g": given},
+        {},
+    ]
 
 
 async def test_should_see_nothing_when_the_own_row_is_gone(on_postgresql: Settings) -> None:
@@ -155,6 +199,49 @@ async def test_should_not_wait_for_whoever_is_writing_the_group(on_postgresql: S
 
             assert not await here.owners.take("g", None, 0, "a")
         assert await here.owners.take("g", None, 0, "a")
+
+
+async def test_should_take_a_group_from_one_that_stands_still_in_the_middle_of_a_write(on_postgresql: Settings) -> None:
+    """The database ends its transaction, and with that its lock."""
+    quick = on_postgresql.model_copy(update={"lease_timeout_ms": 600})
+    async with process(quick) as former, process(quick) as here, open_repository(quick) as onlooker:
+        await onlooker.append("g", 0, ["{}"], epoch=0)
+        await here.owners.enter("a", "http://a:1", "0.1")
+
+        async def write_in_the_midst_of_which_it_is_taken() -> None:
+            async with writing(former) as stands_still:
+                await stands_still.execute(update(tables.groups).values(sequence=7))
+                while not await here.owners.take("g", None, 0, "a"):
+                    await here.owners.beat("a")
+
+        with pytest.raises(DBAPIError):
+            await write_in_the_midst_of_which_it_is_taken()
+
+        assert (await onlooker.load_group("g")).sequence == 1
+
+
+async def test_should_beat_while_all_connections_of_writers_wait(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here, other_program(on_postgresql) as locks:
+        await here.owners.enter("a", "http://a:1", "0.1")
+        group_ids = [f"g{number}" for number in range(POOL_SIZE + 1)]
+        for group_id in group_ids:
+            await here.log.append(group_id, 0, ["{}"], epoch=0)
+        await locks.execute(update(tables.groups).values(members=1))
+        waiting = [asyncio.ensure_future(here.log.append(each, 1, ["{}"], epoch=0)) for each in group_ids]
+        while await waiting_for_locks(locks) < POOL_SIZE:
+            pass
+
+        assert await here.owners.beat("a") is not None
+        assert not any(each.done() for each in waiting)
+        await locks.rollback()
+        await asyncio.gather(*waiting)
+
+
+async def waiting_for_locks(connection: AsyncConnection) -> int:
+    """How many connections to the database do."""
+    wait = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    await connection.execute(text("SELECT pg_stat_clear_snapshot()"))
+    return int((await connection.execute(text(wait))).scalar_one())
 
 
 async def test_should_hand_a_group_over_to_one_who_lives(on_postgresql: Settings) -> None:
