@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from assignor.commands.extras import Extra
+from assignor.coordinator_calls import COORDINATOR_METAVAR, SEVERAL_COORDINATORS
 
 KAFKA = Extra("kafka,streams", ("aiokafka", "httpx"))
 
@@ -16,7 +17,10 @@ ClientProperties = Annotated[
     typer.Option("--command-config", metavar="FILE", help="Properties of the Kafka client: TLS, SASL, time-outs."),
 ]
 CoordinatorUrl = Annotated[
-    str | None, typer.Option(metavar="URL", help="Also report every rebalance to this coordinator.")
+    str | None,
+    typer.Option(
+        metavar=COORDINATOR_METAVAR, help=f"Also report every rebalance to this coordinator; {SEVERAL_COORDINATORS}."
+    ),
 ]
 TokenFile = Annotated[
     Path | None, typer.Option(help="File with the coordinator's bearer token. Default: ASSIGNOR_AUTH_TOKEN.")

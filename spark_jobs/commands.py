@@ -21,7 +21,15 @@ from assignor.commands.extras import Extra
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, console_of, show
-from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, CallerToken, read_token, token_file_of
+from assignor.coordinator_calls import (
+    COORDINATOR_METAVAR,
+    DEFAULT_URL,
+    SEVERAL_COORDINATORS,
+    TOKEN_VARIABLE,
+    CallerToken,
+    read_token,
+    token_file_of,
+)
 from spark_jobs.session.interrupts import interruptible
 from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
 
@@ -78,7 +86,9 @@ class WorkersOptions:
     threads: Annotated[
         int | None, typer.Option(min=1, help="Stream threads of each instance, instead of num.stream.threads.")
     ] = None
-    coordinator: Annotated[str, typer.Option(metavar="URL", help="Coordinator of the group.")] = DEFAULT_URL
+    coordinator: Annotated[
+        str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Coordinator of the group; {SEVERAL_COORDINATORS}.")
+    ] = DEFAULT_URL
     wait_for_coordinator: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a coordinator that does not answer.")
     ] = 60.0

@@ -59,8 +59,8 @@ class InstanceOptions:
 class InstanceResources:
     """Open from the moment it is made. `close` it when no thread uses it any more.
 
-    `coordinator`: its URL, or a client, which stays open. Raises LockError when another process has the directory,
-    InputError, LogError, StreamsRuntimeError; then nothing is open.
+    `coordinator`: its URL, several separated by commas, or a client, which stays open. Raises LockError when another
+    process has the directory, InputError, LogError, StreamsRuntimeError; then nothing is open.
     """
 
     def __init__(

@@ -51,8 +51,8 @@ class InstanceStatus:
 class StreamsInstance:
     """`start`, then `wait` or `close`. Any thread may call.
 
-    `coordinator`: its URL, or a client, which the caller closes. `metrics`: what its threads measure. `notices`: what
-    people have to hear of, which its heartbeats take to the coordinator.
+    `coordinator`: its URL, several separated by commas, or a client, which the caller closes. `metrics`: what its
+    threads measure. `notices`: what people have to hear of, which its heartbeats take to the coordinator.
     """
 
     def __init__(

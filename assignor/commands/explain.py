@@ -18,6 +18,7 @@ from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, data_text, show
 from assignor.commands.reading_bar import read_with_bar
 from assignor.commands.task_story_text import task_story_text
+from assignor.coordinator_calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
 from assignor.errors import AssignorFault, InputError
 from assignor.explain import explanation_document
 from assignor.reading.group_history import GroupHistory, histories_of, history_from_coordinator, history_of
@@ -26,7 +27,6 @@ from assignor.rerun import Rerun, RerunRebalance, run
 from assignor.story import group_story, group_story_document, story, task_story_document
 from assignor.types import TaskId
 
-DEFAULT_COORDINATOR = "http://127.0.0.1:8080"
 DEFAULT_LAST = 10
 
 
@@ -65,7 +65,11 @@ class ExplainOptions:
     ] = False
     coordinator: Annotated[
         str | None,
-        typer.Option("--coordinator", metavar="URL", help=f"Ask this coordinator. Default: {DEFAULT_COORDINATOR}."),
+        typer.Option(
+            "--coordinator",
+            metavar=COORDINATOR_METAVAR,
+            help=f"Ask this coordinator; {SEVERAL_COORDINATORS}. Default: {DEFAULT_URL}.",
+        ),
     ] = None
     token_file: Annotated[
         str | None, typer.Option("--token-file", metavar="FILE", help="File with the coordinator's bearer token.")
@@ -120,7 +124,7 @@ def _tell_stories(options: ExplainOptions, task: TaskId | None, set_aside: Lines
     """Why there is no story, None when one was told."""
     last = DEFAULT_LAST if options.last is None else options.last
     if not options.files:
-        url = DEFAULT_COORDINATOR if options.coordinator is None else options.coordinator
+        url = DEFAULT_URL if options.coordinator is None else options.coordinator
         asked = history_from_coordinator(url, options.token_file, options.group, last)
         history = history_of(asked, options.group, last, set_aside)
         return _tell(history, last, None, task, options, set_aside, first=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from assignor.coordinator_calls import DEFAULT_URL
+from assignor.coordinator_calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 ReasonOption = Annotated[
@@ -20,9 +20,12 @@ ReasonOption = Annotated[
 class CoordinatorCalls:
     """Where the coordinator is, and what it wants to see."""
 
-    coordinator: Annotated[str, typer.Option("--coordinator", metavar="URL", help="Address of the coordinator.")] = (
-        DEFAULT_URL
-    )
+    coordinator: Annotated[
+        str,
+        typer.Option(
+            "--coordinator", metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}."
+        ),
+    ] = DEFAULT_URL
     token_file: Annotated[
         str | None,
         typer.Option(

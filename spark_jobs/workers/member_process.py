@@ -53,8 +53,8 @@ _EXIT_CODE_AFTER_LEAVING = 0
 class InstanceSettings:
     """What an instance needs, shipped to it with the Spark task.
 
-    `state_dir`, `threads`: None for the application's own state.dir and num.stream.threads. `log_dir`: for ownership
-    logs, None to write none. Both paths are on the executor's machine.
+    `coordinator_url`: several are separated by commas. `state_dir`, `threads`: None for the application's own state.dir
+    and num.stream.threads. `log_dir`: for ownership logs, None to write none. Both paths are on the executor's machine.
     """
 
     application: Application

@@ -13,7 +13,13 @@ import typer
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
 from assignor.commands.tables import Column, View, table_text
-from assignor.coordinator_calls import DEFAULT_URL, TOKEN_VARIABLE, read_token
+from assignor.coordinator_calls import (
+    COORDINATOR_METAVAR,
+    DEFAULT_URL,
+    SEVERAL_COORDINATORS,
+    TOKEN_VARIABLE,
+    read_token,
+)
 from assignor.errors import AssignorFault, InputError
 from streams_runtime.cli.log_options import LogAddress
 from streams_runtime.cli.time_options import duration_ms, time_ms
@@ -76,7 +82,9 @@ class OffsetOptions:
 class CoordinatorOptions:
     """Who knows whether instances run."""
 
-    coordinator: Annotated[str, typer.Option(metavar="URL", help="Address of the coordinator.")] = DEFAULT_URL
+    coordinator: Annotated[
+        str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}.")
+    ] = DEFAULT_URL
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help=f"File with its bearer token. Default: {TOKEN_VARIABLE}.")
     ] = None

@@ -182,25 +182,52 @@ def test_should_go_on_as_the_same_members_when_the_connection_of_their_heartbeat
         assert before.generation_id == holder.calls[0].generation_id
 
 
+@pytest.mark.parametrize("is_first", [True, False])
 def test_should_keep_a_member_with_a_short_session_when_another_address_says_nothing(
-    coordinator: CoordinatorProcess, client: CoordinatorClient
+    coordinator: CoordinatorProcess, client: CoordinatorClient, is_first: bool
 ) -> None:
-    definition = declared(client, "one-is-silent")
+    group = f"silent-{is_first}"
+    definition = declared(client, group)
     with (
         silent_service() as silent,
         losing_proxy(coordinator.url) as proxy,
-        running_process(f"{proxy.url},{silent}", definition, session_timeout_ms=1_000) as process,
+        running_process(
+            ",".join((silent, proxy.url) if is_first else (proxy.url, silent)), definition, session_timeout_ms=1_000
+        ) as process,
     ):
         holder = process.start_member()
         holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
-        before = wait_for_group(client, "one-is-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
+        before = wait_for_group(client, group, lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         for _ in range(4):
             heard = len(proxy.connections_with("/heartbeat"))
             proxy.lose, proxy.lost_call = 2, "/heartbeat"  # the one of a connection that it has, and of the next one
             wait_until(proxy, lambda n=heard: len(proxy.connections_with("/heartbeat")) >= n + 2, "another address")  # type: ignore[misc]
-        after = wait_for_group(client, "one-is-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
+        after = wait_for_group(client, group, lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
         assert after.generation_id == before.generation_id
         assert [each.member_id for each in after.members] == [each.member_id for each in before.members]
+        assert holder.names() == ["assign"]
+
+
+def test_should_go_on_at_the_next_address_when_one_falls_silent(
+    coordinator: CoordinatorProcess, client: CoordinatorClient
+) -> None:
+    """As when it freezes with a heartbeat in its hands, and the group is somewhere else by now."""
+    definition = declared(client, "falls-silent")
+    with (
+        losing_proxy(coordinator.url) as first,
+        losing_proxy(coordinator.url) as second,
+        running_process(f"{first.url},{second.url}", definition, session_timeout_ms=3_000) as process,
+    ):
+        holder = process.start_member()
+        holder.wait_for(lambda: holder.active == task_names(4), "all tasks")
+        before = wait_for_group(client, "falls-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
+        for silent, other in ((first, second), (second, first), (first, second)):
+            heard = len(other.calls("/heartbeat"))
+            silent.carries.clear()
+            wait_until(other, lambda of=other, n=heard: len(of.calls("/heartbeat")) >= n + 5, "heartbeats")  # type: ignore[misc]
+            silent.carries.set()
+        after = wait_for_group(client, "falls-silent", lambda seen: seen.is_settled, "it alone", TIMEOUT_S)
+        assert after.generation_id == before.generation_id
         assert holder.names() == ["assign"]
 
 
