@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import re
 import uuid
 from collections import Counter
@@ -189,6 +190,12 @@ class Coordinator:
         async with AsyncExitStack() as resources:
             store = await resources.enter_async_context(open_store(settings))
             reached_at = settings.advertised_url or url or f"http://{settings.host}:{settings.port}"
+            if store.ownership is not None and settings.advertised_url is None and _is_any_address(settings.host):
+                structlog.get_logger("coordinator_api").warning(
+                    "advertised_url_needed",
+                    message=f"callers of other coordinators are sent to {reached_at}: set advertised.url, unless "
+                    "this is the only one",
+                )
             coordinator = cls(settings, store.repository, store.tokens, resources, store.ownership, reached_at)
             coordinator.workers.warm_up()
             resources.push_async_callback(coordinator.ownership.leave)
@@ -571,6 +578,13 @@ class Coordinator:
 
 def _no_such_group(group_id: str) -> GroupNotFound:
     return GroupNotFound(f"there is no group {group_id}: declare it by PUT")
+
+
+def _is_any_address(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
 
 
 def _random_process_id() -> ProcessId:

@@ -316,6 +316,8 @@ class Ownership:
         """Hand all groups over to the others; what is left is free when this coordinator leaves. Takes nothing more."""
         self._is_leaving = True
         self._to_do.clear()
+        if not self._may_answer(self._now_ms()):
+            return  # the database does not answer, or they are others' already
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 moves = deque(self._incumbent.leaving())

@@ -124,20 +124,19 @@ class Incumbent:
 
     def movable(self, group_ids: Collection[str]) -> None:
         """What may be handed over for balance from now on: own groups at rest. At most one moves in a beat."""
-        self._movable = frozenset(group_ids)
+        self._movable_ids = frozenset(group_ids)
 
     def leaving(self) -> list[HandOver]:
         """For a stop in good order: where all own groups go. From now on it takes nothing, and none of them is here.
 
-        Empty when nobody else can have them. They are free when this coordinator has left.
+        Empty when nobody else can have them. What was not handed over is free when this coordinator has left: it is to
+        be closed before.
         """
         self._is_leaving = True
+        self._open.clear()
         if self.coordinator_id is None:
             return []
-        moves = spreading.leaving(self._known(), self.coordinator_id, self._observation.silent())
-        for move in moves:
-            self._open.pop(move.group_id, None)
-        return moves
+        return spreading.leaving(self._known(), self.coordinator_id, self._observation.silent())
 
     # --- the parts
 
@@ -149,7 +148,7 @@ class Incumbent:
         self._groups: dict[str, GroupOwner] = {}
         self._open: dict[str, int] = {}
         self._done_since: dict[str, GroupOwner | None] = {}
-        self._movable: frozenset[str] = frozenset()
+        self._movable_ids = frozenset[str]()
         self._is_leaving = False
 
     def _removed(self, now_ms: float) -> list[Action]:
@@ -190,7 +189,7 @@ class Incumbent:
         takes = [Take(group.group_id, me, group.epoch) for group in own] + spreading.takes(known, me, silent)
         if takes or not is_calm or any(spreading.is_free(group, known) for group in self._groups.values()):
             return [*takes]
-        move = spreading.hand_over(known, me, self._movable & self._open.keys(), silent)
+        move = spreading.hand_over(known, me, self._movable_ids & self._open.keys(), silent)
         if move is None:
             return []
         del self._open[move.group_id]

@@ -13,6 +13,9 @@ from coordinator_api.ownership.values import End, LeaseTimes, View
 MARGIN = 1.05
 """How much longer others look than an owner may answer: two clocks do not go exactly alike."""
 
+MOST_BEATS_COUNTED = 2
+"""Of a gap between two readings."""
+
 SILENT_AFTER_BEATS = 3
 
 
@@ -33,7 +36,7 @@ class Observation:
 
     def seen(self, view: View, me: str, now_ms: float) -> None:
         """A reading arrived now."""
-        gap_ms = 0.0 if self._read_ms is None else min(now_ms - self._read_ms, 2 * self._beat_ms)
+        gap_ms = self._counted_ms(now_ms)
         rows: dict[str, _Seen] = {}
         for coordinator_id, row in view.coordinators.items():
             before = self._rows.get(coordinator_id)
@@ -42,6 +45,10 @@ class Observation:
             elif coordinator_id != me:
                 rows[coordinator_id] = _Seen(row.renewals, before.looked_ms + gap_ms)
         self._rows, self._read_ms = rows, now_ms
+
+    def _counted_ms(self, now_ms: float) -> float:
+        """Of the time since the last reading."""
+        return 0.0 if self._read_ms is None else min(now_ms - self._read_ms, MOST_BEATS_COUNTED * self._beat_ms)
 
     def over(self) -> list[End]:
         """As of the newest reading. One whose row is still there at the next reading is over again."""

@@ -83,12 +83,12 @@ class Model:
         self.chance = chance
         self.usual_ms, self.slow_ms = usual_ms, slow_ms
         self.numbers = count(1)
-        self.faults = faults
+        self._faults_of = {kind: [each for each in faults if each.kind is kind] for kind in Kind}
         self.last_crash_ms = 0.0
         self.ownerless_since_ms: dict[str, float] = {}
         self._steps: list[tuple[float, int, Callable[[], None]]] = []
         for number in range(groups):
-            self.table.create(f"group {number}", "nobody")
+            self.table.written(f"group {number}", "nobody")
         self.coordinators = [Modelled(self, number, rates[number % len(rates)]) for number in range(coordinators)]
         for fault in faults:
             self.after(fault.at_ms, self._happening(fault))
@@ -97,9 +97,18 @@ class Model:
         heappush(self._steps, (self.now_ms + delay_ms, next(self.numbers), step))
 
     def is_now(self, kind: Kind, who: int | None = None) -> bool:
-        return any(
-            each.kind is kind and each.at_ms <= self.now_ms < each.at_ms + each.for_ms and who in (None, each.who)
-            for each in self.faults
+        return self.left_ms(kind, who) > 0
+
+    def left_ms(self, kind: Kind, who: int | None = None) -> float:
+        """How long it goes on; nothing when there is none of it now."""
+        now_ms = self.now_ms
+        return max(
+            (
+                each.at_ms + each.for_ms - now_ms
+                for each in self._faults_of[kind]
+                if each.at_ms <= now_ms and (who is None or each.who == who)
+            ),
+            default=0.0,
         )
 
     def run_until(self, until_ms: float) -> None:
@@ -148,6 +157,7 @@ class Modelled:
         self.open: dict[str, int] = {}
         self.read_again = 0
         self._lives = 0
+        self._stops_for_ms: float | None = None
         self._start()
 
     @property
@@ -178,7 +188,7 @@ class Modelled:
     def _start(self) -> None:
         self._lives += 1
         self._is_up = True
-        self._stops_for_ms: float | None = None
+        self._stops_for_ms = None
         self.open.clear()
         self.incumbent = Incumbent(TIMES)
         self._carry_on(self._life(), next)
@@ -217,6 +227,7 @@ class Modelled:
         assert me is not None
         for move in incumbent.leaving():
             yield from self._carry_out(move, me)
+        self.open.clear()
         with suppress(NoAnswer):
             yield partial(table.leave, me)
         self._end(back_after_ms)
@@ -254,8 +265,9 @@ class Modelled:
             """Its next step: not in another life, and not while it is frozen."""
             if life != self._lives:
                 return
-            if self.model.is_now(Kind.FROZEN, self.number):
-                self.model.after(1.0, lambda: again(step))
+            frozen_ms = self.model.left_ms(Kind.FROZEN, self.number)
+            if frozen_ms > 0:
+                self.model.after(frozen_ms, lambda: again(step))
             else:
                 self._carry_on(script, step)
 

@@ -55,15 +55,15 @@ class OwnershipTable:
 
     # --- what the repository does beside
 
-    def create(self, group_id: str, by: str) -> bool:
-        """A group that is new, in epoch 1. Whether there was none."""
-        if group_id in self.groups:
-            return False
-        self.groups[group_id] = GroupOwner(group_id, by, 1)
-        return True
+    def may_write(self, group_id: str, by: str | None, epoch: int) -> bool:
+        """Whether a write of the group is made: by its owner, in its epoch; of a new group, by anybody in epoch 1."""
+        group = self.groups.get(group_id)
+        return epoch == 1 if group is None else (group.owner, group.epoch) == (by, epoch)
 
-    def delete(self, group_id: str) -> None:
-        self.groups.pop(group_id, None)
+    def written(self, group_id: str, by: str | None, members: int = 0) -> None:
+        """A write was made."""
+        group = self.groups.get(group_id) or GroupOwner(group_id, by, 1)
+        self.groups[group_id] = group._replace(members=members)
 
 
 class InMemoryOwnershipStore:

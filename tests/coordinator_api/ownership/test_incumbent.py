@@ -204,4 +204,5 @@ def test_should_give_all_away_when_it_leaves_and_take_nothing_more() -> None:
 def test_should_give_nothing_away_when_it_leaves_alone() -> None:
     incumbent = owner_of("x")
     assert incumbent.leaving() == []
+    assert incumbent.whereabouts("x") == Free(), "it is closed before the row is deleted"
     assert Incumbent(TIMES).leaving() == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,6 @@ from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, HandOve
 from tests.coordinator_api.ownership.views import view
 
 BOTH = {"a": 1, "b": 1}
-Value = TypeVar("Value")
 
 
 def test_should_take_what_has_no_owner_and_what_has_one_without_a_row() -> None:
@@ -90,7 +88,7 @@ def owned_by(seen: View, group_id: str, owner: str) -> View:
 def loads(seen: View) -> Counter[str]:
     counted = Counter(dict.fromkeys(seen.coordinators, 0))
     for group in seen.groups.values():
-        if group.owner in counted:
+        if group.owner is not None and group.owner in counted:
             counted[group.owner] += weight(group)
     return counted
 
@@ -151,7 +149,6 @@ def test_should_move_each_group_at_most_once_when_a_coordinator_comes(seen: View
     while wanted := [move for each in everybody if (move := hand_over(seen, each, seen.groups.keys())) is not None]:
         (move,) = wanted
         assert move.group_id not in moved
-        assert move.to == "z new"
         moved.add(move.group_id)
         seen = owned_by(seen, move.group_id, move.to)
 
