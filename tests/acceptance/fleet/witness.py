@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,11 +56,45 @@ class Starvation:
             self.total_ms += 1000 * max(0.0, time.monotonic() - began_s - self.BEAT_S - self.USUALLY_LATE_S)
 
 
+class Service:
+    """When a group had no service: from the first call that was not answered to the first one that was.
+
+    A call that may be held is missed when its answer is due, or when its connection breaks, if that is sooner.
+    """
+
+    def __init__(self) -> None:
+        self._missed: list[float] = []
+        self._answered: list[float] = []
+
+    def missed(self, at_ms: float) -> None:
+        """A call was not answered, or with an answer of no use. `at_ms`: may be in the past."""
+        self._missed.append(at_ms)
+
+    def answered(self, at_ms: float) -> None:
+        self._answered.append(at_ms)
+
+    def longest_away_ms(self, since_ms: float, now_ms: float) -> float:
+        """Since then. What is away still counts until now."""
+        answered = [at_ms for at_ms in self._answered if at_ms >= since_ms]
+        found = 0.0
+        for missed_ms in self._missed:
+            if missed_ms >= since_ms:
+                place = bisect_right(answered, missed_ms)
+                found = max(found, (answered[place] if place < len(answered) else now_ms) - missed_ms)
+        return found
+
+    def forget(self) -> None:
+        """What was before now."""
+        self._missed.clear()
+        self._answered.clear()
+
+
 class Witness:
     """Members write here what happens to them; the test reads it in the end.
 
     `evictions`: those for which the service is to blame. `starved`: those that the fleet, on a busy machine, brought
-    upon itself.
+    upon itself. `taken_back`: answers that contradict earlier ones. `heartbeats_ms`: of each heartbeat that cannot be
+    held, the time from its first try to its answer.
     """
 
     def __init__(self) -> None:
@@ -67,12 +102,17 @@ class Witness:
         self.starved: list[Eviction] = []
         self.starvation = Starvation()
         self.surprises: list[str] = []
+        self.service = Service()
+        self.taken_back: list[str] = []
+        self.heartbeats_ms: list[float] = []
         self.statuses: Counter[tuple[str, int]] = Counter()
         self.slowest_s: dict[str, float] = {}
         self.deaths: dict[int, float] = {}
         self.changed = asyncio.Event()
         """Set whenever a member was answered or its tasks changed; who waits for more clears it."""
         self._lines: list[OwnershipLine] = []
+        self._newest: dict[tuple[str, str], int] = {}
+        self._assignments: dict[tuple[str, int], frozenset[int]] = {}
 
     def owns(
         self,
@@ -99,6 +139,19 @@ class Witness:
                 active=tuple(f"0_{partition}" for partition in sorted(active)),
             )
         )
+
+    def told(self, call: str, member_id: str, generation_id: int, active: frozenset[int] | None = None) -> None:
+        """A member's call named a generation, and perhaps its tasks in it. Neither may ever go back or change."""
+        newest = self._newest.get((call, member_id), 0)
+        if generation_id < newest:
+            self.taken_back.append(f"{call} of {member_id}: generation {generation_id} after {newest}")
+        self._newest[call, member_id] = max(newest, generation_id)
+        if active is not None:
+            before = self._assignments.setdefault((member_id, generation_id), active)
+            if before != active:
+                self.taken_back.append(
+                    f"{call} of {member_id}: {sorted(active)} after {sorted(before)} in generation {generation_id}"
+                )
 
     def answered(self, call: str, status: int, seconds: float) -> None:
         """A member's call was answered; `slowest_s` keeps the longest time for each kind of call."""

@@ -42,12 +42,19 @@ class Postgresql:
         self._names = (f"test_{number}" for number in itertools.count())
 
     def __enter__(self) -> Self:
+        self._make_place()
+        self._initialise()
+        self.start()
+        return self
+
+    def _make_place(self) -> None:
         self._place = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # its user cannot enter pytest's directories
         if self._as:
             shutil.chown(self._place, _USER)
-        self._run("initdb", "--auth=trust", "--username=coordinator", "--no-sync", f"--pgdata={self._place}/data")
-        self.start()
-        return self
+
+    def _initialise(self, *flags: str) -> None:
+        data = f"--pgdata={self._place}/data"
+        self._run("initdb", "--auth=trust", "--username=coordinator", "--no-sync", data, *flags)
 
     def __exit__(self, *_: object) -> None:
         self._stop("immediate")
