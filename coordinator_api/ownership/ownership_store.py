@@ -20,7 +20,9 @@ class OwnershipStore(Protocol):
         """Delete a row whose number is still `renewals`. Whether there is no such row now."""
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
-        """Make `by` the owner in epoch + 1, if owner and epoch are still these, the owner has no row and `by` has one."""
+        """Make `by` the owner in epoch + 1, if owner and epoch are still these, `by` has a row, and the owner has none.
+        Or the owner is `by` itself: then only the epoch rises.
+        """
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
         """Make `to` the owner in epoch + 1, if `by` is still the owner in that epoch and `to` has a row."""

@@ -36,7 +36,7 @@ class View:
 
 
 class LeaseTimes(NamedTuple):
-    """`beat_ms`: between two beats. `valid_ms`: how long a coordinator may answer after it sent a beat that succeeded."""
+    """`beat_ms`: between two beats. `valid_ms`: how long a coordinator may answer, from sending one that succeeded."""
 
     beat_ms: float
     valid_ms: float
@@ -60,7 +60,9 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Own a free group, if its owner and epoch are still these."""
+    """Own a free group, or once more an own one that is not open here, if its owner and epoch are still these. Then
+    load it: nothing of a group is kept from before it was taken.
+    """
 
     group_id: str
     owner: str | None
@@ -69,7 +71,7 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Give an own group to another coordinator."""
+    """Give an own group to another coordinator: close it, then change the row. It is not here any more from now on."""
 
     group_id: str
     epoch: int

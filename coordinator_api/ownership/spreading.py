@@ -1,0 +1,87 @@
+"""Who takes what is free, and what moves to whom. All coordinators reckon alike from what the rows say.
+
+A group weighs one, and one for each member. The heaviest goes first, to who carries least.
+Two whose views differ may reckon differently. The database lets only one of them have its way, so no harm is done.
+
+`silent`: coordinators that have a row and may be over. They keep what they have, and are given nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from heapq import heapify, heapreplace
+
+from coordinator_api.ownership.values import GroupOwner, HandOver, Take, View
+
+TOLERANCE = 1.25
+"""A coordinator gives something away once it has more than so many times its fair share."""
+
+_NOBODY: frozenset[str] = frozenset()
+
+
+def weight(group: GroupOwner) -> int:
+    return 1 + group.members
+
+
+def is_free(group: GroupOwner, view: View) -> bool:
+    """Whether its owner has no row, or it has none."""
+    return group.owner is None or group.owner not in view.coordinators
+
+
+def takes(view: View, me: str, silent: Collection[str] = _NOBODY) -> list[Take]:
+    """What this coordinator takes of all that is free."""
+    free = [group for group in view.groups.values() if is_free(group, view)]
+    if not free:
+        return []
+    loads = {each: load for each, load in _loads(view).items() if each == me or each not in silent}
+    return [Take(group.group_id, group.owner, group.epoch) for group, to in _spread(free, loads) if to == me]
+
+
+def hand_over(view: View, me: str, movable: Collection[str], silent: Collection[str] = _NOBODY) -> HandOver | None:
+    """What this coordinator gives away next, for balance. None unless it carries most of all, more than a quarter above
+    its fair share, and the largest load becomes smaller by it. So nothing that moved ever moves back for balance.
+    """
+    loads = _loads(view)
+    mine = loads[me]
+    others = [(load, each) for each, load in loads.items() if each != me]
+    if not others or silent or (mine, me) < max(others) or mine * len(loads) <= TOLERANCE * sum(loads.values()):
+        return None
+    least, to = min(others)
+    best: tuple[int, str] | None = None
+    for group_id in movable:
+        group = view.groups.get(group_id)
+        if group is None or group.owner != me:
+            continue
+        larger = max(mine - weight(group), least + weight(group))
+        if larger < mine and (best is None or (larger, group_id) < best):
+            best = larger, group_id
+    if best is None:
+        return None
+    return HandOver(best[1], view.groups[best[1]].epoch, to)
+
+
+def leaving(view: View, me: str, silent: Collection[str] = _NOBODY) -> list[HandOver]:
+    """All that this coordinator has, spread over the others. Nothing when there are none: what it had will be free."""
+    loads = {each: load for each, load in _loads(view).items() if each != me and each not in silent}
+    own = [group for group in view.groups.values() if group.owner == me]
+    return [HandOver(group.group_id, group.epoch, to) for group, to in _spread(own, loads)] if loads else []
+
+
+def _loads(view: View) -> dict[str, int]:
+    loads = dict.fromkeys(view.coordinators, 0)
+    for group in view.groups.values():
+        if group.owner in loads:
+            loads[group.owner] += weight(group)
+    return loads
+
+
+def _spread(groups: Iterable[GroupOwner], loads: Mapping[str, int]) -> list[tuple[GroupOwner, str]]:
+    """Each group with who gets it."""
+    least = [(load, each) for each, load in loads.items()]
+    heapify(least)
+    spread = []
+    for group in sorted(groups, key=lambda group: (-weight(group), group.group_id)):
+        load, to = least[0]
+        spread.append((group, to))
+        heapreplace(least, (load + weight(group), to))
+    return spread

@@ -1,0 +1,162 @@
+"""Who takes what is free, and what moves to whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator_api.ownership.spreading import TOLERANCE, hand_over, is_free, leaving, takes, weight
+from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, HandOver, Take, View
+from tests.coordinator_api.ownership.views import view
+
+BOTH = {"a": 1, "b": 1}
+
+
+def test_should_take_what_has_no_owner_and_what_has_one_without_a_row() -> None:
+    seen = view({"a": 1}, ("new", None, 0), ("left", "gone", 4), ("own", "a", 2))
+    assert takes(seen, "a") == [Take("left", "gone", 4), Take("new", None, 0)]
+
+
+def test_should_give_the_heaviest_to_who_carries_least() -> None:
+    seen = view(BOTH, ("own", "a", 1, 9), ("large", None, 0, 20), ("middle", None, 0, 9), ("small", None, 0, 2))
+    assert takes(seen, "b") == [Take("large", None, 0)]
+    assert takes(seen, "a") == [Take("middle", None, 0), Take("small", None, 0)]
+
+
+def test_should_plan_nothing_for_who_is_silent_unless_it_is_itself() -> None:
+    seen = view(BOTH, ("free", None, 0))
+    assert takes(seen, "b", {"a"}) == [Take("free", None, 0)]
+    assert takes(seen, "a", {"a"}) == [Take("free", None, 0)]
+
+
+def test_should_hand_over_what_makes_the_largest_load_smallest() -> None:
+    seen = view(BOTH, ("x", "a", 1, 9), ("y", "a", 5, 4), ("z", "a", 1, 1))
+    assert hand_over(seen, "a", {"x", "y", "z"}) == HandOver("x", 1, "b")
+    assert hand_over(seen, "a", {"y", "z"}) == HandOver("y", 5, "b")
+
+
+def test_should_keep_what_is_not_movable() -> None:
+    seen = view(BOTH, ("x", "a", 1), ("y", "a", 1), ("not mine", "b", 1))
+    assert hand_over(seen, "a", set()) is None
+    assert hand_over(seen, "a", {"not mine", "nowhere"}) is None
+
+
+def test_should_not_move_for_a_quarter_more_than_its_share() -> None:
+    seen = view(BOTH, *((f"a{n}", "a", 1) for n in range(5)), *((f"b{n}", "b", 1) for n in range(3)))
+    assert hand_over(seen, "a", {f"a{n}" for n in range(5)}) is None
+
+
+def test_should_not_move_the_only_group_from_one_to_the_other() -> None:
+    assert hand_over(view(BOTH, ("x", "a", 1, 100)), "a", {"x"}) is None
+
+
+def test_should_leave_all_to_who_carries_least() -> None:
+    seen = view({"a": 1, "b": 1, "c": 1}, ("x", "a", 1, 4), ("y", "a", 2, 3), ("z", "b", 1, 9))
+    assert leaving(seen, "a") == [HandOver("x", 1, "c"), HandOver("y", 2, "c")]
+    assert leaving(seen, "a", {"c"}) == [HandOver("x", 1, "b"), HandOver("y", 2, "b")]
+    assert leaving(seen, "a", {"b", "c"}) == []
+    assert leaving(view({"a": 1}, ("x", "a", 1)), "a") == []
+
+
+# --- whatever the view
+
+
+def views() -> st.SearchStrategy[View]:
+    coordinators = st.integers(1, 5).map(lambda n: [f"c{number}" for number in range(n)])
+
+    def with_groups(names: list[str]) -> st.SearchStrategy[View]:
+        owners = st.sampled_from([*names, "gone", None])
+        groups = st.lists(st.tuples(owners, st.integers(0, 9), st.integers(0, 60)), max_size=25)
+        return groups.map(
+            lambda rows: View(
+                {each: CoordinatorRow(each, f"http://{each}", 1, "1") for each in names},
+                {f"g{n}": GroupOwner(f"g{n}", *row) for n, row in enumerate(rows)},
+            )
+        )
+
+    return coordinators.flatmap(with_groups)
+
+
+def owned_by(seen: View, group_id: str, owner: str) -> View:
+    group = seen.groups[group_id]
+    return replace(seen, groups={**seen.groups, group_id: group._replace(owner=owner, epoch=group.epoch + 1)})
+
+
+def loads(seen: View) -> Counter[str]:
+    counted = Counter(dict.fromkeys(seen.coordinators, 0))
+    for group in seen.groups.values():
+        if group.owner is not None and group.owner in counted:
+            counted[group.owner] += weight(group)
+    return counted
+
+
+def all_taken(seen: View) -> View:
+    for each in sorted(seen.coordinators):
+        for take in takes(seen, each):
+            seen = owned_by(seen, take.group_id, each)
+    return seen
+
+
+@given(views())
+def test_should_take_each_free_group_once(seen: View) -> None:
+    planned = [take.group_id for each in seen.coordinators for take in takes(seen, each)]
+    assert sorted(planned) == sorted(each.group_id for each in seen.groups.values() if is_free(each, seen))
+
+
+@given(views())
+def test_should_spread_what_is_free_so_that_none_has_more_than_a_group_above_another(seen: View) -> None:
+    nobody_has_any = replace(seen, groups={key: group._replace(owner=None) for key, group in seen.groups.items()})
+    plans = {each: takes(nobody_has_any, each) for each in seen.coordinators}
+    carried = {each: sum(weight(seen.groups[take.group_id]) for take in plan) for each, plan in plans.items()}
+    heaviest = max(map(weight, seen.groups.values()), default=0)
+    assert max(carried.values()) - min(carried.values()) <= heaviest
+
+
+@given(views())
+def test_should_come_to_rest_after_few_moves_and_move_nothing_back(seen: View) -> None:
+    seen = all_taken(seen)
+    largest, moves = max(loads(seen).values()), Counter[str]()
+    had = {(each.group_id, each.owner) for each in seen.groups.values()}
+    while True:
+        planned = [hand_over(seen, each, seen.groups.keys()) for each in seen.coordinators]
+        wanted = [move for move in planned if move is not None]
+        if not wanted:
+            break
+        (move,) = wanted
+        assert (move.group_id, move.to) not in had, "it was there before"
+        had.add((move.group_id, move.to))
+        moves[move.group_id] += 1
+        seen = owned_by(seen, move.group_id, move.to)
+        assert max(loads(seen).values()) <= largest
+        largest = max(loads(seen).values())
+    assert moves.total() <= len(seen.groups)
+    final = loads(seen)
+    (_, least), (owner, most) = final.most_common()[-1], final.most_common()[0]
+    if most * len(final) > TOLERANCE * final.total():
+        assert all(least + weight(each) >= most for each in seen.groups.values() if each.owner == owner)
+
+
+@given(views())
+def test_should_move_each_group_at_most_once_when_a_coordinator_comes(seen: View) -> None:
+    everybody = [*seen.coordinators, "z new"]
+    nobody_has_any = replace(seen, groups={key: group._replace(owner=None) for key, group in seen.groups.items()})
+    rows = {each: CoordinatorRow(each, f"http://{each}", 1, "1") for each in everybody}
+    seen = replace(all_taken(nobody_has_any), coordinators=rows)
+    moved: set[str] = set()
+    while wanted := [move for each in everybody if (move := hand_over(seen, each, seen.groups.keys())) is not None]:
+        (move,) = wanted
+        assert move.group_id not in moved
+        moved.add(move.group_id)
+        seen = owned_by(seen, move.group_id, move.to)
+
+
+@given(views())
+def test_should_leave_nothing_behind(seen: View) -> None:
+    me = next(iter(seen.coordinators))
+    moves = leaving(seen, me)
+    own = {each.group_id for each in seen.groups.values() if each.owner == me}
+    assert {move.group_id for move in moves} == (own if len(seen.coordinators) > 1 else set())
+    assert all(move.to != me and move.to in seen.coordinators for move in moves)
