@@ -12,6 +12,15 @@ from collections.abc import Callable
 ReadNs = Callable[[], int]
 """One of the machine's clocks, in nanoseconds."""
 
+_COUNTS_ALWAYS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def since_boot_ms() -> float:
+    """Never less than before. It goes on while the process is stopped, and, where there is such a clock, while the
+    machine sleeps: for what others count as well.
+    """
+    return time.clock_gettime(_COUNTS_ALWAYS) * 1000
+
 
 class SteadyClock:
     """`monotonic_ns`, `wall_ns`: the machine's clocks."""

@@ -30,6 +30,12 @@ class GroupNotFound(CoordinatorFault):
     kafka_name = "GROUP_ID_NOT_FOUND"
 
 
+class GroupIsLoading(CoordinatorFault):
+    """A coordinator is about to own this group, or has its log to read first. Trying again helps."""
+
+    kafka_name = "COORDINATOR_LOAD_IN_PROGRESS"
+
+
 class UnreadableGroup(CoordinatorFault):
     """The log of this group cannot be read. The service leads the other groups, and not this one."""
 

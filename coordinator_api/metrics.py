@@ -44,6 +44,17 @@ METRICS = (
     ServiceMetric("assignor_groups", ("state",), "Groups by state."),
     ServiceMetric("assignor_members", (), "Members of all groups."),
     ServiceMetric("assignor_unreadable_groups", (), "Groups that are not led because their log cannot be read."),
+    ServiceMetric("assignor_owned_groups", (), "Groups that this coordinator owns: all, when it is the only one."),
+    ServiceMetric(
+        "assignor_lease_valid",
+        (),
+        "1 while this coordinator may answer for its groups; 0 while it could not renew its lease. Always 1 on SQLite.",
+    ),
+    ServiceMetric("assignor_takeover_total", (), "Groups that this coordinator took: free ones, and given ones."),
+    ServiceMetric("assignor_hand_over_total", (), "Groups that this coordinator gave to another one."),
+    ServiceMetric(
+        "assignor_late_answers_refused_total", (), "Answers that were not given because the lease had ended."
+    ),
     ServiceMetric(
         "assignor_tasks_without_owner",
         (),
@@ -144,6 +155,7 @@ class Metrics:
         measures: Callable[[], Sequence[GroupMeasures]] = lambda: (),
         named_groups: int = 0,
         unreadable: Callable[[], int] = lambda: 0,
+        owned_groups: Callable[[], int] = lambda: 0,
     ) -> None:
         """`measures`: of every group, in order of their ids. `named_groups`: how many of them have their own lines."""
         self.registry = CollectorRegistry(auto_describe=False)
@@ -164,7 +176,13 @@ class Metrics:
         self.shed_requests = self._counter("assignor_shed_requests_total")
         self._gauge("assignor_long_polls", long_polls)
         self._gauge("assignor_event_backlog", event_backlog)
+        self.takeovers = self._counter("assignor_takeover_total")
+        self.hand_overs = self._counter("assignor_hand_over_total")
+        self.refused_late_answers = self._counter("assignor_late_answers_refused_total")
+        self.lease_valid = Gauge("assignor_lease_valid", _description("assignor_lease_valid"), registry=self.registry)
+        self.lease_valid.set(1)
         self._gauge("assignor_unreadable_groups", unreadable)
+        self._gauge("assignor_owned_groups", owned_groups)
         self._gauge("assignor_clock_behind_seconds", lambda: clock_behind_ms() / 1000)
         self.connections = Gauge("assignor_connections", _description("assignor_connections"), registry=self.registry)
         self.cut_connections = self._counter("assignor_connections_cut_total")

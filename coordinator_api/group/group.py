@@ -99,8 +99,12 @@ class Group:
         """
         group = cls(group_id, limits)
         group.apply(records, now_ms)
-        group._liveness.rearm(group._image, now_ms)
+        group.begin_sessions(now_ms)
         return group
+
+    def begin_sessions(self, now_ms: int) -> None:
+        """Sessions and timeouts start in full, as after a replay: nobody could be heard until now."""
+        self._liveness.rearm(self._image, now_ms)
 
     @property
     def image(self) -> GroupImage:

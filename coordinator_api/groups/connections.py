@@ -27,6 +27,11 @@ class GroupsOfConnections:
         for member_ids, lost in self._bound.pop(connection_id, {}).values():
             lost(connection_id, member_ids)
 
+    def forget(self, group_id: str) -> None:
+        """The group is not here any more: what becomes of connections says nothing about its members."""
+        for groups in self._bound.values():
+            groups.pop(group_id, None)
+
     def closed(self, connection_id: int) -> None:
         """The service closed it, which says nothing about the members behind it."""
         self._bound.pop(connection_id, None)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from importlib.metadata import version
 from typing import Self
 
 import structlog
@@ -19,6 +21,7 @@ from coordinator_api.clusters.providers import ClusterProviders
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
 from coordinator_api.group import events
 from coordinator_api.group.events import Event
+from coordinator_api.group.group import Group
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.replay import IllegalTransition
@@ -29,11 +32,13 @@ from coordinator_api.groups.attentive_clock import AttentiveClock
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.connections import GroupsOfConnections
 from coordinator_api.groups.definitions import DocumentBounds
+from coordinator_api.groups.durable_group import replayed_log
 from coordinator_api.groups.group_environment import Backlog, GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.keyed_locks import KeyedLocks
 from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
 from coordinator_api.groups.overload import Overload
+from coordinator_api.groups.ownership import Owner, Ownership, SoleOwner
 from coordinator_api.groups.quotas import Quotas, TenantLimits
 from coordinator_api.groups.readiness import StoreReadiness
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
@@ -41,10 +46,13 @@ from coordinator_api.groups.recordings import Recordings
 from coordinator_api.groups.repairs import GroupRepair, nothing_lost, planned_repair, replayed
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.groups.service_workers import ServiceWorkers
+from coordinator_api.groups.tenure import Tenure, not_here
 from coordinator_api.groups.watching import Watching
 from coordinator_api.metrics import Metrics
+from coordinator_api.ownership.ownership_store import OwnershipStore
+from coordinator_api.ownership.values import lease_times
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import StoreBusy, StoreError
+from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, StoreBusy, StoreError
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import GroupLog, Recording, Repository
 from coordinator_api.store.stored_logs import StoredLog
@@ -53,16 +61,32 @@ from coordinator_api.telemetry import GroupTelemetry
 
 DESCRIPTIONS_AT_ONE_TIME = 2
 
+COUNT_OTHERS_EVERY_S = 1.0
+"""How often the groups of other coordinators are counted for quotas."""
+
+SHARE_OF_A_STOP = 0.75
+"""How much of its time a stop has to give all groups away. Then those that are left are closed."""
+
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME_IN_AN_ID = 249
 """A client id may be as long as a member id may be, which has a UUID behind it."""
 
 
 class Coordinator:
-    """Call `open` to make one. It belongs to one event loop."""
+    """Call `open` to make one. It belongs to one event loop.
+
+    `ownership_store`: of a database that several coordinators may use; None for the only one. `url`: where the others
+    reach this one.
+    """
 
     def __init__(
-        self, settings: Settings, repository: Repository, tokens: TokenStore, resources: AsyncExitStack
+        self,
+        settings: Settings,
+        repository: Repository,
+        tokens: TokenStore,
+        resources: AsyncExitStack,
+        ownership_store: OwnershipStore | None = None,
+        url: str = "",
     ) -> None:
         self.settings = settings
         self.repository = repository
@@ -81,6 +105,20 @@ class Coordinator:
             lambda: [runtime.measures() for runtime in self.declared()],
             settings.metrics_group_max_count,
             lambda: len(self.unreadable),
+            lambda: len(self.groups) + len(self.unreadable),
+        )
+        self.ownership: Owner = (
+            SoleOwner(self, repository.group_ids)
+            if ownership_store is None
+            else Ownership(
+                ownership_store,
+                lease_times(settings.lease_timeout_ms),
+                url,
+                version("assignor"),
+                self,
+                self.metrics,
+                repository.owned_by,
+            )
         )
         self.connections = GroupsOfConnections()
         self._monitor = LoopMonitor(clock, self._late)
@@ -103,6 +141,7 @@ class Coordinator:
                 settings.tenant_max_computations,
             )
         )
+        self.quotas.is_here = self.is_open
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
         self.recordings = Recordings(repository)
         self.watching = Watching()
@@ -118,6 +157,7 @@ class Coordinator:
         self._resources = resources
         self._one_at_a_time = KeyedLocks()
         self._tasks = BackgroundTasks()
+        self._giving_away: asyncio.Task[None] | None = None
         self.workers = ServiceWorkers(settings.computation_max_count)
         resources.push_async_callback(self.workers.close)
         self._environment = GroupEnvironment(
@@ -140,18 +180,29 @@ class Coordinator:
         )
 
     @classmethod
-    async def open(cls, settings: Settings) -> Self:
-        """Take the store, bring its schema up to date, replay every group. Raises StoreError, SettingsError.
+    async def open(cls, settings: Settings, url: str = "") -> Self:
+        """Take the store, bring its schema up to date, replay every group that it owns. Raises StoreError,
+        SettingsError.
 
-        A group whose log cannot be read is left out (`unreadable`), and keeps no other from being led.
+        A group whose log cannot be read is left out (`unreadable`), and keeps no other from being led. `url`: where
+        this coordinator listens, for others that use the same database.
         """
         async with AsyncExitStack() as resources:
             store = await resources.enter_async_context(open_store(settings))
-            coordinator = cls(settings, store.repository, store.tokens, resources)
+            reached_at = settings.advertised_url or url or f"http://{settings.host}:{settings.port}"
+            if store.ownership is not None and settings.advertised_url is None and _is_any_address(settings.host):
+                structlog.get_logger("coordinator_api").warning(
+                    "advertised_url_needed",
+                    message=f"callers of other coordinators are sent to {reached_at}: set advertised.url, unless "
+                    "this is the only one",
+                )
+            coordinator = cls(settings, store.repository, store.tokens, resources, store.ownership, reached_at)
             coordinator.workers.warm_up()
-            # one after the other: the logs of all groups together may be large
-            for group_id in await store.repository.group_ids():
-                await coordinator._open_group(group_id)
+            resources.push_async_callback(coordinator.ownership.leave)
+            await coordinator.ownership.start()
+            if coordinator.ownership.is_shared:
+                counting = coordinator._tasks.start(coordinator._count_others())
+                resources.callback(counting.cancel)
             if coordinator.unreadable:
                 await coordinator._count_unreadable()
             structlog.get_logger("coordinator_api").info(
@@ -166,10 +217,18 @@ class Coordinator:
             coordinator._resources = resources.pop_all()
             return coordinator
 
+    def check_may_answer(self) -> None:
+        """Before anything is answered from memory. Raises LeaseEnded."""
+        if self.ownership.check is not None:
+            self.ownership.check()
+
     def group(self, group_id: str) -> GroupRuntime:
-        """Raises GroupNotFound, UnreadableGroup."""
+        """Raises GroupNotFound, UnreadableGroup, LeaseEnded, and NotOwner for one that is not here any more."""
+        self.check_may_answer()
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
+        if runtime is None and not self.ownership.is_unknown(group_id):
+            raise not_here(group_id)  # a member that heard of no such group would end
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
@@ -177,7 +236,7 @@ class Coordinator:
     async def declare(self, group_id: str, declaration: events.DeclareGroup, tenant: str = "") -> Response:
         """Create the group or give it another definition: `Declared` or `Rejected`. `tenant`: whose quotas hold.
 
-        Raises TooManyGroups, UnreadableGroup, StoreError.
+        Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner when another coordinator has created it.
         """
         return await self._handle_creating(group_id, declaration, None, tenant)
 
@@ -193,35 +252,52 @@ class Coordinator:
         """Hand the event to the group, and create the group if need be."""
         self._check_readable(group_id)
         async with self._one_at_a_time.lock(group_id):
-            runtime = self.groups.get(group_id)
-            is_counted_now = False
-            if runtime is None:
-                if len(self.groups.keys() | self._one_at_a_time.held()) > self.settings.group_max_count:
-                    # not how many: they are of others as well
-                    raise TooManyGroups("this service has as many groups as it may (group.max.count)")
-                is_counted_now = self.quotas.take_group(group_id, tenant)
-                # the store may have the group: a PUT that failed may have been written after all
-                try:
-                    runtime = self._runtime(await self.repository.load_group(group_id))
-                except StoreError:
-                    if is_counted_now:
-                        self.quotas.give_back(group_id)
-                    raise
+            with self.ownership.creating(group_id):
+                return await self._handle_alone(group_id, event, recording, tenant)
+
+    async def _handle_alone(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
+        runtime = self.groups.get(group_id)
+        is_new, is_counted_now = runtime is None, False
+        if runtime is None:
+            if not self.ownership.is_unknown(group_id):
+                raise not_here(group_id)
+            known = self.groups.keys() | self.ownership.ids_elsewhere() | self._one_at_a_time.held()
+            if len(known) > self.settings.group_max_count:
+                # not how many: they are of others as well
+                raise TooManyGroups("this service has as many groups as it may (group.max.count)")
+            is_counted_now = self.quotas.take_group(group_id, tenant)
             try:
-                response = await runtime.handle(event, recording, tenant)
-            except StoreError as error:
-                if group_id not in self.groups:
-                    await runtime.close()
-                    # after any other error the group may be in the store, and goes on counting
-                    if isinstance(error, StoreBusy) and is_counted_now:
-                        self.quotas.give_back(group_id)
+                runtime = await self._new_runtime(group_id)
+            except StoreError:
+                if is_counted_now:
+                    self.quotas.give_back(group_id)
                 raise
-            if group_id not in self.groups and not runtime.is_declared:
+        try:
+            response = await runtime.handle(event, recording, tenant)
+        except StoreError as error:
+            if is_new:
                 await runtime.close()
-                self.quotas.give_back(group_id)
-            else:
-                self.groups[group_id] = runtime
-            return response
+                # after any other error the group may be in the store, and goes on counting
+                if isinstance(error, StoreBusy) and is_counted_now:
+                    self.quotas.give_back(group_id)
+                if isinstance(error, ConcurrentWriter) and self.ownership.is_shared:
+                    raise not_here(group_id) from None  # another coordinator was a moment earlier
+            raise
+        if is_new and not runtime.is_declared:
+            await runtime.close()
+            self.quotas.give_back(group_id)
+        elif is_new:
+            self.groups[group_id] = runtime
+            self.ownership.created(group_id)
+        return response
+
+    async def _new_runtime(self, group_id: str) -> GroupRuntime:
+        """For a group that is not here. Raises NotOwner, StoreError."""
+        # the store may have the group: a PUT that failed may have been written after all
+        log = await self.repository.load_group(group_id)
+        if log.sequence and self.ownership.is_shared:
+            raise not_here(group_id)  # or another coordinator has it; either way the next beat tells
+        return self._runtime(log, log.epoch)
 
     def declared(self) -> list[GroupRuntime]:
         """Every group, in order of their ids."""
@@ -262,9 +338,9 @@ class Coordinator:
                 plan = await asyncio.to_thread(planned_repair, stored, limits, now_ms)
             if execute:
                 if whole is None:
-                    await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=stored.epoch)
+                    await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self._epoch(group_id))
                 # until it is open it stays unreadable: a member that heard of no such group would end
-                await self._open_group(group_id)
+                await self._open_group(group_id, self._epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
                     "group_repaired",
@@ -285,18 +361,78 @@ class Coordinator:
             if force and group_id in self.unreadable:
                 stored = await self.repository.stored_log(group_id)
                 if not stored.is_empty:
-                    await self.repository.delete(group_id, stored.sequence, epoch=stored.epoch)
-                del self.unreadable[group_id]
+                    await self.repository.delete(group_id, stored.sequence, epoch=self._epoch(group_id))
+                self.unreadable.pop(group_id, None)
                 self.quotas.give_back(group_id)
+                self.ownership.deleted(group_id)
                 structlog.get_logger("coordinator_api").warning("unreadable_group_deleted", group=group_id)
                 return Accepted()
             runtime = self.group(group_id)
             response = await runtime.handle(events.DeleteGroup())
             if runtime.image.state is GroupState.DEAD:
-                del self.groups[group_id]
+                self.groups.pop(group_id, None)
+                self.ownership.deleted(group_id)
                 await runtime.close()
                 self.quotas.give_back(group_id)
             return response
+
+    # --- as `ownership.OwnedGroups`
+
+    async def open_owned(self, group_id: str, epoch: int) -> bool:
+        """Lead a group that is owned in this epoch; whether there is one. Raises StoreError."""
+        async with self._one_at_a_time.lock(group_id):
+            runtime = self.groups.get(group_id)
+            if runtime is not None and runtime.tenure.epoch == epoch:
+                return True
+            self.lose(group_id)
+            return await self._open_group(group_id, epoch)
+
+    def is_open(self, group_id: str) -> bool:
+        return group_id in self.groups or group_id in self.unreadable
+
+    async def close_owned(self, group_id: str) -> Callable[[], None] | None:
+        """Let the group finish its commits, and end its tenure. What it gives lets held requests go."""
+        self.unreadable.pop(group_id, None)
+        runtime = self.groups.pop(group_id, None)
+        if runtime is None:
+            return None
+        await runtime.finish()
+        runtime.tenure.end()
+        self._left(group_id)
+        return runtime.release
+
+    def lose(self, group_id: str) -> None:
+        """The group is not here any more. Whoever is held for it hears that."""
+        self.unreadable.pop(group_id, None)
+        runtime = self.groups.pop(group_id, None)
+        if runtime is not None:
+            runtime.tenure.end()
+            self._left(group_id)
+            self._tasks.start(runtime.close())
+
+    def at_rest(self) -> list[str]:
+        return [group_id for group_id, runtime in self.groups.items() if runtime.is_at_rest]
+
+    def read_again(self) -> None:
+        for runtime in self.groups.values():
+            runtime.distrust()
+
+    def let_go(self) -> None:
+        for runtime in self.groups.values():
+            runtime.let_go()
+
+    def _left(self, group_id: str) -> None:
+        self.connections.forget(group_id)
+        self.quotas.went_elsewhere(group_id)
+        self.watching.changed(group_id)
+
+    def _lost(self, group_id: str) -> None:
+        """A write of the group was refused: it has another owner."""
+        self.lose(group_id)
+        self.ownership.lost(group_id)
+
+    def _epoch(self, group_id: str) -> int:
+        return self.ownership.epoch(group_id)
 
     @contextmanager
     def computation(self, tenant: str) -> Iterator[None]:
@@ -319,16 +455,35 @@ class Coordinator:
         return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
 
     def begin_stop(self) -> None:
-        """Answer held requests now, and end computations, so that a graceful stop does not wait for them."""
+        """Answer held requests now, and end computations, so that a graceful stop does not wait for them.
+
+        Where there are other coordinators, each group is given to one of them first: its members hear which.
+        """
+        if self.stopping:
+            return
         self.stopping = True
         self.workers.end_computations()
         self.watching.release()
+        if self.ownership.is_shared:
+            self._giving_away = self._tasks.start(self._give_away())
+        else:
+            self._release()
+
+    async def _give_away(self) -> None:
+        try:
+            await self.ownership.give_away(SHARE_OF_A_STOP * self.settings.shutdown_timeout_ms / 1000)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
         for runtime in self.groups.values():
             runtime.release()
 
     async def close(self) -> None:
         """Stop timers and rebalances, let events in progress come to their end, give the store back."""
         self.begin_stop()
+        if self._giving_away is not None:
+            await asyncio.wait((self._giving_away,))
         await asyncio.gather(*(runtime.close() for runtime in self.groups.values()))
         await self._resources.aclose()
         self.closed = True
@@ -344,16 +499,44 @@ class Coordinator:
         for group_id in self.unreadable:
             self.quotas.note(group_id, 0, stored_bytes.get(group_id, 0))
 
-    async def _open_group(self, group_id: str) -> None:
+    async def _count_others(self) -> None:
+        """For quotas, again and again."""
+        while True:
+            try:
+                stored_bytes = await self.repository.stored_bytes()
+            except StoreError:
+                stored_bytes = {}
+            self.quotas.count_elsewhere(
+                {each.group_id: (each.members, stored_bytes.get(each.group_id)) for each in self.ownership.elsewhere()}
+            )
+            await asyncio.sleep(COUNT_OTHERS_EVERY_S)
+
+    async def _open_group(self, group_id: str, epoch: int) -> bool:
+        """Whether there is such a group. Raises NotOwner, and StoreError when the store cannot be read for now."""
         self.quotas.take_group(group_id)
+        is_shared = self.ownership.is_shared
         try:
-            runtime = self._runtime(await self.repository.load_group(group_id))
+            log = await self.repository.load_group(group_id)
+            if is_shared and not log.sequence:
+                self.quotas.give_back(group_id)
+                return False
+            if is_shared and log.epoch != epoch:
+                raise not_here(group_id)
+            runtime = self._runtime(log, epoch, await replayed_log(log, self._environment))
         except (StoreError, InputError, IllegalTransition) as error:
+            if is_shared and isinstance(error, StoreError) and not isinstance(error, DamagedLog):
+                raise  # it is tried again
             self._set_aside(group_id, error)
-            return
+            return True
         self.groups[group_id] = runtime
         self.unreadable.pop(group_id, None)
-        await runtime.handle(events.Recovered())
+        try:
+            await runtime.handle(events.Recovered())
+        except StoreError:
+            if not is_shared:
+                raise
+            # it reads the store again by itself, unless it was lost
+        return True
 
     def _check_readable(self, group_id: str) -> None:
         if group_id in self.unreadable:
@@ -373,7 +556,7 @@ class Coordinator:
         if runtime is not None:
             self._tasks.start(runtime.close())  # it is in the midst of an event
 
-    def _runtime(self, log: GroupLog) -> GroupRuntime:
+    def _runtime(self, log: GroupLog, epoch: int, replayed: Group | None = None) -> GroupRuntime:
         runner = RebalanceRunner(
             log.group_id,
             self.allowed_assignors,
@@ -383,7 +566,9 @@ class Coordinator:
             self.clusters,
             own_assignor_limit_ms=self.settings.task_assignor_timeout_ms,
         )
-        return GroupRuntime(log, runner, GroupTelemetry(log.group_id, self.metrics), self._environment)
+        telemetry = GroupTelemetry(log.group_id, self.metrics)
+        tenure = Tenure(log.group_id, epoch, self.ownership.check, self._lost)
+        return GroupRuntime(log, runner, telemetry, self._environment, tenure, replayed)
 
     def _census(self) -> tuple[Mapping[str, int], int]:
         images = [runtime.image for runtime in self.declared()]
@@ -393,6 +578,13 @@ class Coordinator:
 
 def _no_such_group(group_id: str) -> GroupNotFound:
     return GroupNotFound(f"there is no group {group_id}: declare it by PUT")
+
+
+def _is_any_address(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
 
 
 def _random_process_id() -> ProcessId:

@@ -6,6 +6,9 @@
 Between the two, `group` is ahead of `image`. Everybody but the next event sees `image`, which is never ahead of the
 store. A write whose end is not known (the store did not answer, or another process wrote) makes the group uncertain:
 it is read from the store again before it takes the next event. A log that has grown long is rewritten as one snapshot.
+
+Each write names the epoch in which the group is owned here. One that succeeds proves that it still was, so its events
+are answered; where nothing is to be written, the lease is looked at instead. The epoch is never learned by reading.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from coordinator_api.group.replay import IllegalTransition
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.held_recordings import notes_of
-from coordinator_api.store.errors import StoreError
+from coordinator_api.groups.tenure import Tenure, not_here
+from coordinator_api.store.errors import NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.telemetry import GroupTelemetry
 
@@ -34,6 +38,9 @@ RecordingFor = Callable[[Response], Recording | None]
 
 ENCODED_IN_A_THREAD = 64
 """As many records as this are encoded beside the event loop."""
+
+REPLAYED_IN_A_THREAD_BYTES = 65_536
+"""From this size on a log is replayed beside the event loop: other groups are served meanwhile."""
 
 
 class DurableGroup:
@@ -47,20 +54,29 @@ class DurableGroup:
     stored_bytes: int
     """Of the group's log and its recorded rebalances, as committed."""
     _sequence: int
-    _epoch: int
     _log_bytes: int
     _snapshot_bytes: int
     _taken: list[CoordinatorRecord]
     _taken_image: GroupImage
     _deleted: bool
 
-    def __init__(self, stored: GroupLog, environment: GroupEnvironment, telemetry: GroupTelemetry) -> None:
-        """`stored`: what the store has of the group, sequence 0 and no records for a new one."""
+    def __init__(
+        self,
+        stored: GroupLog,
+        environment: GroupEnvironment,
+        telemetry: GroupTelemetry,
+        tenure: Tenure,
+        replayed: Group | None = None,
+    ) -> None:
+        """`stored`: what the store has of the group, sequence 0 and no records for a new one. `replayed`: what it leads
+        to, where that is known already.
+        """
         self._repository = environment.repository
         self._environment = environment
         self._telemetry = telemetry
+        self._tenure = tenure
         self._uncertain = self._renews = False
-        self._load(stored)
+        self._load(stored, replayed or replay_log(stored, environment))
 
     @property
     def is_uncertain(self) -> bool:
@@ -71,13 +87,21 @@ class DurableGroup:
         """Have the group read from the store again before the next event."""
         self._uncertain = True
 
+    def check_may_answer(self) -> None:
+        """Raises NotOwner, LeaseEnded."""
+        self._tenure.check()
+
     async def reload(self) -> None:
         """Become what the store has. `Recovered` has to be the next event.
 
-        Raises StoreError, and DamagedLog, InputError or IllegalTransition when the log cannot be read.
+        Raises StoreError, and DamagedLog, InputError or IllegalTransition when the log cannot be read. Raises NotOwner
+        when the group is owned in another epoch now.
         """
         stored = await self._repository.load_group(self.group.group_id)
-        self._load(stored)
+        if stored.sequence and stored.epoch != self._tenure.epoch:
+            self._tenure.was_lost()
+            raise not_here(stored.group_id)
+        self._load(stored, await replayed_log(stored, self._environment))
         self._uncertain = False
         self._telemetry.reloaded(stored.sequence)
 
@@ -106,15 +130,20 @@ class DurableGroup:
         """Write what was taken since the last commit, in one transaction. Returns the records.
 
         `response`, `recording_for`: of the last event that was taken. Raises StoreError when it could not be committed;
-        whatever it raises, the group is uncertain.
+        whatever it raises, the group is uncertain, unless nothing was to be written.
         """
         image, taken, deleted = self._taken_image, tuple(self._taken), self._deleted
-        members = 0 if image.led_by is not None else len(image.members)
         self._taken, self._deleted = [], False
         if not taken:
+            self._tenure.check()  # these answers come from memory alone
             return ()
         try:
-            await self._write(taken, members, response, recording_for, deleted)
+            self._tenure.check()
+            await self._write(taken, response, recording_for, deleted)
+        except NotOwner:
+            self.distrust()
+            self._tenure.was_lost()
+            raise
         except BaseException:  # whatever ended the write, it may have been made
             self.distrust()
             raise
@@ -145,25 +174,23 @@ class DurableGroup:
         write = self._repository.renew if self._renews else self._repository.replace
         self._renews = False
         try:
-            written = await write(self.group.group_id, self._sequence, lines, epoch=self._epoch)
+            written = await write(self.group.group_id, self._sequence, lines, epoch=self._tenure.epoch)
         except StoreError as error:
             self._telemetry.compaction_failed(error)
             self.distrust()
+            if isinstance(error, NotOwner):
+                self._tenure.was_lost()
             return
         self._sequence, self.stored_bytes = written
         self._log_bytes = self._snapshot_bytes = sum(map(len, lines))
         self._note_use()
 
-    def _load(self, stored: GroupLog) -> None:
-        records = [decode_record(line) for line in stored.records]
-        now_ms = self._environment.clock.now_ms()
-        self.group = Group.replay(stored.group_id, self._environment.limits, records, now_ms)
-        if records and self.group.image.input_json is None:
-            raise IllegalTransition(f"group {stored.group_id}: its log does not begin with its declaration")
+    def _load(self, stored: GroupLog, replayed: Group) -> None:
+        self.group = replayed
         self.image = self._taken_image = self.group.image
         self.sessions_then = self.group.sessions
         self._taken, self._deleted = [], False
-        self._sequence, self._epoch = stored.sequence, stored.epoch
+        self._sequence = stored.sequence
         self._log_bytes = sum(map(len, stored.records))
         self._snapshot_bytes = 0
         self.stored_bytes = stored.stored_bytes
@@ -196,7 +223,6 @@ class DurableGroup:
     async def _write(
         self,
         taken: tuple[CoordinatorRecord, ...],
-        members: int,
         response: Response,
         recording_for: RecordingFor | None,
         deleted: bool,
@@ -208,16 +234,44 @@ class DurableGroup:
         group_id = self.group.group_id
         with self._telemetry.commit_latency():
             if deleted:
-                await self._repository.delete(group_id, self._sequence, epoch=self._epoch)
+                await self._repository.delete(group_id, self._sequence, epoch=self._tenure.epoch)
                 self.stored_bytes = 0
                 return
             notes = notes_of(taken)
             written = await self._repository.append(
-                group_id, self._sequence, lines, recording, notes, epoch=self._epoch, members=members
+                group_id,
+                self._sequence,
+                lines,
+                recording,
+                notes,
+                epoch=self._tenure.epoch,
+                members=_joined_here(self._taken_image),
             )
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
 
 
+def _joined_here(image: GroupImage) -> int:
+    return 0 if image.led_by is not None else len(image.members)
+
+
 def _encoded(records: tuple[CoordinatorRecord, ...]) -> list[str]:
     return [encode_record(record) for record in records]
+
+
+def replay_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
+    """The group that its log leads to. Raises InputError and IllegalTransition for one that cannot be read."""
+    records = [decode_record(line) for line in stored.records]
+    group = Group.replay(stored.group_id, environment.limits, records, environment.clock.now_ms())
+    if records and group.image.input_json is None:
+        raise IllegalTransition(f"group {stored.group_id}: its log does not begin with its declaration")
+    return group
+
+
+async def replayed_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
+    """As `replay_log`; a long one in a thread. Sessions begin when it has come to its end."""
+    if sum(map(len, stored.records)) < REPLAYED_IN_A_THREAD_BYTES:
+        return replay_log(stored, environment)
+    group = await asyncio.to_thread(replay_log, stored, environment)
+    group.begin_sessions(environment.clock.now_ms())
+    return group

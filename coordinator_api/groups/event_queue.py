@@ -4,7 +4,8 @@
 
 Rules: an event that the group fails on fails alone. A commit that fails fails every event of its batch with StoreError,
 because none of them was stored for certain; the group is read from the store again before the next event. When its log
-turns out to be damaged, that event fails, and so does each one after it. A deletion is
+turns out to be damaged, that event fails, and so does each one after it. While the group may not be answered for, all
+events fail, and nothing is taken. A deletion is
 a batch of its own, and an event that brings a recording is the last of its batch: a transaction holds one of each.
 The caller of an event may hang up at any time: the event happens all the same.
 
@@ -144,7 +145,7 @@ class EventQueue:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                if self._durable.is_uncertain and not await self._reload():
+                if not self._may_answer() or (self._durable.is_uncertain and not await self._reload()):
                     continue
                 await self._next_batch()
                 if not self._closed and not self._durable.is_uncertain:
@@ -153,6 +154,16 @@ class EventQueue:
             self._worker = None
             if self._waiting:  # cancelled, with its loop: nobody will be answered any more
                 self._fail(self._all_waiting(), StoreError("the service stops"))
+
+    def _may_answer(self) -> bool:
+        """When not, every event that waits fails."""
+        try:
+            self._durable.check_may_answer()
+        except StoreError as refusal:
+            self._fail(self._all_waiting(), refusal)
+            self._failed()
+            return False
+        return True
 
     async def _reload(self) -> bool:
         """Read the group again. When that fails, so does every event that waits."""
@@ -181,6 +192,7 @@ class EventQueue:
             records = await self._durable.commit(taken.events[-1][1].response, taken.recording_for)
         except BaseException as error:
             self._fail([waiting for waiting, _ in taken.events], error)
+            self._failed()
             if not isinstance(error, Exception):
                 raise
             return

@@ -4,7 +4,8 @@
              start a rebalance, set the timer -> answer
     heartbeat, fetch -> answered at once from the committed state; nothing of it waits for a commit
 
-A crash at any point loses nothing that was answered: what was not committed was not answered. The group's rules are in
+A crash at any point loses nothing that was answered: what was not committed was not answered. What is answered from
+memory looks first whether the group is still owned here (`tenure`). The group's rules are in
 `group/`. This file notes signs of life as they arrive, and hands what comes of an event to those who carry it out:
 
     event_queue       who waits, and what shares a commit         held_requests    long polls and held heartbeats
@@ -54,9 +55,10 @@ from coordinator_api.groups.held_requests import HeldRequests
 from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
+from coordinator_api.groups.tenure import Tenure
 from coordinator_api.groups.warm_up_watch import WarmUpWatch
 from coordinator_api.metrics import GroupMeasures
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.telemetry import GroupTelemetry
 
@@ -73,14 +75,26 @@ _NO_GENERATION = -1
 
 
 class GroupRuntime:
-    """Owns one group. Every change goes through `handle`. `image` may be read at any time."""
+    """Owns one group. Every change goes through `handle`. `image` may be read at any time.
+
+    Whatever answers raises NotOwner once the group is owned elsewhere, and LeaseEnded while nobody knows.
+    """
 
     def __init__(
-        self, stored: GroupLog, runner: RebalanceRunner, telemetry: GroupTelemetry, environment: GroupEnvironment
+        self,
+        stored: GroupLog,
+        runner: RebalanceRunner,
+        telemetry: GroupTelemetry,
+        environment: GroupEnvironment,
+        tenure: Tenure | None = None,
+        replayed: Group | None = None,
     ) -> None:
-        """`stored`: what the store has of the group, sequence 0 and no records for a new one."""
+        """`stored`: what the store has of the group, sequence 0 and no records for a new one. `replayed`: what it leads
+        to, where that is known. `tenure`: by default that of a group that nobody else can own.
+        """
         clock = environment.clock
         self.group_id = stored.group_id
+        self.tenure = tenure or Tenure(stored.group_id)
         self.cluster = ClusterStanding(clock.now_ms, telemetry)
         self._notices = GroupNotices()
         self._clock = clock
@@ -93,7 +107,7 @@ class GroupRuntime:
         self._reading_again: asyncio.Future[Response] | None = None
         self._ticks_again = False
         self._tasks = BackgroundTasks()
-        self._durable = DurableGroup(stored, environment, telemetry)
+        self._durable = DurableGroup(stored, environment, telemetry, self.tenure, replayed)
         self._standing = GroupStanding(self.image, clock.now_ms(), self._tasks, telemetry.without_owner)
         self._queue = EventQueue(
             self._durable,
@@ -250,8 +264,15 @@ class GroupRuntime:
         sessions_ms = (members[each].last_join.session_timeout_ms for each in member_ids if each in members)
         return min(sessions_ms, default=math.inf) / 1000
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is under way that would have to begin anew elsewhere."""
+        at_rest = self.image.state in (GroupState.STABLE, GroupState.EMPTY) and self.image.held is None
+        return at_rest and not self._durable.is_uncertain and not self._rebalances.is_running
+
     async def describe(self) -> tuple[GroupDescription, GroupImage]:
         """The committed group, and the state that was described. In a thread: a large group takes time."""
+        self.tenure.check()
         group, image, sessions_then = self.group, self.image, self._durable.sessions_then
         return await asyncio.to_thread(group.describe, image, sessions_then), image
 
@@ -276,14 +297,27 @@ class GroupRuntime:
         """
         await self._queue.renew()
 
+    def distrust(self) -> None:
+        """Have the group read from the store before its next event. Sessions begin in full then."""
+        self._durable.distrust()
+        self._timer.set(self._clock.now_ms() + RETRY_AFTER_STORE_ERROR_MS)
+
+    def let_go(self) -> None:
+        """Answer the requests that are held, as the group stands now. Those that come later are held."""
+        self._held.let_go()
+
     def release(self) -> None:
         """Hold no requests any longer: those that wait are answered as the group stands now."""
         self._held.release()
 
     async def close(self) -> None:
         """Stop timers, looks and rebalances. Events in progress come to their end."""
-        self._closed = True
         self._held.release()
+        await self.finish()
+
+    async def finish(self) -> None:
+        """As `close`, but requests that are held stay so until `release`: they will hear where the group is."""
+        self._closed = True
         self._timer.stop()
         self._watch.stop()
         self._warm_ups.stop()
@@ -291,6 +325,7 @@ class GroupRuntime:
         await self._queue.close()
 
     def _hear_now(self, event: HeardEvent) -> Response:
+        self.tenure.check()
         heard = self.group.hear(event, self._clock.now_ms(), self.image)
         if heard.wants_tick:
             self._tick_now()
@@ -306,6 +341,7 @@ class GroupRuntime:
         """From what was committed for certain: members go on while the store fails. A write whose end is not known was
         answered to nobody, so it may as well come after this. But it may be what would spare a member its refusal.
         """
+        self.tenure.check()
         response = self.group.hear(event, self._clock.now_ms(), self.image).response
         refused = response.members.values() if isinstance(response, ProcessHeartbeatAnswered) else (response,)
         if any(isinstance(each, Rejected) for each in refused):
@@ -344,6 +380,8 @@ class GroupRuntime:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
 
     def _connection_lost(self, connection_id: int, member_ids: Collection[str]) -> None:
+        if self._closed:  # the group may have moved, and its members with it
+            return
         held_elsewhere = self._held_heartbeats.lost(connection_id, member_ids)
         # when it cannot be taken in, the group is read again, and then no connection is known
         self._queue.put(events.ConnectionLost(connection_id, held_elsewhere))
@@ -400,6 +438,8 @@ class GroupRuntime:
         try:
             self._ticks_again = False
             await self._queue.put(events.Tick())
+        except (LeaseEnded, NotOwner):  # it is tried again soon, and by then the group may be closed
+            self._ticks_again = False
         except Exception as error:  # whatever it was: time must not stop for the group
             self._telemetry.tick_failed(error)
             self._durable.distrust()

@@ -40,7 +40,7 @@ LONGEST_PAUSE_S = 0.25
 Recheck = RecheckAssignment | RecheckProcess
 
 Ask = Callable[[Recheck], Response]
-"""The group's answer as it stands now, in microseconds."""
+"""The group's answer as it stands now, in microseconds. Raises StoreError when it may not be answered for."""
 
 Weigh = Callable[[Response], int]
 """About how many bytes of assignments this answer sends, or makes members fetch."""
@@ -115,6 +115,10 @@ class HeldRequests:
     def release(self) -> None:
         """Hold no request any longer: answer each as the group stands now, all at once."""
         self._released = True
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Answer each as the group stands now, all at once. Those that come later are held."""
         self._due.clear()
         for held in self._held:
             held.let_go()
@@ -144,7 +148,7 @@ class HeldRequests:
                 continue
             try:
                 response = self._ask(held.recheck)
-            except Exception as error:  # a bug in the group's rules: the other requests are not to suffer from it
+            except Exception as error:  # a refusal, or a bug in the group's rules, which others are not to suffer from
                 held.answer.set_exception(error)
                 continue
             if not held.is_held(response):

@@ -1,6 +1,7 @@
 """What one tenant may have: groups, members, bytes in the store, and computations at one time.
 
-A tenant is a prefix of group ids. It has what the groups have whose ids begin with it, whoever made them. Prefixes may
+A tenant is a prefix of group ids. It has what the groups have whose ids begin with it, whoever made them, and whichever
+coordinator leads them: those of others are counted once a second. Prefixes may
 be nested: a caller of `a-b-` keeps the quotas of that prefix and, if there are tokens for it, of `a-`, so that nobody
 gets more by giving himself tokens for parts of what is his. Who sees all groups has no quota.
 
@@ -52,7 +53,10 @@ class Quotas:
         self.limits = limits or TenantLimits()
         self.is_tenant: Callable[[str], bool] = lambda prefix: False
         """Whether there are tokens for exactly this prefix."""
+        self.is_here: Callable[[str], bool] = lambda group_id: False
+        """Whether this coordinator leads the group."""
         self._groups: dict[str, _Use] = {}
+        self._elsewhere: frozenset[str] = frozenset()
         self._tenants: dict[str, _Tenant] = {}
 
     def take_group(self, group_id: str, tenant: str = "") -> bool:
@@ -69,6 +73,21 @@ class Quotas:
     def give_back(self, group_id: str) -> None:
         """The group is no more."""
         self._change(group_id, groups=0, members=0, stored_bytes=0)
+
+    def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]]) -> None:
+        """The groups that are not here: members and bytes of each, None for as many as before. Those that were
+        elsewhere before and are not in `groups` are here now, or are no more.
+        """
+        for group_id in self._elsewhere - groups.keys():
+            if not self.is_here(group_id):
+                self.give_back(group_id)
+        for group_id, (members, stored_bytes) in groups.items():
+            self._change(group_id, groups=1, members=members, stored_bytes=stored_bytes)
+        self._elsewhere = frozenset(groups)
+
+    def went_elsewhere(self, group_id: str) -> None:
+        """It counts on, until it is found elsewhere, or found to be no more."""
+        self._elsewhere |= {group_id}
 
     def note(self, group_id: str, members: int, stored_bytes: int) -> None:
         """What the group has now. `members`: that joined here, those included whose commit is under way."""

@@ -23,8 +23,8 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet
-from coordinator_api.errors import CoordinatorFault, TooManyRequests, UnreadableBytes
-from coordinator_api.store.errors import StoreError
+from coordinator_api.errors import CoordinatorFault, GroupIsLoading, TooManyRequests, UnreadableBytes
+from coordinator_api.store.errors import LeaseEnded, StoreError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -60,7 +60,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "THROTTLING_QUOTA_EXCEEDED": (429, "The service is busy"),
     "UNKNOWN_SERVER_ERROR": (500, "Something failed in the service"),
     "KAFKA_STORAGE_ERROR": (503, "The store cannot be used"),
-    "COORDINATOR_LOAD_IN_PROGRESS": (503, "The service is starting"),
+    "COORDINATOR_LOAD_IN_PROGRESS": (503, "The group is being opened"),
     "COORDINATOR_NOT_AVAILABLE": (503, "The service cannot serve now"),
 }
 
@@ -146,7 +146,11 @@ def from_fault(fault: CoordinatorFault) -> Problem:
         extensions["offset"] = fault.offset
     if fault.where is not None:
         extensions["where"] = fault.where
-    headers = {"Retry-After": str(fault.retry_after_s)} if isinstance(fault, TooManyRequests) else {}
+    headers: Mapping[str, str] = {}
+    if isinstance(fault, TooManyRequests):
+        headers = {"Retry-After": str(fault.retry_after_s)}
+    elif isinstance(fault, GroupIsLoading):
+        headers = _TRY_AGAIN_SOON
     return Problem(fault.kafka_name, str(fault), headers=headers, extensions=extensions)
 
 
@@ -185,6 +189,8 @@ async def _on_store_error(request: Request, error: Exception) -> Response:
 
 def from_store_error(error: StoreError, path: str) -> Problem:
     """Log the whole error, which is nobody else's business."""
+    if isinstance(error, LeaseEnded):  # which is in the log once, and not for each call
+        return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=_TRY_AGAIN_SOON)
     _logger.error("store_error", path=path, error=str(error))
     detail = f"the change could not be stored, so it does not count: {error.in_public}"
     return Problem("KAFKA_STORAGE_ERROR", detail, headers=_TRY_AGAIN_SOON)

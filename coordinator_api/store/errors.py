@@ -40,6 +40,12 @@ class NotOwner(StoreError):
     public = "another coordinator owns the group now"
 
 
+class LeaseEnded(StoreError):
+    """This coordinator could not renew its row for so long that another one may own its groups. Nothing was written."""
+
+    public = "this coordinator could not renew its lease in time, so another one may lead its groups"
+
+
 class UnusableDatabase(InputError, StoreError):
     """What the setting database.url names cannot be a coordinator's database: another one has to be named."""
 

@@ -97,7 +97,8 @@ class SqlOwnershipStore(OwnershipStore):
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        is_free = ~_has_row(seen.c.owner).correlate(seen)
+        # an own one is taken once more: it was handed over to this coordinator, or its first take was not heard of
+        is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
         # one that its former owner is still writing is taken later: no beat may wait for that
         free = select(seen.c.group_id).where(as_seen, is_free, _has_row(by)).with_for_update(skip_locked=True, of=seen)
         taken = update(groups).where(groups.c.group_id.in_(free), groups.c.epoch == epoch)

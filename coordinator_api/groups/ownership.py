@@ -1,0 +1,609 @@
+"""Which groups are here, and until when they may be answered for: what a coordinator's `Incumbent` plans is done here.
+
+    beat -> lose what is gone, read again what was in doubt, begin to hand over
+         -> until the next beat is due, one after the other: end who is over, take what is free
+
+Rules:
+- Opening a group takes as long as its log, and closing one as long as its commit. Both happen beside the beats.
+- A group is closed before its row is changed, and opened after it was taken. In between whoever asks for it waits.
+- What somebody is told of groups elsewhere is newer than his question: he may come from the coordinator that has just
+  given the group to this one. So a question has a beat sent soon. All who wait share one, and there are few a second.
+- Lists of others, quotas and metrics may be as old as the last beat.
+
+`SoleOwner` has the same face, for a database that only one coordinator can use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterator, Set
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from coordinator_api.clock import since_boot_ms
+from coordinator_api.errors import GroupIsLoading
+from coordinator_api.groups.background_tasks import BackgroundTasks
+from coordinator_api.metrics import Metrics
+from coordinator_api.ownership.incumbent import Incumbent
+from coordinator_api.ownership.ownership_store import OwnershipStore
+from coordinator_api.ownership.values import (
+    Action,
+    Elsewhere,
+    End,
+    Enter,
+    HandOver,
+    Here,
+    LeaseTimes,
+    Lose,
+    NoSuchGroup,
+    ReadAgain,
+    Take,
+    View,
+    Whereabouts,
+)
+from coordinator_api.store.errors import LeaseEnded, StoreError
+
+LONGEST_WAIT_S = 0.5
+"""How long a call waits for a group that nobody has, or that is being opened."""
+
+SHORTEST_BETWEEN_MS = 50.0
+"""Between two beats that calls wait for; a fifth of the time between two ordinary ones, if that is less."""
+
+OPENED_AT_ONE_TIME = 2
+"""The logs of all groups together may be large."""
+
+CLOSED_AT_ONE_TIME = 8
+
+LONGEST_START_S = 30.0
+"""How long a start waits for the groups that it takes at once. Calls to those that are not open by then wait, too."""
+
+LONGEST_LEAVE_S = 0.5
+"""How long a stop waits for a database that does not answer."""
+
+MOVED_AT_A_TIME = 64
+"""Groups that are closed together for a stop. Those that come later are answered for meanwhile."""
+
+
+class OtherGroup(NamedTuple):
+    """A group that is not here. `url`: of its owner, None when nobody has it."""
+
+    group_id: str
+    url: str | None
+    members: int
+
+
+class OwnedGroups(Protocol):
+    """What the coordinator does with the groups that it owns. `epoch`: each of its writes names it."""
+
+    async def open_owned(self, group_id: str, epoch: int) -> bool:
+        """Load and lead it; whether there is one. Raises StoreError when it could not be read for now."""
+
+    def is_open(self, group_id: str) -> bool:
+        """Also one whose log cannot be read."""
+
+    async def close_owned(self, group_id: str) -> Callable[[], None] | None:
+        """Let it finish its commits, and answer nothing from its memory any more. None for one that is not open.
+
+        What it gives lets go the requests that are held. They will look for the group anew.
+        """
+
+    def lose(self, group_id: str) -> None:
+        """It is not here any more."""
+
+    def at_rest(self) -> Collection[str]:
+        """Groups that may be closed without loss of work."""
+
+    def read_again(self) -> None:
+        """Read each group from the store before its next event."""
+
+    def let_go(self) -> None:
+        """Have all requests that are held answered now."""
+
+
+class SoleOwner:
+    """The only coordinator of its database: each group is here, and nothing ever ends."""
+
+    is_shared = False
+    check: Callable[[], None] | None = None
+    first_epoch = 0
+
+    def __init__(self, groups: OwnedGroups, group_ids: Callable[[], Awaitable[list[str]]]) -> None:
+        self._groups = groups
+        self._group_ids = group_ids
+
+    async def start(self) -> None:
+        """Open every group. Raises StoreError."""
+        # one after the other: the logs of all groups together may be large
+        for group_id in await self._group_ids():
+            await self._groups.open_owned(group_id, 0)
+
+    async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
+        return Here(0)
+
+    def epoch(self, group_id: str) -> int:
+        return 0
+
+    def is_unknown(self, group_id: str) -> bool:
+        return True
+
+    def creating(self, group_id: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def created(self, group_id: str) -> None:
+        pass
+
+    def deleted(self, group_id: str) -> None:
+        pass
+
+    def lost(self, group_id: str) -> None:
+        pass
+
+    def elsewhere(self) -> list[OtherGroup]:
+        return []
+
+    def ids_elsewhere(self) -> Set[str]:
+        return frozenset()
+
+    def problem(self) -> str | None:
+        return None
+
+    async def give_away(self, within_s: float) -> None:
+        pass
+
+    async def leave(self) -> None:
+        pass
+
+
+class Ownership:
+    """One of several coordinators of a database, on its event loop. `url`: where others reach it.
+
+    `entered`: told the id that the store is to write with new groups.
+    """
+
+    is_shared = True
+    first_epoch = 1
+
+    def __init__(
+        self,
+        store: OwnershipStore,
+        times: LeaseTimes,
+        url: str,
+        release: str,
+        groups: OwnedGroups,
+        metrics: Metrics,
+        entered: Callable[[str], None],
+        now_ms: Callable[[], float] = since_boot_ms,
+    ) -> None:
+        self.url = url
+        self._store = store
+        self._times = times
+        self._release = release
+        self._groups = groups
+        self._metrics = metrics
+        self._entered = entered
+        self._now_ms = now_ms
+        self._incumbent = Incumbent(times)
+        self._may_answer = self._incumbent.may_answer
+        self._logger = structlog.get_logger("coordinator_api")
+        self._tasks = BackgroundTasks()
+        self._store_turn = asyncio.Lock()
+        self._woken = asyncio.Event()
+        self._news = asyncio.Event()
+        self._view = View({}, {})
+        self._view_sent_ms = float("-inf")
+        self._beat_sent_ms = float("-inf")
+        self._beat_due_ms = float("-inf")
+        self._is_wanted = False
+        self._beats_fail = False
+        self._to_do: deque[Action] = deque()
+        self._owned: dict[str, int] = {}
+        self._opening: dict[str, asyncio.Task[None]] = {}
+        self._openings = asyncio.Semaphore(OPENED_AT_ONE_TIME)
+        self._moving: set[str] = set()
+        self._creating: dict[str, str | None] = {}
+        self._closings = asyncio.Semaphore(CLOSED_AT_ONE_TIME)
+        self._given: dict[str, float] = {}
+        self._was_valid: bool | None = None
+        self._ended_ms = 0.0
+        self._lease_timer: asyncio.TimerHandle | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._is_leaving = self._has_left = False
+
+    # --- what others ask
+
+    def check(self) -> None:
+        """Raises LeaseEnded when nothing may be answered now, because another coordinator may own all groups."""
+        if not self._may_answer(self._now_ms()):
+            self._metrics.refused_late_answers.inc()
+            raise LeaseEnded(LeaseEnded.public)
+
+    def epoch(self, group_id: str) -> int:
+        """Of a group that is here."""
+        return self._owned.get(group_id, 0)
+
+    async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
+        """Where the group is, known later than it was asked for, or else after LONGEST_WAIT_S. Here: it is open.
+
+        Raises LeaseEnded, GroupIsLoading when nobody has it for so long.
+        """
+        asked_ms = self._now_ms()
+        ends_s = asyncio.get_running_loop().time() + LONGEST_WAIT_S
+        while True:
+            self.check()
+            is_new = self._view_sent_ms >= asked_ms
+            match self._incumbent.whereabouts(group_id):
+                case Here() as here if self._groups.is_open(group_id):
+                    return here
+                case Elsewhere(url) as elsewhere if url != self.url and (is_new or group_id in self._given):
+                    return elsewhere
+                case NoSuchGroup() as none if is_new:
+                    return none
+                case found:
+                    if not is_new:
+                        self._want_beat()
+                    if await self._hears_news(ends_s):
+                        continue
+                    if isinstance(found, Elsewhere) and found.url != self.url:
+                        return found  # the database is slow, and members are better off with what is known
+                    raise GroupIsLoading(
+                        f"group {group_id} is being taken over, or its owner is not known yet: ask again in a second"
+                    )
+
+    def is_unknown(self, group_id: str) -> bool:
+        """Whether nobody has a group of this id, as far as is known."""
+        return isinstance(self._incumbent.whereabouts(group_id), NoSuchGroup)
+
+    def elsewhere(self) -> list[OtherGroup]:
+        """All groups that are not open here, by id."""
+        return [
+            OtherGroup(group_id, self._other_url(found), group.members)
+            for group_id, group in sorted(self._view.groups.items())
+            if not self._groups.is_open(group_id)
+            for found in (self._incumbent.whereabouts(group_id),)
+        ]
+
+    def _other_url(self, found: Whereabouts) -> str | None:
+        """Not its own, which a process that is over may have had before, until its row is gone."""
+        return found.url if isinstance(found, Elsewhere) and found.url != self.url else None
+
+    def ids_elsewhere(self) -> Set[str]:
+        """As the last beat found them; some may be here."""
+        return self._view.groups.keys()
+
+    def problem(self) -> str | None:
+        """Why nothing can be answered, in words for everybody."""
+        return None if self._may_answer(self._now_ms()) else "it has ended, and was not renewed yet"
+
+    # --- what happened to a group
+
+    @contextmanager
+    def creating(self, group_id: str) -> Iterator[None]:
+        """Within the block, a row of this group that says that it is here is no reason to take it."""
+        self._creating[group_id] = self._incumbent.coordinator_id
+        try:
+            yield
+        finally:
+            del self._creating[group_id]
+
+    def created(self, group_id: str) -> None:
+        """It was declared here, and stored, within `creating`."""
+        if self._creating[group_id] != self._incumbent.coordinator_id:
+            self._groups.lose(group_id)  # it may have been stored for a coordinator that is no more
+            return
+        self._owned[group_id] = self.first_epoch
+        self._incumbent.created(group_id)
+
+    def deleted(self, group_id: str) -> None:
+        self._owned.pop(group_id, None)
+        self._incumbent.deleted(group_id)
+
+    def lost(self, group_id: str) -> None:
+        """A write was refused: another coordinator owns it. Where it is, the next beat tells."""
+        self._logger.warning("group_lost", group=group_id, why="a write was refused")
+        self._want_beat()
+
+    # --- from the start to the end
+
+    async def start(self) -> None:
+        """Enter, and open the groups that nobody has. Raises StoreError."""
+        await self._enter()
+        await self._beat()
+        self._running = self._tasks.start(self._run())
+        ends_s = asyncio.get_running_loop().time() + LONGEST_START_S
+        while (self._to_do or self._opening) and await self._hears_news(ends_s):
+            pass
+
+    async def give_away(self, within_s: float) -> None:
+        """Hand all groups over to the others; what is left is free when this coordinator leaves. Takes nothing more."""
+        self._is_leaving = True
+        self._to_do.clear()
+        if not self._may_answer(self._now_ms()):
+            return  # the database does not answer, or they are others' already
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                moves = deque(self._incumbent.leaving())
+                for opening in list(self._opening.values()):
+                    await asyncio.wait((opening,))
+                while moves:
+                    together = [moves.popleft() for _ in range(min(MOVED_AT_A_TIME, len(moves)))]
+                    moving = self._begin_to_move(together)
+                    if moving:
+                        await asyncio.wait(moving)
+
+    async def leave(self) -> None:
+        """Answer nothing any more, and be gone from the database. Others take what is left at once."""
+        self._is_leaving = self._has_left = True
+        self._may_answer = lambda now_ms: False
+        self._woken.set()
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
+        try:
+            async with asyncio.timeout(LONGEST_LEAVE_S):
+                if self._running is not None:
+                    await asyncio.wait((self._running,))
+                coordinator_id = self._incumbent.coordinator_id
+                if coordinator_id is not None:
+                    async with self._store_turn:
+                        await self._store.leave(coordinator_id)
+        except (TimeoutError, StoreError) as error:  # others find out by themselves
+            self._logger.warning("not_left", error=str(error) or "the database did not answer in time")
+        finally:
+            if self._running is not None:
+                self._running.cancel()
+
+    async def _run(self) -> None:
+        while not self._has_left:
+            try:
+                await self._next_step()
+            except Exception as error:  # a bug: without beats all groups would be lost
+                self._logger.error("ownership_failed", exc_info=error)
+                await asyncio.sleep(self._times.beat_ms / 1000)
+
+    async def _next_step(self) -> None:
+        if self._incumbent.coordinator_id is None:
+            try:
+                await self._enter()
+            except StoreError as error:
+                self._tell_of_failure(error)
+                await self._rest(self._times.beat_ms)
+                return
+        now_ms, due_ms = self._now_ms(), self._beat_due_ms
+        if self._is_wanted:
+            due_ms = min(due_ms, self._beat_sent_ms + min(SHORTEST_BETWEEN_MS, self._times.beat_ms / 5))
+        if due_ms <= now_ms:
+            try:
+                await self._beat()
+            except StoreError as error:
+                self._tell_of_failure(error)
+            finally:
+                self._beat_due_ms = self._incumbent.next_beat_ms(self._now_ms())
+        elif self._to_do:
+            await self._carry_out(self._to_do.popleft())
+            if not self._to_do:
+                self._tell_news()
+        else:
+            await self._rest(due_ms - now_ms)
+
+    async def _rest(self, at_most_ms: float) -> None:
+        self._woken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most_ms / 1000):
+                await self._woken.wait()
+
+    # --- beats
+
+    async def _enter(self) -> None:
+        """Under an id that nobody has had. Raises StoreError."""
+        coordinator_id = uuid.uuid4().hex
+        async with self._store_turn:
+            await self._store.enter(coordinator_id, self.url, self._release)
+        self._entered(coordinator_id)
+        self._incumbent.entered(coordinator_id, self.url, self._now_ms())
+        self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self.url)
+
+    async def _beat(self) -> None:
+        """Raises StoreError."""
+        async with self._store_turn:
+            coordinator_id = self._incumbent.coordinator_id
+            assert coordinator_id is not None, "it has entered"
+            self._is_wanted = False
+            sent_ms = self._beat_sent_ms = self._now_ms()
+            view = await self._store.beat(coordinator_id)
+            self._note_lease()  # as it was before this beat
+            self._incumbent.movable(() if self._is_leaving else self._groups.at_rest())
+            actions = self._incumbent.beaten(sent_ms, self._now_ms(), view)
+        self._beats_fail = False
+        if view is not None:
+            self._view, self._view_sent_ms = view, sent_ms
+            self._given = {group_id: at_ms for group_id, at_ms in self._given.items() if at_ms > sent_ms}
+        self._note_lease()
+        self._watch_lease(sent_ms)
+        self._take_in(actions)
+        self._reconcile()
+        self._tell_news()
+
+    def _want_beat(self) -> None:
+        self._is_wanted = True
+        self._woken.set()
+
+    def _tell_of_failure(self, error: StoreError) -> None:
+        """The first of those that follow each other."""
+        if not self._beats_fail:
+            self._beats_fail = True
+            self._logger.warning("lease_not_renewed", error=str(error))
+
+    def _watch_lease(self, sent_ms: float) -> None:
+        """The moment at which the lease ends is noticed, also while a beat waits for the database."""
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
+        in_ms = max(0.0, sent_ms + self._times.valid_ms - self._now_ms()) + 1
+        self._lease_timer = asyncio.get_running_loop().call_later(in_ms / 1000, self._note_lease)
+
+    def _note_lease(self) -> None:
+        now_ms = self._now_ms()
+        is_valid = self._may_answer(now_ms)
+        is_first = self._was_valid is None
+        if is_valid == self._was_valid or (is_first and not is_valid) or self._has_left:
+            return
+        self._was_valid = is_valid
+        self._metrics.lease_valid.set(is_valid)
+        if is_first:
+            return
+        if is_valid:
+            self._logger.warning("lease_regained", after_ms=round(now_ms - self._ended_ms), groups=len(self._owned))
+            return
+        self._ended_ms = now_ms
+        self._logger.warning("lease_ended", groups=len(self._owned))
+        self._groups.let_go()  # whoever is held hears it now, and can go where it is answered
+        self._tell_news()
+
+    def _take_in(self, actions: list[Action]) -> None:
+        """What concerns only this process is done at once. What is left of the last beat's plan is out of date."""
+        self._to_do.clear()
+        for action in actions:
+            match action:
+                case Lose(group_id):
+                    self._owned.pop(group_id, None)
+                    self._groups.lose(group_id)
+                    self._logger.warning("group_lost", group=group_id)
+                case ReadAgain():
+                    self._groups.read_again()
+                case Enter():
+                    self._logger.warning("coordinator_removed", groups=len(self._owned))
+                    for group_id in list(self._owned):
+                        self._groups.lose(group_id)
+                    self._owned.clear()
+                case HandOver():  # it is not to be given up: the group counts as closed from now on
+                    self._begin_to_move([action])
+                case _:
+                    self._to_do.append(action)
+
+    def _reconcile(self) -> None:
+        """Open what could not be read when it was taken. Nothing may be here that the rows do not say is here."""
+        if self._is_leaving:
+            return
+        for group_id, epoch in list(self._owned.items()):
+            if group_id in self._moving:
+                continue
+            if self._incumbent.whereabouts(group_id) != Here(epoch):
+                del self._owned[group_id]
+                self._groups.lose(group_id)
+            elif group_id not in self._opening and not self._groups.is_open(group_id):
+                self._open(group_id)
+
+    def _tell_news(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def _hears_news(self, ends_s: float) -> bool:
+        """Whether something has changed by then."""
+        news = self._news
+        try:
+            async with asyncio.timeout_at(ends_s):
+                await news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # --- actions
+
+    async def _carry_out(self, action: Action) -> None:
+        """One that fails is planned again after the next beat, if it is still to be done."""
+        try:
+            match action:
+                case End(coordinator_id, renewals):
+                    async with self._store_turn:
+                        is_gone = await self._store.end(coordinator_id, renewals)
+                    if is_gone:
+                        self._logger.warning("coordinator_ended", coordinator=coordinator_id)
+                case Take():
+                    await self._take(action)
+        except StoreError as error:
+            self._logger.warning("ownership_not_changed", action=type(action).__name__, error=str(error))
+
+    async def _take(self, take: Take) -> None:
+        me = self._incumbent.coordinator_id
+        if me is None or self._is_leaving or take.group_id in self._moving or take.group_id in self._creating:
+            return
+        if self._owned.pop(take.group_id, None) is not None:
+            self._groups.lose(take.group_id)
+        async with self._store_turn:
+            if not await self._store.take(take.group_id, take.owner, take.epoch, me):
+                return
+            self._incumbent.taken(take)
+        self._owned[take.group_id] = take.epoch + 1
+        self._metrics.takeovers.inc()
+        self._open(take.group_id)
+
+    def _open(self, group_id: str) -> None:
+        opening = self._opening[group_id] = self._tasks.start(self._opened(group_id, self._owned[group_id]))
+
+        def done(ended: asyncio.Task[None]) -> None:
+            if self._opening.get(group_id) is ended:
+                del self._opening[group_id]
+            self._tell_news()
+
+        opening.add_done_callback(done)
+
+    async def _opened(self, group_id: str, epoch: int) -> None:
+        began_ms = self._now_ms()
+        try:
+            async with self._openings:
+                if self._owned.get(group_id) != epoch:
+                    return
+                is_there = await self._groups.open_owned(group_id, epoch)
+        except StoreError as error:  # it is tried again after the next beat
+            self._logger.warning("group_not_opened", group=group_id, error=str(error))
+            return
+        except Exception as error:  # a bug; others are opened all the same
+            self._logger.error("group_not_opened", group=group_id, exc_info=error)
+            return
+        if self._owned.get(group_id) != epoch:
+            self._groups.lose(group_id)  # it was lost meanwhile
+        elif is_there:
+            self._logger.info("group_taken", group=group_id, epoch=epoch, took_ms=round(self._now_ms() - began_ms))
+        else:
+            self.deleted(group_id)
+
+    def _begin_to_move(self, moves: Collection[HandOver]) -> list[asyncio.Task[None]]:
+        begun = [
+            each for each in moves if each.group_id not in self._moving and self._owned.get(each.group_id) == each.epoch
+        ]
+        self._moving.update(each.group_id for each in begun)
+        return [self._tasks.start(self._hand_over(each)) for each in begun]
+
+    async def _hand_over(self, move: HandOver) -> None:
+        """Raises nothing: whether it succeeded, failed or got lost, the next beat tells."""
+        group_id = move.group_id
+        release: Callable[[], None] | None = None
+        try:
+            async with self._closings:
+                release = await self._groups.close_owned(group_id)
+            me = self._incumbent.coordinator_id
+            async with self._store_turn:
+                if me is None or self._owned.pop(group_id, None) != move.epoch:
+                    return
+                if not await self._store.hand_over(group_id, move.epoch, me, move.to):
+                    return
+                self._incumbent.given(move)
+                self._given[group_id] = self._now_ms()
+            self._metrics.hand_overs.inc()
+            self._logger.info("group_given", group=group_id, epoch=move.epoch + 1, to=self._url_of(move.to))
+        except StoreError as error:
+            self._logger.warning("group_not_given", group=group_id, error=str(error))
+        finally:
+            self._moving.discard(group_id)
+            if release is not None:
+                release()
+            self._tell_news()
+
+    def _url_of(self, coordinator_id: str) -> str:
+        row = self._view.coordinators.get(coordinator_id)
+        return coordinator_id if row is None else row.url
+
+
+Owner = Ownership | SoleOwner

@@ -1,0 +1,315 @@
+"""The rim around the incumbent: groups open and close as the rows say, and nothing is answered without a lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+
+import pytest
+
+from coordinator_api.errors import GroupIsLoading
+from coordinator_api.groups.ownership import OtherGroup, Ownership
+from coordinator_api.metrics import Metrics
+from coordinator_api.ownership.values import Elsewhere, GroupOwner, Here, NoSuchGroup, View, lease_times
+from coordinator_api.store.errors import LeaseEnded, StoreError
+from tests.coordinator_api.ownership.table import InMemoryOwnershipStore, OwnershipTable
+
+TIMES = lease_times(600)
+WAIT_S = 30.0
+
+
+class Groups:
+    """What is open, and what was asked for. `opens`: waited for before a group opens; `there`: the store has them."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[str, int] = {}
+        self.done: list[str] = []
+        self.opens = asyncio.Event()
+        self.opens.set()
+        self.missing: set[str] = set()
+        self.fails = 0
+
+    async def open_owned(self, group_id: str, epoch: int) -> bool:
+        await self.opens.wait()
+        if self.fails:
+            self.fails -= 1
+            raise StoreError("it cannot be read for now")
+        if group_id in self.missing:
+            return False
+        self.epochs[group_id] = epoch
+        self.done.append(f"open {group_id} {epoch}")
+        return True
+
+    def is_open(self, group_id: str) -> bool:
+        return group_id in self.epochs
+
+    async def close_owned(self, group_id: str) -> Callable[[], None] | None:
+        if self.epochs.pop(group_id, None) is None:
+            return None
+        self.done.append(f"close {group_id}")
+        return lambda: self.done.append(f"release {group_id}")
+
+    def lose(self, group_id: str) -> None:
+        if self.epochs.pop(group_id, None) is not None:
+            self.done.append(f"lose {group_id}")
+
+    def at_rest(self) -> Collection[str]:
+        return list(self.epochs)
+
+    def read_again(self) -> None:
+        self.done.append("read again")
+
+    def let_go(self) -> None:
+        self.done.append("let go")
+
+
+class UnsteadyStore(InMemoryOwnershipStore):
+    """`is_away`: it answers nobody."""
+
+    is_away = False
+
+    async def beat(self, coordinator_id: str) -> View | None:
+        if self.is_away:
+            raise StoreError("the database does not answer")
+        return await super().beat(coordinator_id)
+
+
+class Rim:
+    """One coordinator."""
+
+    def __init__(self, table: OwnershipTable, url: str) -> None:
+        self.groups = Groups()
+        self.metrics = Metrics(lambda: ({}, 0), lambda: 0)
+        self.ids: list[str] = []
+        self.store = UnsteadyStore(table)
+        self.ownership = Ownership(self.store, TIMES, url, "1", self.groups, self.metrics, self.ids.append)
+
+    def measured(self, name: str) -> float:
+        value = self.metrics.registry.get_sample_value(name)
+        assert value is not None
+        return value
+
+
+@asynccontextmanager
+async def started(table: OwnershipTable, url: str = "http://a") -> AsyncIterator[Rim]:
+    rim = Rim(table, url)
+    await rim.ownership.start()
+    try:
+        yield rim
+    finally:
+        await rim.ownership.leave()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not holds():  # noqa: ASYNC110 -- beats go on by themselves, and tell nobody
+            await asyncio.sleep(0.005)
+
+
+def with_free_groups(*group_ids: str) -> OwnershipTable:
+    table = OwnershipTable()
+    table.groups = {each: GroupOwner(each, None, 4) for each in group_ids}
+    return table
+
+
+async def test_should_open_what_nobody_has_before_it_has_started() -> None:
+    table = with_free_groups("g", "h")
+    async with started(table) as rim:
+        assert rim.groups.epochs == {"g": 5, "h": 5}
+        assert {each.owner for each in table.groups.values()} == set(rim.ids)
+        assert await rim.ownership.located("g") == Here(5)
+        assert await rim.ownership.located("nobody") == NoSuchGroup()
+        assert rim.measured("assignor_takeover_total") == 2
+    assert table.coordinators == {}
+
+
+async def test_should_give_a_group_for_balance_and_say_where_it_is() -> None:
+    table = with_free_groups("g", "h")
+    async with started(table, "http://a") as first, started(table, "http://b") as second:
+        await until(lambda: len(second.groups.epochs) == 1)
+        (moved,) = second.groups.epochs
+        (stayed,) = first.groups.epochs
+
+        assert second.groups.epochs[moved] > 5
+        assert first.groups.done[-2:] == [f"close {moved}", f"release {moved}"]
+        assert await first.ownership.located(moved) == Elsewhere("http://b")
+        assert await second.ownership.located(stayed) == Elsewhere("http://a")
+        assert first.ownership.elsewhere() == [OtherGroup(moved, "http://b", 0)]
+        assert first.measured("assignor_hand_over_total") == 1
+
+
+async def test_should_wait_for_a_group_that_is_being_opened() -> None:
+    table = with_free_groups()
+    async with started(table) as rim:
+        rim.groups.opens.clear()
+        table.groups["g"] = GroupOwner("g", None, 0)
+        asked = asyncio.ensure_future(rim.ownership.located("g"))
+        await until(lambda: table.groups["g"].owner is not None)
+        assert not asked.done()
+        rim.groups.opens.set()
+
+        assert await asked == Here(1)
+
+
+async def test_should_say_after_a_while_that_nobody_has_a_group_yet() -> None:
+    table = with_free_groups()
+    async with started(table) as rim:
+        rim.groups.opens.clear()
+        table.groups["g"] = GroupOwner("g", None, 0)
+        with pytest.raises(GroupIsLoading, match="group g is being taken over"):
+            await rim.ownership.located("g")
+        rim.groups.opens.set()
+
+
+async def test_should_try_again_to_open_what_could_not_be_read() -> None:
+    table = with_free_groups("g")
+    rim = Rim(table, "http://a")
+    rim.groups.fails = 2
+    await rim.ownership.start()
+
+    await until(lambda: rim.groups.is_open("g"))
+
+    await rim.ownership.leave()
+
+
+async def test_should_forget_a_group_that_was_deleted_before_it_opened() -> None:
+    table = with_free_groups("g")
+    rim = Rim(table, "http://a")
+    rim.groups.missing.add("g")
+    await rim.ownership.start()
+    del table.groups["g"]
+
+    assert await rim.ownership.located("g") == NoSuchGroup()
+
+    await rim.ownership.leave()
+
+
+async def test_should_answer_nothing_while_the_database_is_away_and_read_all_again_afterwards() -> None:
+    table = with_free_groups("g")
+    async with started(table) as rim:
+        rim.ownership.check()
+        rim.store.is_away = True
+        await until(lambda: rim.ownership.problem() is not None)
+        with pytest.raises(LeaseEnded):
+            rim.ownership.check()
+        with pytest.raises(LeaseEnded):
+            await rim.ownership.located("g")
+        await until(lambda: "let go" in rim.groups.done)
+        assert rim.measured("assignor_lease_valid") == 0
+        assert rim.measured("assignor_late_answers_refused_total") >= 2
+
+        rim.store.is_away = False
+        await until(lambda: rim.ownership.problem() is None)
+        await until(lambda: "read again" in rim.groups.done)
+
+        assert rim.groups.epochs == {"g": 5}, "nobody took it meanwhile"
+        assert rim.measured("assignor_lease_valid") == 1
+        assert len(rim.ids) == 1
+
+
+async def test_should_lose_everything_with_its_row_and_enter_under_another_id() -> None:
+    table = with_free_groups("g")
+    async with started(table) as rim:
+        del table.coordinators[rim.ids[0]]
+        await until(lambda: len(rim.ids) == 2 and rim.groups.is_open("g"))
+
+        assert rim.groups.done == ["open g 5", "let go", "lose g", "open g 6"]
+        assert table.groups["g"].owner == rim.ids[1]
+
+
+async def test_should_serve_the_groups_of_one_that_stopped_without_a_word() -> None:
+    table = with_free_groups("g")
+    dead = Rim(table, "http://dead")
+    await dead.ownership.start()
+    async with started(table, "http://b") as rim:
+        dead.ownership._has_left = True  # its beats end, and its row stays
+
+        await until(lambda: rim.groups.is_open("g"))
+
+        assert table.ended == dead.ids
+        with pytest.raises(LeaseEnded):
+            dead.ownership.check()
+
+
+async def test_should_send_nobody_to_itself_because_a_process_before_it_had_its_address() -> None:
+    table = with_free_groups("g")
+    dead = Rim(table, "http://a")
+    await dead.ownership.start()
+    dead.ownership._has_left = True
+    async with started(table, "http://a") as rim:
+        assert rim.ownership.elsewhere() == [OtherGroup("g", None, 0)]
+        asked = asyncio.ensure_future(rim.ownership.located("g"))
+        try:
+            assert await asked == Here(6)
+        except GroupIsLoading:  # it waits for half a second, and a row is looked at for nearly as long
+            await until(lambda: rim.groups.is_open("g"))
+
+
+async def test_should_give_all_away_before_it_leaves() -> None:
+    table = with_free_groups("g", "h", "i", "j")
+    async with started(table, "http://a") as first, started(table, "http://b") as second:
+        await until(lambda: len(second.groups.epochs) == 2)
+
+        await first.ownership.give_away(WAIT_S)
+
+        assert first.groups.epochs == {}
+        assert {each.owner for each in table.groups.values()} == set(second.ids)
+        for group_id in table.groups:
+            assert await first.ownership.located(group_id) == Elsewhere("http://b")
+        await first.ownership.leave()
+        with pytest.raises(LeaseEnded):
+            first.ownership.check()
+        await until(lambda: len(second.groups.epochs) == 4)
+
+
+async def test_should_keep_what_nobody_else_can_have_until_it_leaves() -> None:
+    table = with_free_groups("g")
+    async with started(table) as rim:
+        await rim.ownership.give_away(WAIT_S)
+        assert rim.groups.epochs == {"g": 5}
+
+
+async def test_should_not_own_a_group_that_was_created_for_a_coordinator_that_is_no_more() -> None:
+    table = with_free_groups()
+    async with started(table) as rim:
+        with rim.ownership.creating("new"):
+            table.written("new", rim.ids[0])
+            rim.groups.epochs["new"] = 1
+            del table.coordinators[rim.ids[0]]
+            await until(lambda: len(rim.ids) == 2)
+            rim.ownership.created("new")
+            assert rim.groups.done[-1] == "lose new"
+
+        await until(lambda: rim.groups.is_open("new"))
+        assert rim.groups.epochs == {"new": 2}
+
+
+async def test_should_not_take_a_group_that_is_just_being_created_here() -> None:
+    table = with_free_groups()
+    async with started(table) as rim:
+        with rim.ownership.creating("new"):
+            table.written("new", rim.ids[0])
+            seen = table.coordinators[rim.ids[0]].renewals
+            await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 2)
+            rim.groups.epochs["new"] = 1
+            rim.ownership.created("new")
+        await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 5)
+
+        assert (rim.groups.epochs, table.groups["new"].epoch) == ({"new": 1}, 1)
+
+
+async def test_should_own_a_group_that_was_created_here_at_once() -> None:
+    table = with_free_groups()
+    async with started(table) as rim:
+        assert rim.ownership.is_unknown("new")
+        with rim.ownership.creating("new"):
+            table.written("new", rim.ids[0])
+            rim.groups.epochs["new"] = 1
+            rim.ownership.created("new")
+
+        assert not rim.ownership.is_unknown("new")
+        assert await rim.ownership.located("new") == Here(1)
+        seen = table.coordinators[rim.ids[0]].renewals
+        await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 2)
+        assert rim.groups.epochs == {"new": 1}
