@@ -5,6 +5,7 @@ The answers are made elsewhere, as dictionaries, because large ones are encoded 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue
@@ -53,7 +54,7 @@ class QuotasAnswer(BaseModel):
 
 
 class GroupList(BaseModel):
-    groups: list[GroupLine]
+    groups: Sequence[GroupLine]
     unreadable: list[UnreadableGroupLine] = []
     quotas: QuotasAnswer | None = Field(None, description="Of the caller's prefix; null for one that sees all groups.")
 

@@ -18,6 +18,8 @@ from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.auth import Access, Gate
 from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
+from coordinator_api.http.other_coordinators import OtherCoordinators
+from coordinator_api.http.redirections import on_not_owner
 from coordinator_api.http.routes import (
     about,
     groups,
@@ -31,6 +33,7 @@ from coordinator_api.http.routes import (
     tokens,
 )
 from coordinator_api.settings import Settings
+from coordinator_api.store.errors import NotOwner
 
 _NOUNS = (groups, levers, hold, members, rebalances, logs, stateless, tokens, health, about)
 _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
@@ -94,9 +97,10 @@ def create_app(
         opened = coordinator if coordinator is not None else await Coordinator.open(settings)
         app.state.coordinator = opened
         app.state.access = access
+        app.state.other_coordinators = others = OtherCoordinators(opened)
         audit.on_lost = opened.metrics.lost_audit_lines.inc
         try:
-            await access.load(opened.tokens)
+            await access.load(opened.tokens, is_shared=opened.ownership.is_shared)
             opened.quotas.is_tenant = lambda prefix: prefix in access.credentials.group_prefixes
             access.check_exposure(settings.host)
             if pages is not None:
@@ -105,6 +109,7 @@ def create_app(
                 yield
         finally:
             await opened.close()
+            await others.close()
             audit.close()
 
     app = GuardedApp(
@@ -121,6 +126,7 @@ def create_app(
     hot_calls = HotCalls(settings)
     app.guard = RequestGuard(app.unguarded, Gate(access.credentials), settings, hot_calls.find, audit)
     problems.install(app)
+    app.add_exception_handler(NotOwner, on_not_owner)
     if pages is not None:
         setattr(app.state, problems.PROBLEM_PAGE, pages.problem_page)
     openapi.install(app, lambda: not access.credentials.is_empty)

@@ -2,8 +2,8 @@
 
 A line is written when the answer is known and before it goes out. What was answered was committed before, so each
 change that somebody heard of has its line, also when the process is killed. A call has one line, whether it was carried
-out or refused. Not in it are reads, and what members do all the time and what changes no membership: heartbeats, and
-rejoins (status 200). `docs/formats.md` describes the fields.
+out or refused; one that another coordinator has to answer has it there. Not in it are reads, and what members do all
+the time and what changes no membership: heartbeats, and rejoins (status 200). `docs/formats.md` describes the fields.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from coordinator_api.http.call_rights import RIGHTS, Call, call_of
 from coordinator_api.http.page_rights import PAGE_RIGHTS, is_page, token_of_cookie
 from coordinator_api.http.problems import PROBLEM_CODE, Problem
 
+_MOVED = 307
 _JOIN = ("POST", "/v1/groups/{group}/subscriptions")
 _CHANGES_NOTHING = frozenset(
     {
@@ -141,6 +142,8 @@ class AuditedCall:
     def _write(self, status: int, body: bytes) -> None:
         if status == 200 and (self._method, self._call.route) == _JOIN:
             return
+        if status == _MOVED:
+            return  # its line is in the log of the coordinator that answers it
         answer, asked = _answered(body), self._call.parameters
         effect = {name: answer[name] for name in _EFFECTS if name in answer and status < 400}
         if status == 201:

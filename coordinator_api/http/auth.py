@@ -55,10 +55,13 @@ class Access:
         if self._signed is not None:
             self.credentials.also_find(self._signed.find)
 
-    async def load(self, store: TokenStore) -> None:
-        """Take those of the database, too, and the keys of who signs others. Raises StoreError."""
+    async def load(self, store: TokenStore, *, is_shared: bool = False) -> None:
+        """Take those of the database, too, and the keys of who signs others. Raises StoreError.
+
+        `is_shared`: whether other coordinators create tokens in the same database.
+        """
         await self._look()
-        self.created = CreatedTokens(self.credentials, store)
+        self.created = CreatedTokens(self.credentials, store, is_shared=is_shared)
         await self.created.load()
         if self.credentials.have_expired and not self._told_expired:
             self._told_expired = True
@@ -78,17 +81,19 @@ class Access:
 
     @asynccontextmanager
     async def kept_up_to_date(self) -> AsyncIterator[None]:
-        """Within the block, files that change are read again."""
-        if self._files.are_none and self._signed is None:
-            yield
-            return
-        looking = asyncio.create_task(self._look_again_and_again())
+        """Within the block, files that change are read again, and tokens that other coordinators create."""
+        looking: list[asyncio.Task[None]] = []
+        if not self._files.are_none or self._signed is not None:
+            looking.append(asyncio.create_task(self._look_again_and_again()))
+        if self.created.is_shared:
+            looking.append(asyncio.create_task(self.created.follow()))
         try:
             yield
         finally:
-            looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await looking
+            for each in looking:
+                each.cancel()
+                with suppress(asyncio.CancelledError):
+                    await each
 
     async def _look_again_and_again(self) -> None:
         while True:

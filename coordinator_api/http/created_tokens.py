@@ -3,13 +3,15 @@
 Rules: an admin whose token has a group prefix sees, creates and revokes only tokens whose prefix begins with its own;
 all others might as well not exist. The names of those that it creates begin with its prefix too, so that nobody finds
 out by a name which others there are. The first token of a service is an admin's for all groups, and the last such one
-stays, or nobody could create another. A change is in force once it is stored, and nothing is answered before.
+stays, or nobody could create another. A change is in force once it is stored, and nothing is answered before. Other
+coordinators of the same database hear of it within about a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import structlog
@@ -18,12 +20,18 @@ from assignor.access.credentials import Credentials, wall_clock_ms
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of, new_token
 from coordinator_api.http.problems import Problem
+from coordinator_api.store.errors import StoreError
 from coordinator_api.store.token_store import StoredToken, TokenStore
 
 FROM_DATABASE = "database"
 
 MOST_TOKENS = 10_000
 """In the database."""
+
+READ_EVERY_S = 1.0
+"""How often tokens of other coordinators are read, unless that takes more than a twentieth of the time."""
+
+_SHARE_OF_TIME = 20
 
 
 class CreatedToken(NamedTuple):
@@ -43,9 +51,20 @@ class ListedToken(NamedTuple):
 
 
 class CreatedTokens:
-    """Of one service. Belongs to one event loop. Call `load` first."""
+    """Of one service. Belongs to one event loop. Call `load` first.
 
-    def __init__(self, credentials: Credentials, store: TokenStore, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+    `is_shared`: whether other services create tokens in the same store.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        store: TokenStore,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        *,
+        is_shared: bool = False,
+    ) -> None:
+        self.is_shared = is_shared
         self._credentials = credentials
         self._store = store
         self._now_ms = now_ms
@@ -55,9 +74,24 @@ class CreatedTokens:
 
     async def load(self) -> None:
         """Raises StoreError."""
-        self._stored = {token.name: token for token in await self._store.tokens()}
-        self._credentials.replace(FROM_DATABASE, [token.entry for token in self._stored.values()])
+        self._take(await self._store.tokens())
+
+    def _take(self, stored: list[StoredToken]) -> None:
+        self._stored = {token.name: token for token in stored}
+        self._credentials.replace(FROM_DATABASE, [token.entry for token in stored])
         self._is_as_stored = True
+
+    async def follow(self) -> None:
+        """Read what others have created and revoked, again and again."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            with suppress(StoreError):
+                async with self._one_at_a_time:
+                    stored = await self._store.tokens()
+                    if stored != list(self._stored.values()):
+                        self._take(stored)
+            await asyncio.sleep(max(READ_EVERY_S, _SHARE_OF_TIME * (loop.time() - began_s)))
 
     async def visible_to(self, caller: Principal) -> list[ListedToken]:
         """By name. Raises StoreError."""
@@ -142,8 +176,8 @@ class CreatedTokens:
             )
 
     async def _load_anew(self) -> None:
-        """If the last write failed, so that nobody knows whether it was made."""
-        if not self._is_as_stored:
+        """If the last write failed, so that nobody knows whether it was made, or if others write, too."""
+        if self.is_shared or not self._is_as_stored:
             await self.load()
 
     async def _store_changes(self, writing: Awaitable[None]) -> None:

@@ -2,8 +2,9 @@
 the audit log, before its answer goes out.
 
 Plain ASGI. The body is read whole here, after the caller's right has been checked, and with limits on size and time. So
-a stranger cannot fill the memory, and a route never sees a half-sent body. Hot calls are answered from here, all others
-by FastAPI. An error that nothing else handles becomes a problem with status 500.
+a stranger cannot fill the memory, and a route never sees a half-sent body. A call about a group of another coordinator
+is sent there. Hot calls are answered from here, all others by FastAPI. An error that nothing else handles becomes a
+problem with status 500.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator_api.errors import CoordinatorFault
+from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.audited_calls import AuditedCall, begin
 from coordinator_api.http.auth import Gate
@@ -36,9 +38,9 @@ from coordinator_api.http.problems import (
     stopping,
     unexpected,
 )
-from coordinator_api.metrics import Metrics
+from coordinator_api.http.redirections import group_of, moved_meanwhile, not_here
 from coordinator_api.settings import Settings
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.errors import NotOwner, StoreError
 
 _NO_ROUTE = "(none)"
 _DOCUMENT_METHODS = frozenset({"PUT", "POST"})
@@ -154,10 +156,17 @@ class RequestGuard:
                 problem.headers.setdefault("Connection", "close")
                 await answer_to(scope, problem)(scope, receive, send)
                 return
+            coordinator: Coordinator = scope["app"].state.coordinator
+            if coordinator.ownership.is_shared:
+                group_id = group_of(scope) if hot is None else scope["path_params"]["group"]
+                elsewhere = await not_here(scope, coordinator, group_id)
+                if elsewhere is not None:
+                    await answer_to(scope, elsewhere)(scope, receive, send)
+                    return
             if hot is None:
                 await self._app(scope, _replay(body, receive), send)
             else:
-                response = await _hot_answer(hot, Request(scope, _replay(body, receive)))
+                response = await _hot_answer(hot, Request(scope, _replay(body, receive)), coordinator)
                 await response(scope, receive, send)
 
     def _limit(self, hot: HotCall | None, method: str, path: str) -> BodyLimit:
@@ -189,7 +198,8 @@ class RequestGuard:
         method = scope["method"] if route != _NO_ROUTE else "(any)"
         measured = self._measured.get((method, route, status))
         if measured is None:
-            metrics: Metrics = scope["app"].state.coordinator.metrics
+            coordinator: Coordinator = scope["app"].state.coordinator
+            metrics = coordinator.metrics
             measured = (
                 metrics.requests.labels(method, route, str(status)),
                 metrics.request_duration.labels(method, route),
@@ -200,7 +210,7 @@ class RequestGuard:
         duration.observe(seconds)
 
 
-async def _hot_answer(hot: HotCall, request: Request) -> Response:
+async def _hot_answer(hot: HotCall, request: Request, coordinator: Coordinator) -> Response:
     """As FastAPI answers it with the handlers of `problems.py`."""
     try:
         return await hot.answer(request)
@@ -208,6 +218,8 @@ async def _hot_answer(hot: HotCall, request: Request) -> Response:
         return problem_response(problem)
     except CoordinatorFault as fault:
         return problem_response(from_fault(fault))
+    except NotOwner:
+        return problem_response(await moved_meanwhile(request.scope, coordinator))
     except StoreError as error:
         return problem_response(from_store_error(error, request.url.path))
 

@@ -22,6 +22,7 @@ from coordinator_api.http.call_rights import OPEN_PATHS
 from coordinator_api.http.document_schemas import DefinitionBody, PlacementDocument, RebalanceDocument, ReportBody
 from coordinator_api.http.examples import examples
 from coordinator_api.http.problems import MEDIA_TYPE
+from coordinator_api.http.redirections import MOVED
 from coordinator_api.http.reference_page import PAGE_HEADERS, reference_page
 from coordinator_api.http.schemas import (
     HeartbeatBody,
@@ -88,6 +89,7 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
     _close_maps(definitions)
     document["components"]["schemas"].update(definitions["$defs"])
     _secure(document, needs_token)
+    _say_where_groups_are(document)
     _take_reasons(document)
     for operation in _operations(document):
         _give_examples(operation, examples().get(operation["operationId"], {}))
@@ -113,6 +115,26 @@ def _secure(document: dict[str, Any], needs_token: bool) -> None:
     document["security"] = [{SECURITY_SCHEME: []}] if needs_token else [{}, {SECURITY_SCHEME: []}]
     for path in OPEN_PATHS:
         document["paths"][path]["get"]["security"] = []
+
+
+def _say_where_groups_are(document: dict[str, Any]) -> None:
+    """Each call about a group may have to be made elsewhere. The guard says so, before any route."""
+    answer = {
+        "description": "RFC 9457; `code`: NOT_COORDINATOR. Another coordinator of the same database owns the group: "
+        "make the same call there.",
+        "headers": {
+            "Location": {
+                "description": "The address of the call at the coordinator that owns the group.",
+                "schema": {"type": "string", "format": "uri"},
+                "required": True,
+            }
+        },
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+    }
+    for path, operations in document["paths"].items():
+        if "{group}" in path:
+            for operation in operations.values():
+                operation["responses"] = dict(sorted({**operation["responses"], str(MOVED): answer}.items()))
 
 
 def _take_reasons(document: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ PAGE_RIGHTS: Mapping[tuple[str, str], Right] = {
     ("GET", "/ui/static/{digest}/{file}"): Right.READER,
     ("GET", "/ui/events"): Right.READER,
     ("GET", "/ui/groups"): Right.READER,
+    ("GET", "/ui/groups.json"): Right.READER,
     ("GET", "/ui/groups/{group}"): Right.READER,
     ("GET", "/ui/groups/{group}/events"): Right.READER,
     ("GET", "/ui/groups/{group}/time"): Right.READER,

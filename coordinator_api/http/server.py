@@ -95,9 +95,9 @@ async def _serve(
     settings: Settings, access: Access, tls: ReloadedContext | None, say: Callable[[str], None], pages: Pages | None
 ) -> None:
     with _listen(settings) as listening:
-        coordinator = await Coordinator.open(settings)
+        coordinator = await Coordinator.open(settings, _url_of(listening, "http" if tls is None else "https"))
         try:
-            await access.load(coordinator.tokens)
+            await access.load(coordinator.tokens, is_shared=coordinator.ownership.is_shared)
             access.check_exposure(settings.host)
         except BaseException:
             await coordinator.close()
@@ -286,11 +286,15 @@ def _cannot_listen(settings: Settings, error: OSError) -> CannotListen:
     return CannotListen(f"{address}: {error.strerror or error}")
 
 
-def _greeting(access: Access, listening: socket.socket, scheme: str) -> str:
+def _url_of(listening: socket.socket, scheme: str) -> str:
     host, port = listening.getsockname()[:2]
     address = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{address}:{port}"
+
+
+def _greeting(access: Access, listening: socket.socket, scheme: str) -> str:
     who = "open to this machine" if access.credentials.is_empty else "with a bearer token"
-    return f"assignor coordinator listens on {scheme}://{address}:{port} ({who})"
+    return f"assignor coordinator listens on {_url_of(listening, scheme)} ({who})"
 
 
 def _as_logged(greeting: str) -> str:

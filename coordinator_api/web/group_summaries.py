@@ -4,6 +4,8 @@ A description of each group takes time in proportion to its tasks, and lags chan
 who look goes through the groups: first those that changed, then those that were worked out longest ago, each at most
 once a second. It takes its turns like everybody who asks for a description, leaves three quarters of the time to
 others, and waits while the service is behind. Pages show what is known, which is why a list never waits for long.
+
+Each coordinator does this for the groups that it owns. A page shows those of the others as their coordinators say.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.watching import Watcher
+from coordinator_api.http.answer_schemas import GroupLine, GroupList
 from coordinator_api.http.group_document import list_entry
+from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere, as_document
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of
 from coordinator_api.web.group_documents import GroupDocuments
@@ -59,8 +64,37 @@ class GroupSummaries:
         self._loop: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
 
-    def listed(self, sees: Callable[[str], bool]) -> tuple[list[ListedGroup], list[GroupBeyondReading]]:
-        """The groups that `sees` says yes to, as they are known now."""
+    def document(self, sees: Callable[[str], bool]) -> dict[str, object]:
+        """What another coordinator shows of the groups here that `sees` says yes to: `SummarizedList`.
+
+        Raises LeaseEnded.
+        """
+        self._coordinator.check_may_answer()
+        return {
+            "groups": [
+                {
+                    **list_entry(each.group_id, each.image, each.notices()),
+                    **asdict(self._summaries.get(each.group_id, NOTHING_KNOWN)),
+                }
+                for each in self._coordinator.declared()
+                if sees(each.group_id)
+            ],
+            "unreadable": [
+                {"group_id": group_id, "reason": why}
+                for group_id, why in sorted(self._coordinator.unreadable.items())
+                if sees(group_id)
+            ],
+            "quotas": None,
+        }
+
+    def listed(
+        self, sees: Callable[[str], bool], elsewhere: ListsElsewhere = NOTHING_ELSEWHERE
+    ) -> tuple[list[ListedGroup], list[GroupBeyondReading]]:
+        """The groups that `sees` says yes to, as they are known now, and those that other coordinators have listed.
+
+        Raises LeaseEnded.
+        """
+        self._coordinator.check_may_answer()
         found = [
             ListedGroup.of(
                 list_entry(each.group_id, each.image, each.notices()), self._summaries.get(each.group_id, NOTHING_KNOWN)
@@ -73,6 +107,8 @@ class GroupSummaries:
             for group_id, why in sorted(self._coordinator.unreadable.items())
             if sees(group_id)
         ]
+        found += [ListedGroup.of(as_document(line), _summary_in(line)) for line in elsewhere.lines.values()]
+        unreadable += [GroupBeyondReading(group_id, why) for group_id, why in elsewhere.unreadable.items()]
         return found, unreadable
 
     async def known(self) -> None:
@@ -85,11 +121,17 @@ class GroupSummaries:
         except TimeoutError:
             pass
 
-    def digests(self, sees: Callable[[str], bool]) -> AsyncGenerator[str | None, None]:
-        """For an event stream: of the list as the caller sees it."""
+    def digests(
+        self, sees: Callable[[str], bool], elsewhere: Callable[[], Awaitable[ListsElsewhere]] | None = None
+    ) -> AsyncGenerator[str | None, None]:
+        """For an event stream: of the list as the caller sees it. `elsewhere`: asks other coordinators for theirs."""
 
         async def digest() -> str:
-            return digest_of(*self.listed(sees))
+            others = NOTHING_ELSEWHERE if elsewhere is None else await elsewhere()
+            try:
+                return digest_of(*self.listed(sees, others))
+            except StoreError as error:
+                return type(error).__name__  # the page is fetched again, and says what is wrong
 
         return digests_of(self._looked_at(), digest)
 
@@ -166,6 +208,28 @@ class GroupSummaries:
         except (CoordinatorFault, StoreError):
             summary = self._summaries.get(runtime.group_id, NOTHING_KNOWN)
         self._summaries[runtime.group_id] = summary
+
+
+class SummarizedLine(GroupLine):
+    """One group as another coordinator's page shows it."""
+
+    tasks_running: int | None
+    tasks: int | None
+    lag: int | None
+    lag_of: int
+    advice: str | None
+
+
+class SummarizedList(GroupList):
+    """What coordinators tell each other for their pages."""
+
+    groups: Sequence[SummarizedLine]
+
+
+def _summary_in(line: GroupLine) -> GroupSummary:
+    if not isinstance(line, SummarizedLine):
+        return NOTHING_KNOWN
+    return GroupSummary(line.tasks_running, line.tasks, line.lag, line.lag_of, line.advice)
 
 
 def digest_of(listed: list[ListedGroup], unreadable: list[GroupBeyondReading]) -> str:

@@ -31,11 +31,20 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
         return RedirectResponse(HOME, 303, headers={"Vary": "Accept"})
     if not is_page(path) or path.startswith(f"{PAGE}/static/"):
         return None
+    if "Location" in problem.headers:
+        return _elsewhere(request, problem.headers["Location"])
     response = _login(request) if problem.status == 401 and path != LOGIN else _page(request, problem)
     for name in ("Connection", "Retry-After", "Allow"):
         if name in problem.headers:
             response.headers[name] = problem.headers[name]
     return response
+
+
+def _elsewhere(request: Request, address: str) -> Response | None:
+    """Another coordinator shows this group. A script may not follow there, so the whole page goes."""
+    if "hx-request" not in request.headers:
+        return None
+    return Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": address})
 
 
 def _page(request: Request, problem: Problem) -> Response:

@@ -21,6 +21,7 @@ from coordinator_api.http.call_rights import Need, check_right, checked_router, 
 from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.other_coordinators import as_document, groups_elsewhere
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import (
     DrainedInstance,
@@ -84,28 +85,32 @@ async def declare_group(
 
 @router.get("", responses={200: {"model": GroupList}})
 async def list_groups(request: Request, coordinator: TheCoordinator) -> Response:
-    """Every group that the caller may see.
+    """Every group that the caller may see, whichever coordinator owns it.
 
     Each has id, state, generation, number of members, next probing rebalance, error, and who else leads it.
 
     `condition`: why a Stable group does no work, null when it works. `notices`: how many its processes told of late.
-    `unreadable`: groups whose log cannot be read; they are not led.
+    `unreadable`: groups whose log cannot be read; they are not led. The state of a group whose coordinator does not
+    answer within a second is `Unknown`. A call with the header `Assignor-Asked-By: coordinator`, as coordinators make
+    it of each other, gets the groups that this one owns.
     `quotas`: what the groups of the caller's prefix have and may have; null for a caller that sees all groups.
     """
     principal = principal_of(request)
     sees = principal.sees
-    entries = [
-        list_entry(runtime.group_id, runtime.image, runtime.notices())
-        for runtime in coordinator.declared()
-        if sees(runtime.group_id)
-    ]
-    unreadable = [
-        {"group_id": group_id, "reason": why}
-        for group_id, why in sorted(coordinator.unreadable.items())
-        if sees(group_id)
-    ]
-    quotas = coordinator.quotas.shown(principal.group_prefix)
-    return json_response({"groups": entries, "unreadable": unreadable, "quotas": quotas})
+    elsewhere = await groups_elsewhere(request, request.url.path)
+    coordinator.check_may_answer()
+    entries = {group_id: as_document(line) for group_id, line in elsewhere.lines.items()}
+    for runtime in coordinator.declared():
+        if sees(runtime.group_id):
+            entries[runtime.group_id] = list_entry(runtime.group_id, runtime.image, runtime.notices())
+    reasons = {**elsewhere.unreadable, **{each: why for each, why in coordinator.unreadable.items() if sees(each)}}
+    return json_response(
+        {
+            "groups": [entry for _, entry in sorted(entries.items())],
+            "unreadable": [{"group_id": group_id, "reason": why} for group_id, why in sorted(reasons.items())],
+            "quotas": coordinator.quotas.shown(principal.group_prefix),
+        }
+    )
 
 
 @router.get("/{group}", responses={200: {"model": GroupAnswer}})

@@ -26,13 +26,17 @@ async def readyz(coordinator: TheCoordinator) -> Readiness:
     """503 while the service stops, or its store does not take a write and give it back within 2 s.
 
     `parts`: what is well and what is not; `groups` says whether some have a log that cannot be read. The service
-    leads the others, so that it is ready all the same.
+    leads the others, so that it is ready all the same. On PostgreSQL `lease` says whether it may answer for its groups:
+    503 while it has not renewed its lease in time.
     """
     parts = {"store": await coordinator.store.problem() or "ok", "groups": _groups(coordinator)}
-    if parts["store"] != "ok":
-        raise Problem(
-            "COORDINATOR_NOT_AVAILABLE", f"the store is not well: {parts['store']}", extensions={"parts": parts}
-        )
+    if coordinator.ownership.is_shared:
+        parts["lease"] = coordinator.ownership.problem() or "ok"
+    for part in ("store", "lease"):
+        if parts.get(part, "ok") != "ok":
+            raise Problem(
+                "COORDINATOR_NOT_AVAILABLE", f"the {part} is not well: {parts[part]}", extensions={"parts": parts}
+            )
     return Readiness(status="ok", parts=parts)
 
 

@@ -36,6 +36,8 @@ def state_badge(state: str, condition: str | None = None, *, draining: bool = Fa
     """`condition`: why a Stable group does no work."""
     if condition is not None:
         return Badge(state, "warn", _CONDITIONS.get(condition, condition))
+    if state == "Unknown":
+        return Badge(state, "warn", "its coordinator does not answer")
     if draining:
         return Badge(state, "warn", "members are told to stop")
     return Badge(state, _TONES.get(state, "idle"))

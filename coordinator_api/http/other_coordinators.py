@@ -1,0 +1,163 @@
+"""What other coordinators of the same database say of the groups that they own, for lists of all groups.
+
+    list -> own groups from memory; beside, each owner of others is asked, with the caller's token, for a second at most
+         -> a group of which nobody said anything is listed as Unknown
+
+An owner that is asked so answers from its memory and asks nobody (`Assignor-Asked-By`). Pages ask again and again: what
+was said is kept for a second, for callers with the same token. It comes from another process, so it is checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import httpx
+import structlog
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from assignor.access.tls import client_context
+from assignor.errors import InputError
+from coordinator_api.groups.coordinator import Coordinator
+from coordinator_api.groups.ownership import OtherGroup
+from coordinator_api.http.answer_schemas import GroupLine, GroupList
+from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.page_rights import with_session
+
+ASKED_BY = "Assignor-Asked-By"
+COORDINATOR = "coordinator"
+
+LONGEST_ANSWER_S = 1.0
+MOST_BYTES = 16_777_216
+KEPT_S = 1.0
+UNKNOWN = "Unknown"
+"""The state of a group whose owner does not answer."""
+
+_Said = tuple[GroupList, ...]
+
+
+class ListsElsewhere(NamedTuple):
+    """`lines`: of groups that others own, by id, also of those of which nothing is known. `unreadable`: with why."""
+
+    lines: Mapping[str, GroupLine]
+    unreadable: Mapping[str, str]
+
+
+NOTHING_ELSEWHERE = ListsElsewhere({}, {})
+
+
+class OtherCoordinators:
+    """Asked by one service, on its event loop. Call `close` at the end."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._clients: dict[str, httpx.AsyncClient] = {}
+        self._said: dict[tuple[str, str | None], asyncio.Task[_Said]] = {}
+        self._told_of: set[str] = set()
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+
+    async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> ListsElsewhere:
+        """Those that the caller may see, as `path` of their owners answers, which has the fields of `kind`.
+
+        Nothing when it is another coordinator that asks.
+        """
+        if request.headers.get(ASKED_BY) is not None:
+            return NOTHING_ELSEWHERE
+        others = self._coordinator.ownership.elsewhere()
+        sees = principal_of(request).sees
+        said = await self._all_said(others, path, with_session(request.headers).get("authorization"), kind)
+        lines = {line.group_id: line for each in said for line in each.groups if sees(line.group_id)}
+        unreadable = {line.group_id: line.reason for each in said for line in each.unreadable if sees(line.group_id)}
+        for other in others:
+            if sees(other.group_id) and other.group_id not in unreadable:
+                lines.setdefault(other.group_id, _unknown(other))
+        here = self._coordinator.is_open  # one may have come here meanwhile
+        return ListsElsewhere(
+            {group_id: line for group_id, line in lines.items() if not here(group_id)},
+            {group_id: why for group_id, why in unreadable.items() if not here(group_id)},
+        )
+
+    async def _all_said(
+        self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
+    ) -> _Said:
+        """Shared by all who ask alike within a moment."""
+        urls = frozenset(each.url for each in others if each.url is not None)
+        if not urls:
+            return ()
+        key = path, authorization
+        asking = self._said.get(key)
+        if asking is None:
+            asking = self._said[key] = asyncio.create_task(self._ask_all(urls, path, authorization, kind))
+            asking.add_done_callback(lambda _: asyncio.get_running_loop().call_later(KEPT_S, self._said.pop, key, None))
+        return await asyncio.shield(asking)
+
+    async def _ask_all(self, urls: Iterable[str], path: str, authorization: str | None, kind: type[GroupList]) -> _Said:
+        headers = {ASKED_BY: COORDINATOR, **({} if authorization is None else {"Authorization": authorization})}
+        found = await asyncio.gather(*(self._ask(url, path, headers, kind) for url in urls))
+        return tuple(each for each in found if each is not None)
+
+    async def _ask(self, url: str, path: str, headers: Mapping[str, str], kind: type[GroupList]) -> GroupList | None:
+        """None when it does not answer in time, or not as a coordinator does."""
+        try:
+            async with asyncio.timeout(LONGEST_ANSWER_S):
+                body = bytearray()
+                async with self._client(url).stream("GET", url + path, headers=headers) as response:
+                    async for piece in response.aiter_bytes():
+                        body += piece
+                        if len(body) > MOST_BYTES:
+                            raise ValueError(f"its answer is longer than {MOST_BYTES:,} bytes")
+                if response.status_code != 200:
+                    raise ValueError(f"it answers with status {response.status_code}")
+                answer = kind.model_validate_json(bytes(body))
+        except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:  # all that can go wrong
+            if url not in self._told_of:
+                self._told_of.add(url)
+                structlog.get_logger("coordinator_api").warning(
+                    "coordinator_not_heard", url=url, error=_in_a_line(why) or f"no answer in {LONGEST_ANSWER_S:g} s"
+                )
+            return None
+        self._told_of.discard(url)
+        return answer
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        """Raises InputError for files of TLS that cannot be used."""
+        client = self._clients.get(url)
+        if client is None:
+            tls = client_context(url, httpx.create_ssl_context)
+            client = self._clients[url] = httpx.AsyncClient(trust_env=False, timeout=LONGEST_ANSWER_S, verify=tls)
+        return client
+
+
+async def groups_elsewhere(request: Request, path: str, kind: type[GroupList] = GroupList) -> ListsElsewhere:
+    """As `OtherCoordinators.groups`, of the service that is called; nothing where there is one coordinator."""
+    coordinator: Coordinator = request.app.state.coordinator
+    if not coordinator.ownership.is_shared:
+        return NOTHING_ELSEWHERE
+    others: OtherCoordinators = request.app.state.other_coordinators
+    return await others.groups(request, path, kind)
+
+
+def _in_a_line(error: Exception) -> str:
+    return "it answers, but not as a coordinator does" if isinstance(error, ValidationError) else str(error)
+
+
+def _unknown(other: OtherGroup) -> GroupLine:
+    return GroupLine(
+        group_id=other.group_id,
+        state=UNKNOWN,
+        generation_id=0,
+        members=other.members,
+        draining=False,
+        probing_rebalance_at_ms=None,
+        error=None,
+        led_by=None,
+    )
+
+
+def as_document(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json")
