@@ -20,7 +20,8 @@ from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Repository
 from tests import warm_program
 from tests.checkout import ROOT
-from tests.coordinator_api.group_members import HttpMember, new_group, settle
+from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle
+from tests.coordinator_api.roaming import roaming_client
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment, run_command
 from tests.coordinator_api.store.postgresql import Postgresql, programs
 
@@ -160,7 +161,7 @@ def migrate_with(directory: Path, url: str, given: dict[str, str]) -> subprocess
 
 
 def test_should_go_on_after_a_kill_and_after_a_restart_of_the_database(database: Postgresql, tmp_path: Path) -> None:
-    service = ServiceProcess(tmp_path, *QUICK, "--database-url", database.url)
+    service = ServiceProcess(tmp_path, *QUICK, "--database-url", database.url, "--lease-timeout-ms", "600")
     with service:
         client = service.client()
         group_id = new_group(client)
@@ -170,19 +171,22 @@ def test_should_go_on_after_a_kill_and_after_a_restart_of_the_database(database:
         told = client.get(f"/v1/groups/{group_id}/rebalances").json()
         service.kill()
         service.start()
-        member.client = client = service.client()
+        # it does not know yet that nobody is left of the one before it, whose address was another
+        member.client = client = roaming_client(service.url)
         assert client.get(f"/v1/groups/{group_id}/rebalances").json() == told
         assert member.heartbeat().json()["state"] == "Stable"
 
         database.stop()
-        assert client.get("/readyz").status_code == 503
-        assert client.get("/livez").status_code == 200
-        assert member.heartbeat().json()["state"] == "Stable", "members go on without the database"
+        with service.client() as direct:
+            assert direct.get("/readyz").status_code == 503
+            assert direct.get("/livez").status_code == 200
+            deadline_s = time.monotonic() + BACK_WITHIN_S
+            heartbeat = f"{member.path}/members/{member.member_id}/heartbeat"
+            while (answer := direct.post(heartbeat, json={"generation_id": 1})).status_code == 200:
+                assert time.monotonic() < deadline_s, "nobody knows that no other one leads the group by now"
+            assert problem(answer) == (503, "COORDINATOR_NOT_AVAILABLE")
         database.start()
-        deadline_s = time.monotonic() + BACK_WITHIN_S
-        while client.get("/readyz").status_code != 200:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.1)
+        assert member.heartbeat().json()["state"] == "Stable", "as soon as its lease is renewed"
         member.subscribe()
         settle(member)
         assert service.stop() == 0
