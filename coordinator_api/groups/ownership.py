@@ -151,6 +151,9 @@ class SoleOwner:
     def problem(self) -> str | None:
         return None
 
+    def serves(self) -> None:
+        pass
+
     async def give_away(self, within_s: float) -> None:
         pass
 
@@ -211,7 +214,7 @@ class Ownership:
         self._ended_ms = 0.0
         self._lease_timer: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
-        self._is_leaving = self._has_left = False
+        self._serves = self._is_leaving = self._has_left = False
 
     # --- what others ask
 
@@ -317,6 +320,11 @@ class Ownership:
         while (self._to_do or self._opening) and await self._hears_news(ends_s):
             pass
 
+    def serves(self) -> None:
+        """From now on calls are answered, so others may give it groups."""
+        self._serves = True
+        self._want_beat()
+
     async def give_away(self, within_s: float) -> None:
         """Hand all groups over to the others; what is left is free when this coordinator leaves. Takes nothing more."""
         self._is_leaving = True
@@ -325,6 +333,8 @@ class Ownership:
             return  # the database does not answer, or they are others' already
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
+                with suppress(StoreError):  # others hear of the stop before what they get looks like too much
+                    await self._beat()
                 moves = deque(self._incumbent.leaving())
                 for opening in list(self._opening.values()):
                     await asyncio.wait((opening,))
@@ -412,7 +422,7 @@ class Ownership:
             assert coordinator_id is not None, "it has entered"
             self._is_wanted = False
             sent_ms = self._beat_sent_ms = self._now_ms()
-            view = await self._store.beat(coordinator_id)
+            view = await self._store.beat(coordinator_id, takes=self._serves and not self._is_leaving)
             self._note_lease()  # as it was before this beat
             self._incumbent.movable(() if self._is_leaving else self._groups.at_rest())
             actions = self._incumbent.beaten(sent_ms, self._now_ms(), view)

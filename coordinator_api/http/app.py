@@ -106,6 +106,7 @@ def create_app(
             if pages is not None:
                 pages.install(app, opened)
             async with access.kept_up_to_date():
+                opened.ownership.serves()
                 yield
         finally:
             await opened.close()

@@ -27,6 +27,7 @@ Rules:
 - After an outage of the database nobody has looked, so nobody is over: a gap between two readings counts little.
 - Each write of a group names the epoch in which its writer owns it. A former owner's write is refused.
 - A coordinator whose row is gone has lost all that it had. It enters again under another id.
+- A coordinator is given groups only while it serves: not before it listens, and not once it stops. Its row says so.
 - Only who has a row takes, and only its owner gives a group away. So what an owner knows of its own groups is true as
   long as it has its row, whatever other coordinators do.
 

@@ -11,10 +11,13 @@ class OwnershipStore(Protocol):
     """Every method raises StoreError when nobody knows whether it was done."""
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Make the row of a coordinator, whose id nobody has had before."""
+        """Make the row of a coordinator, whose id nobody has had before. It is given no groups until a beat says so."""
 
-    async def beat(self, coordinator_id: str) -> View | None:
-        """Renew the row, and read all rows. None when the row is gone; then nothing was written."""
+    async def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
+        """Renew the row, and read all rows. None when the row is gone; then nothing was written.
+
+        `takes`: whether it is to be given groups from now on.
+        """
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
         """Delete a row whose number is still `renewals`. Whether there is no such row now."""

@@ -3,7 +3,8 @@
 A group weighs one, and one for each member. The heaviest goes first, to who carries least.
 Two whose views differ may reckon differently. The database lets only one of them have its way, so no harm is done.
 
-`silent`: coordinators that have a row and may be over. They keep what they have, and are given nothing.
+`silent`: coordinators that have a row and may be over. They keep what they have, and are given nothing. So do those
+that do not serve yet or any more (`takes`), unless there are no others.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def takes(view: View, me: str, silent: Collection[str] = _NOBODY) -> list[Take]:
     if not free:
         return []
     loads = {each: load for each, load in _loads(view).items() if each == me or each not in silent}
+    loads = {each: load for each, load in loads.items() if view.coordinators[each].takes} or loads
     return [Take(group.group_id, group.owner, group.epoch) for group, to in _spread(free, loads) if to == me]
 
 
@@ -41,7 +43,7 @@ def hand_over(view: View, me: str, movable: Collection[str], silent: Collection[
     """What this coordinator gives away next, for balance. None unless it carries most of all, more than a quarter above
     its fair share, and the largest load becomes smaller by it. So nothing that moved ever moves back for balance.
     """
-    loads = _loads(view)
+    loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]
     others = [(load, each) for each, load in loads.items() if each != me]
     if not others or silent or (mine, me) < max(others) or mine * len(loads) <= TOLERANCE * sum(loads.values()):
@@ -62,7 +64,8 @@ def hand_over(view: View, me: str, movable: Collection[str], silent: Collection[
 
 def leaving(view: View, me: str, silent: Collection[str] = _NOBODY) -> list[HandOver]:
     """All that this coordinator has, spread over the others. Nothing when there are none: what it had will be free."""
-    loads = {each: load for each, load in _loads(view).items() if each != me and each not in silent}
+    able = {each for each, row in view.coordinators.items() if each != me and each not in silent and row.takes}
+    loads = {each: load for each, load in _loads(view).items() if each in able}
     own = [group for group in view.groups.values() if group.owner == me]
     return [HandOver(group.group_id, group.epoch, to) for group, to in _spread(own, loads)] if loads else []
 

@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 
 class CoordinatorRow(NamedTuple):
-    """`url`: where others reach it. `renewals`: how often it has renewed the row. `release`: of this project."""
+    """`url`: where others reach it. `renewals`: how often it has renewed the row. `release`: of this project. `takes`:
+    whether it is to be given groups; not before it serves, and not once it stops.
+    """
 
     coordinator_id: str
     url: str
     renewals: int
     release: str
+    takes: bool = True
 
 
 class GroupOwner(NamedTuple):

@@ -23,19 +23,19 @@ from coordinator_api.store.tables import coordinators, groups
 
 _BEAT = text(
     "WITH renewed AS ("
-    "UPDATE coordinators SET renewals = renewals + 1 WHERE coordinator_id = :me "
-    "RETURNING coordinator_id, url, renewals, release"
+    "UPDATE coordinators SET renewals = renewals + 1, takes = :takes WHERE coordinator_id = :me "
+    "RETURNING coordinator_id, url, renewals, release, takes"
     "), present AS ("
     "SELECT CAST(SUM(hashtextextended(CAST(ROW(group_id, owner, epoch, members) AS text), 0)) AS text) AS digest "
     "FROM groups"
     ") "
-    "SELECT coordinator_id, url, renewals, release, CAST(NULL AS integer) AS members, (SELECT digest FROM present) "
-    "FROM renewed "
+    "SELECT coordinator_id, url, renewals, release, takes, CAST(NULL AS integer) AS members, "
+    "(SELECT digest FROM present) FROM renewed "
     "UNION ALL "
-    "SELECT coordinator_id, url, renewals, release, NULL, NULL FROM coordinators "
+    "SELECT coordinator_id, url, renewals, release, takes, NULL, NULL FROM coordinators "
     "WHERE coordinator_id <> :me AND EXISTS (SELECT 1 FROM renewed) "
     "UNION ALL "
-    "SELECT group_id, owner, epoch, NULL, members, NULL FROM groups "
+    "SELECT group_id, owner, epoch, NULL, NULL, members, NULL FROM groups "
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
 """The own row, with a digest of all groups; the other coordinators; and the groups, which alone have members, unless
@@ -57,7 +57,7 @@ class SqlOwnershipStore(OwnershipStore):
         """Raises UnusableDatabase, too, when another coordinator has another lease: one of the two would take the other
         for dead while it still answers.
         """
-        row = {"coordinator_id": coordinator_id, "url": url, "release": release}
+        row = {"coordinator_id": coordinator_id, "url": url, "release": release, "takes": False}
         has_another = coordinators.c.lease_ms != self._lease_ms
         async with self._connection() as connection:
             before = await rows_of(connection, has_another)
@@ -72,18 +72,18 @@ class SqlOwnershipStore(OwnershipStore):
                 "the same database: all of them need the same value"
             )
 
-    async def beat(self, coordinator_id: str) -> View | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
         known, owners = self._groups
         async with self._connection() as connection:
-            rows = (await connection.execute(_BEAT, {"me": coordinator_id, "known": known})).all()
+            rows = (await connection.execute(_BEAT, {"me": coordinator_id, "known": known, "takes": takes})).all()
         if not rows:
             return None
         of_coordinators = [row for row in rows if row.members is None]
-        found = {row.coordinator_id: CoordinatorRow(*row[:4]) for row in of_coordinators}
+        found = {row.coordinator_id: CoordinatorRow(*row[:5]) for row in of_coordinators}
         digest = next(row.digest for row in of_coordinators if row.coordinator_id == coordinator_id)
         if digest != known:
             in_rows = (row for row in rows if row.members is not None)
-            owners = {name: GroupOwner(name, owner, epoch, members) for name, owner, epoch, _, members, _ in in_rows}
+            owners = {name: GroupOwner(name, owner, epoch, members) for name, owner, epoch, _, _, members, _ in in_rows}
             self._groups = (digest, owners)
         return View(found, owners)
 

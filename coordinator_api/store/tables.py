@@ -37,6 +37,8 @@ coordinators = Table(
     # its `lease.timeout.ms`
     Column("lease_ms", BigInteger, nullable=False),
     Column("release", String(32), nullable=False),
+    # whether it is to be given groups: not before it serves, and not once it stops
+    Column("takes", Boolean, nullable=False),
 )
 
 schema_support = Table(

@@ -25,6 +25,7 @@ def upgrade() -> None:
         sa.Column("renewals", sa.BigInteger, nullable=False),
         sa.Column("lease_ms", sa.BigInteger, nullable=False),
         sa.Column("release", sa.String(32), nullable=False),
+        sa.Column("takes", sa.Boolean, nullable=False),
     )
     support = op.create_table(
         "schema_support",

@@ -9,13 +9,15 @@ import httpx
 
 LONGEST_S = 60.0
 _PAUSE_S = 0.05
+_SILENT_AFTER_S = 10
+"""Less than a session: whoever asks one that stands still comes to another one in time."""
 
 
 class Roaming(httpx.BaseTransport):
     """`urls`: of the coordinators. `asked`: to where each request went last."""
 
     def __init__(self, urls: Sequence[str], token: str | None = None) -> None:
-        self._clients = {url: httpx.Client(base_url=url, trust_env=False, timeout=30) for url in urls}
+        self._clients = {url: httpx.Client(base_url=url, trust_env=False, timeout=_SILENT_AFTER_S) for url in urls}
         self._first = urls[0]
         self._token = token
         self.asked: list[str] = []
@@ -44,7 +46,7 @@ class Roaming(httpx.BaseTransport):
         headers = {"content-type": "application/json"} if request.content else {}
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
-        client = self._clients.setdefault(url, httpx.Client(base_url=url, trust_env=False, timeout=30))
+        client = self._clients.setdefault(url, httpx.Client(base_url=url, trust_env=False, timeout=_SILENT_AFTER_S))
         try:
             return client.request(
                 request.method,

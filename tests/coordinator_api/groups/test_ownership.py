@@ -69,10 +69,10 @@ class UnsteadyStore(InMemoryOwnershipStore):
 
     is_away = False
 
-    async def beat(self, coordinator_id: str) -> View | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
         if self.is_away:
             raise StoreError("the database does not answer")
-        return await super().beat(coordinator_id)
+        return await super().beat(coordinator_id, takes=takes)
 
 
 class Rim:
@@ -95,6 +95,7 @@ class Rim:
 async def started(table: OwnershipTable, url: str = "http://a") -> AsyncIterator[Rim]:
     rim = Rim(table, url)
     await rim.ownership.start()
+    rim.ownership.serves()
     try:
         yield rim
     finally:
@@ -261,6 +262,29 @@ async def test_should_give_all_away_before_it_leaves() -> None:
         with pytest.raises(LeaseEnded):
             first.ownership.check()
         await until(lambda: len(second.groups.epochs) == 4)
+
+
+async def test_should_be_given_nothing_before_it_serves_and_once_it_stops() -> None:
+    table = with_free_groups("g", "h", "i", "j")
+
+    async def some_beats(of: Rim) -> None:
+        wanted = table.coordinators[of.ids[0]].renewals + 4
+        await until(lambda: table.coordinators[of.ids[0]].renewals >= wanted)
+
+    async with started(table, "http://a") as first:
+        second = Rim(table, "http://b")
+        await second.ownership.start()
+        await some_beats(first)
+        assert second.groups.epochs == {}
+        second.ownership.serves()
+        await until(lambda: len(second.groups.epochs) == 2)
+
+        await second.ownership.give_away(WAIT_S)
+        await some_beats(first)
+
+        assert second.groups.epochs == {}
+        assert {each.owner for each in table.groups.values()} == set(first.ids)
+        await second.ownership.leave()
 
 
 async def test_should_keep_what_nobody_else_can_have_until_it_leaves() -> None:

@@ -15,13 +15,13 @@ class OwnershipTable:
 
     def enter(self, coordinator_id: str, url: str, release: str = "") -> None:
         assert coordinator_id not in self.coordinators
-        self.coordinators[coordinator_id] = CoordinatorRow(coordinator_id, url, 0, release)
+        self.coordinators[coordinator_id] = CoordinatorRow(coordinator_id, url, 0, release, takes=False)
 
-    def beat(self, coordinator_id: str) -> View | None:
+    def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
         row = self.coordinators.get(coordinator_id)
         if row is None:
             return None
-        self.coordinators[coordinator_id] = row._replace(renewals=row.renewals + 1)
+        self.coordinators[coordinator_id] = row._replace(renewals=row.renewals + 1, takes=takes)
         return View(dict(self.coordinators), dict(self.groups))
 
     def end(self, coordinator_id: str, renewals: int) -> bool:
@@ -75,8 +75,8 @@ class InMemoryOwnershipStore:
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         self.table.enter(coordinator_id, url, release)
 
-    async def beat(self, coordinator_id: str) -> View | None:
-        return self.table.beat(coordinator_id)
+    async def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
+        return self.table.beat(coordinator_id, takes=takes)
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
         return self.table.end(coordinator_id, renewals)

@@ -160,3 +160,28 @@ def test_should_leave_nothing_behind(seen: View) -> None:
     own = {each.group_id for each in seen.groups.values() if each.owner == me}
     assert {move.group_id for move in moves} == (own if len(seen.coordinators) > 1 else set())
     assert all(move.to != me and move.to in seen.coordinators for move in moves)
+
+
+def without(seen: View, *coordinators: str) -> View:
+    """They do not serve yet, or not any more."""
+    rows = {name: row._replace(takes=name not in coordinators) for name, row in seen.coordinators.items()}
+    return View(rows, seen.groups)
+
+
+def test_should_give_nothing_to_who_does_not_serve() -> None:
+    seen = view({"a": 1, "b": 1, "c": 1}, ("x", "a", 1, 9), ("y", "a", 2, 9), ("z", "a", 3, 9), ("free", None, 0))
+
+    assert hand_over(without(seen, "b"), "a", seen.groups.keys()) == HandOver("x", 1, "c")
+    assert hand_over(without(seen, "b", "c"), "a", seen.groups.keys()) is None
+    assert {each.to for each in leaving(without(seen, "b"), "a")} == {"c"}
+    assert leaving(without(seen, "b", "c"), "a") == []
+    assert takes(without(seen, "b"), "b") == []
+    assert takes(without(seen, "b"), "c") == [Take("free", None, 0)]
+
+
+def test_should_leave_nothing_to_nobody_when_all_have_just_begun() -> None:
+    seen = view({"a": 1, "b": 1}, ("x", None, 0), ("y", None, 0))
+
+    planned = [take for each in "ab" for take in takes(without(seen, "a", "b"), each)]
+
+    assert sorted(take.group_id for take in planned) == ["x", "y"]

@@ -93,11 +93,26 @@ async def test_should_see_all_rows_in_a_beat_and_renew_the_own_one(on_postgresql
     assert other is not None
     assert first.coordinators == {
         "a": CoordinatorRow("a", "http://a:1", 1, "0.1"),
-        "b": CoordinatorRow("b", "http://b:1", 0, "0.2"),
+        "b": CoordinatorRow("b", "http://b:1", 0, "0.2", takes=False),
     }
     assert second.coordinators["a"].renewals == 2
     assert (other.coordinators["a"].renewals, other.coordinators["b"].renewals) == (2, 1)
     assert first.groups == other.groups == {"orders": GroupOwner("orders", "a", 1, 3)}
+
+
+async def test_should_say_in_a_beat_whether_it_is_to_be_given_groups(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here, process(on_postgresql) as there:
+        for store, name in ((here.owners, "a"), (there.owners, "b")):
+            await store.enter(name, f"http://{name}:1", "0.1")
+        said = []
+        for takes in (False, True, False):
+            mine = await here.owners.beat("a", takes=takes)
+            theirs = await there.owners.beat("b")
+            assert mine is not None
+            assert theirs is not None
+            said.append((mine.coordinators["a"].takes, theirs.coordinators["a"].takes))
+
+    assert said == [(False, False), (True, True), (False, False)]
 
 
 async def test_should_see_each_change_of_a_group_at_the_next_beat(on_postgresql: Settings) -> None:
