@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, delete, event, func, insert, select, update
+from sqlalchemy import ColumnElement, Integer, bindparam, delete, event, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -51,13 +51,33 @@ class _Place(NamedTuple):
     epoch: int
     owner: str | None
 
-    @property
-    def row(self) -> ColumnElement[bool]:
-        """The group's row, if the group is that. The owner counts as well as the epoch: a group that was deleted and
-        made again is in its first epoch again.
-        """
-        is_it = (groups.c.group_id == self.group_id) & (groups.c.sequence == self.sequence)
-        return is_it & (groups.c.epoch == self.epoch) & groups.c.owner.is_not_distinct_from(self.owner)
+    def parameters(self) -> dict[str, object]:
+        """Of a statement about `_ROW`."""
+        return {f"at_{name}": value for name, value in self._asdict().items()}
+
+
+_ROW = (
+    (groups.c.group_id == bindparam("at_group_id"))
+    & (groups.c.sequence == bindparam("at_sequence"))
+    & (groups.c.epoch == bindparam("at_epoch"))
+    & groups.c.owner.is_not_distinct_from(bindparam("at_owner"))
+)
+"""The row of a group, if the group is what its writer takes it for. The owner counts as well as the epoch: a group that
+was deleted and made again is in its first epoch again.
+"""
+
+_DELETED = delete(groups).where(_ROW)
+_CHANGED = (
+    update(groups)
+    .where(_ROW)
+    .values(
+        sequence=bindparam("last"),
+        stored_bytes=groups.c.stored_bytes + bindparam("added"),
+        members=func.coalesce(bindparam("members_now", type_=Integer), groups.c.members),
+    )
+    .returning(groups.c.stored_bytes)
+)
+"""Made once, since every commit of a group executes it."""
 
 
 class SqlRepository(Repository):
@@ -190,8 +210,7 @@ class SqlRepository(Repository):
         place = self._place(group_id, expected, epoch)
         try:
             async with self._writing(group_id) as connection:
-                result = await connection.execute(delete(groups).where(place.row))
-                if result.rowcount != 1:
+                if (await connection.execute(_DELETED, place.parameters())).rowcount != 1:
                     raise _refusal(place, await _owner_of(connection, place.group_id))
         except StoreError as error:
             if not _is_damage(error):
@@ -203,9 +222,7 @@ class SqlRepository(Repository):
             async with self._writing(place.group_id) as connection:
                 recorded = rebalances.c.group_id == place.group_id
                 freed = await _total_length(connection, rebalances.c.document, recorded)
-                left = update(groups).where(place.row).values(stored_bytes=groups.c.stored_bytes - freed)
-                if (await connection.execute(left)).rowcount != 1:
-                    raise _refusal(place, await _owner_of(connection, place.group_id))
+                await self._change(connection, place, place.sequence, -freed, None)
                 await connection.execute(delete(rebalances).where(recorded))
         except StoreError as error:
             if not _is_damage(error):
@@ -258,20 +275,16 @@ class SqlRepository(Repository):
         too_old = None if recording is None else self._too_old(group_id)
         if recording is not None and too_old is not None:
             added += len(recording.document) - await _total_length(connection, rebalances.c.document, too_old)
-        values: dict[str, object] = {"sequence": last} if members is None else {"sequence": last, "members": members}
         if place.sequence == 0:
             there = await _owner_of(connection, group_id)
             if there is not None:
                 raise _refusal(place, there)
-            made = insert(groups).values(group_id=group_id, owner=place.owner, epoch=place.epoch, **values)
-            await connection.execute(made.values(stored_bytes=added))
+            made = {"group_id": group_id, "sequence": last, "owner": place.owner, "epoch": place.epoch}
+            counts = {"stored_bytes": added, "members": members or 0}
+            await connection.execute(insert(groups).values({**made, **counts}))
             stored_bytes = added
         else:
-            changed = update(groups).where(place.row).values(stored_bytes=groups.c.stored_bytes + added, **values)
-            found = (await connection.execute(changed.returning(groups.c.stored_bytes))).scalar()
-            if found is None:
-                raise _refusal(place, await _owner_of(connection, place.group_id))
-            stored_bytes = found
+            stored_bytes = await self._change(connection, place, last, added, members)
         rows = [
             {
                 "group_id": group_id,
@@ -288,6 +301,16 @@ class SqlRepository(Repository):
             await connection.execute(delete(rebalances).where(too_old))
             await self._keep(connection, group_id, recording)
         return Written(last, stored_bytes)
+
+    async def _change(
+        self, connection: AsyncConnection, place: _Place, last: int, added: int, members: int | None
+    ) -> int:
+        """The group's row. Returns what the group takes then. Raises ConcurrentWriter, NotOwner."""
+        changes = {"last": last, "added": added, "members_now": members}
+        stored_bytes = (await connection.execute(_CHANGED, {**place.parameters(), **changes})).scalar()
+        if stored_bytes is None:
+            raise _refusal(place, await _owner_of(connection, place.group_id))
+        return int(stored_bytes)
 
     def _too_old(self, group_id: str) -> ColumnElement[bool]:
         """The rebalances of the group that are no longer kept beside another one, which is newer than all of them.
