@@ -556,8 +556,11 @@ class Ownership:
                 if self._owned.get(group_id) != epoch:
                     return
                 is_there = await self._groups.open_owned(group_id, epoch)
-        except StoreError as error:
+        except StoreError as error:  # it is tried again after the next beat
             self._logger.warning("group_not_opened", group=group_id, error=str(error))
+            return
+        except Exception as error:  # a bug; others are opened all the same
+            self._logger.error("group_not_opened", group=group_id, exc_info=error)
             return
         if self._owned.get(group_id) != epoch:
             self._groups.lose(group_id)  # it was lost meanwhile

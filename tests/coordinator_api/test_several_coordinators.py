@@ -56,6 +56,11 @@ class Fleet:
     def start(self, *flags: str, **environment: str) -> ServiceProcess:
         return self._stack.enter_context(self.service(*flags, **environment))
 
+    def start_together(self, count: int) -> list[ServiceProcess]:
+        services = [self.service() for _ in range(count)]
+        with ThreadPoolExecutor(count) as threads:
+            return list(threads.map(self._stack.enter_context, services))
+
     def client(self, *services: ServiceProcess, token: str | None = None) -> httpx.Client:
         return self._stack.enter_context(roaming_client(*(each.url for each in services), token=token))
 
@@ -273,9 +278,7 @@ def test_should_share_the_groups_of_a_database_when_several_start_at_once(fleet:
     group_ids = sorted(declare(only) for _ in range(12))
     assert only.stop() == 0
 
-    services = [fleet.service() for _ in range(3)]
-    with ThreadPoolExecutor(3) as threads:
-        list(threads.map(lambda each: fleet._stack.enter_context(each), services))
+    services = fleet.start_together(3)
 
     def owned() -> list[set[str]]:
         found = []
@@ -336,9 +339,9 @@ def test_should_know_a_token_that_another_coordinator_created(fleet: Fleet) -> N
 
 
 def test_should_create_a_group_once_when_two_are_asked_at_one_moment(fleet: Fleet) -> None:
-    services = [fleet.start(), fleet.start()]
-    clients = [fleet._stack.enter_context(each.client()) for each in services]
-    with ThreadPoolExecutor(2) as threads:
+    services = fleet.start_together(2)  # on an empty database: one of them makes its tables
+    with ExitStack() as stack, ThreadPoolExecutor(2) as threads:
+        clients = [stack.enter_context(each.client()) for each in services]
         for number in range(10):
             path = f"/v1/groups/raced-{number}"
             answers = list(
