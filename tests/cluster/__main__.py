@@ -11,22 +11,28 @@ import time
 from pathlib import Path
 
 from assignor.errors import InputError
+from spark_jobs.session.spark_faults import SparkNotStarted
 from tests.cluster.cluster import ClusterSize
 from tests.cluster.fault_kinds import KINDS
 from tests.cluster.report import report
 from tests.cluster.rolling_restart import MOST_P99_MS, rolling_restart
 from tests.cluster.running import NoPostgresql, RunSettings, run
 
+LEAST_OF_A_GROUP = 4
+
 
 def main() -> int:
-    arguments = _parser().parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
+    if arguments.members is not None and arguments.members < LEAST_OF_A_GROUP * arguments.groups:
+        parser.error(f"--members: {LEAST_OF_A_GROUP} of each group are the least, {arguments.groups} groups there are")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is ended
     try:
         with tempfile.TemporaryDirectory(prefix="cluster-") as temporary:
             directory = arguments.out or Path(temporary) / "run"
             directory.mkdir(parents=True, exist_ok=True)
             return _rolling(arguments, directory) if arguments.what == "rolling" else _faults(arguments, directory)
-    except (NoPostgresql, InputError) as error:
+    except (NoPostgresql, InputError, SparkNotStarted) as error:
         print(error, file=sys.stderr)
         return 2
 
@@ -56,15 +62,21 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m tests.cluster", description="Several real coordinators on a PostgreSQL pair, under faults."
     )
     parser.add_argument("what", nargs="?", choices=("faults", "rolling"), default="faults")
-    parser.add_argument("--faults", type=int, default=200, help="how many happen (default: %(default)s)")
+    parser.add_argument("--faults", type=_positive, default=200, help="how many happen (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="draws the faults (default: %(default)s)")
-    parser.add_argument("--coordinators", type=int, default=3, help="(default: %(default)s)")
-    parser.add_argument("--members", type=int, help="in all (default: 300, of rolling 1,000)")
-    parser.add_argument("--groups", type=int, default=6, help="that the members are in (default: %(default)s)")
+    parser.add_argument("--coordinators", type=_positive, default=3, help="(default: %(default)s)")
+    parser.add_argument("--members", type=_positive, help="in all (default: 300, of rolling 1,000)")
+    parser.add_argument("--groups", type=_positive, default=6, help="that the members are in (default: %(default)s)")
     parser.add_argument("--kind", action="append", choices=[each.name for each in KINDS], help="of faults, only these")
     parser.add_argument("--no-spark", action="store_true", help="nobody counts words")
     parser.add_argument("--out", type=Path, help="a directory that stays, for logs and the history of the word count")
     return parser
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, not {text!r}")
+    return int(text)
 
 
 def _say(what: str) -> None:

@@ -137,10 +137,15 @@ async def running_coordinators(
             delay = ("--group-initial-rebalance-delay-ms", "500")
             grace = {"ASSIGNOR_GROUP_DISCONNECT_GRACE_MS": str(GRACE_MS)}
             coordinator = MortalService(place, *lease, *delay, *flags, environment=grace)
+            stack.callback(_write_log, coordinator, place / "log.jsonl")
             stack.callback(coordinator.close)
             await coordinator.start()
             started.append(coordinator)
         yield started
+
+
+def _write_log(coordinator: MortalService, file: Path) -> None:
+    file.write_text("".join(f"{line}\n" for line in coordinator.log), encoding="utf-8")
 
 
 @asynccontextmanager

@@ -44,6 +44,11 @@ class MortalService:
     def database(self) -> Path:
         return self._service.directory / "assignor.sqlite3"
 
+    @property
+    def log(self) -> list[str]:
+        """Of all lives."""
+        return self._service.log
+
     async def kill(self) -> None:
         self.deaths += 1
         await asyncio.to_thread(self._service.kill)
