@@ -26,7 +26,7 @@ from assignor.coordinator_addresses import (
     may_have_secret,
     told,
 )
-from assignor.errors import InputError
+from assignor.errors import InputError, Unavailable
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 COORDINATOR_METAVAR = "URL,..."
@@ -78,7 +78,7 @@ class CoordinatorAddress:
         return authorization(read_token(self.token_file))
 
 
-class Unanswered(Exception):
+class Unanswered(Unavailable):
     """What the `send` of a call raises when no answer came. The message says why. `old_connection_ended`: that was all,
     and the coordinator had answered over it before.
     """
@@ -88,7 +88,7 @@ class Unanswered(Exception):
         self.old_connection_ended = old_connection_ended
 
 
-class NoAnswer(Exception):
+class NoAnswer(Unavailable):
     """No coordinator gave an answer. `said`: what became of the call at each address that was asked, in that order. The
     message names them, unless there is one and the caller knows it.
     """

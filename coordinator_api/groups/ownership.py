@@ -33,16 +33,16 @@ from coordinator_api.ownership.ownership_store import OwnershipStore
 from coordinator_api.ownership.values import (
     Action,
     Elsewhere,
-    End,
+    EndCoordinator,
     Enter,
     HandOver,
     Here,
     LeaseTimes,
     Lose,
     NoSuchGroup,
+    OwnershipView,
     ReadAgain,
     Take,
-    View,
     Whereabouts,
 )
 from coordinator_api.store.errors import LeaseEnded, StoreError
@@ -196,7 +196,7 @@ class Ownership:
         self._store_turn = asyncio.Lock()
         self._woken = asyncio.Event()
         self._news = asyncio.Event()
-        self._view = View({}, {})
+        self._view = OwnershipView({}, {})
         self._view_sent_ms = float("-inf")
         self._beat_sent_ms = float("-inf")
         self._beat_due_ms = float("-inf")
@@ -525,7 +525,7 @@ class Ownership:
         """One that fails is planned again after the next beat, if it is still to be done."""
         try:
             match action:
-                case End(coordinator_id, renewals):
+                case EndCoordinator(coordinator_id, renewals):
                     async with self._store_turn:
                         is_gone = await self._store.end(coordinator_id, renewals)
                     if is_gone:

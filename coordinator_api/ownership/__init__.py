@@ -1,6 +1,6 @@
 """Which of several coordinators owns a group, and until when it may answer for it. Pure: the caller brings time.
 
-    beat:    renewals + 1 in the row of this coordinator, and in the same transaction a `View` of all rows
+    beat:    renewals + 1 in the row of this coordinator, and in the same transaction an `OwnershipView` of rows
     a beat that succeeded:  this coordinator may answer until `valid_ms` after it SENT that beat
     a row that does not change for as long, while it is looked at:  its coordinator is over; its row is deleted
     a group whose owner has no row:  free; one coordinator takes it, by a plan that all make alike, with epoch + 1
@@ -12,7 +12,7 @@ What its caller does, over and over:
     incumbent.beaten(sent, now, view) -> actions, carried out one after the other before the next beat is sent:
         Lose         drop the group: nothing more is answered, its timers end
         ReadAgain    read every own group from the store before its next event; all sessions begin in full
-        End          store.end
+        EndCoordinator   store.end
         Take         store.take; if it says yes: incumbent.taken, load the group, handle `Recovered`
         HandOver     close the group, store.hand_over; if it says yes: incumbent.given
         Enter        the row was deleted; all groups are lost: from the beginning, under another id

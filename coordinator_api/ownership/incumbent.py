@@ -21,7 +21,7 @@ from coordinator_api.ownership.values import (
     Action,
     CoordinatorRow,
     Elsewhere,
-    End,
+    EndCoordinator,
     Enter,
     Free,
     GroupOwner,
@@ -30,9 +30,9 @@ from coordinator_api.ownership.values import (
     LeaseTimes,
     Lose,
     NoSuchGroup,
+    OwnershipView,
     ReadAgain,
     Take,
-    View,
     Whereabouts,
 )
 
@@ -63,7 +63,7 @@ class Incumbent:
         retry_ms = self._times.beat_ms / RETRIES_A_BEAT
         return max(now_ms, self._beat_due_ms + ceil((now_ms - self._beat_due_ms) / retry_ms) * retry_ms)
 
-    def beaten(self, sent_ms: float, now_ms: float, view: View | None) -> list[Action]:
+    def beaten(self, sent_ms: float, now_ms: float, view: OwnershipView | None) -> list[Action]:
         """A beat succeeded that was sent then, and its answer has arrived now. None: the row is gone.
 
         Gives the actions in the order in which to carry them out.
@@ -157,7 +157,7 @@ class Incumbent:
         self._begin_anew(now_ms)
         return [*lost, Enter()]
 
-    def _learn(self, view: View, over: Collection[End]) -> None:
+    def _learn(self, view: OwnershipView, over: Collection[EndCoordinator]) -> None:
         self._coordinators = view.coordinators
         if over:
             ended = {each.coordinator_id for each in over}
@@ -170,8 +170,8 @@ class Incumbent:
                 self._groups[group_id] = group
         self._done_since.clear()
 
-    def _known(self) -> View:
-        return View(self._coordinators, self._groups)
+    def _known(self) -> OwnershipView:
+        return OwnershipView(self._coordinators, self._groups)
 
     def _losses(self, me: str) -> list[Lose]:
         lost = []

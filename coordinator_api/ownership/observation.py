@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator_api.ownership.values import End, LeaseTimes, View
+from coordinator_api.ownership.values import EndCoordinator, LeaseTimes, OwnershipView
 
 MARGIN = 1.05
 """How much longer others look than an owner may answer: two clocks do not go exactly alike."""
@@ -34,7 +34,7 @@ class Observation:
         self._rows: dict[str, _Seen] = {}
         self._read_ms: float | None = None
 
-    def seen(self, view: View, me: str, now_ms: float) -> None:
+    def seen(self, view: OwnershipView, me: str, now_ms: float) -> None:
         """A reading arrived now."""
         gap_ms = self._counted_ms(now_ms)
         rows: dict[str, _Seen] = {}
@@ -50,9 +50,11 @@ class Observation:
         """Of the time since the last reading."""
         return 0.0 if self._read_ms is None else min(now_ms - self._read_ms, MOST_BEATS_COUNTED * self._beat_ms)
 
-    def over(self) -> list[End]:
+    def over(self) -> list[EndCoordinator]:
         """As of the newest reading. One whose row is still there at the next reading is over again."""
-        return [End(each, row.renewals) for each, row in self._rows.items() if row.looked_ms >= self._enough_ms]
+        return [
+            EndCoordinator(each, row.renewals) for each, row in self._rows.items() if row.looked_ms >= self._enough_ms
+        ]
 
     def silent(self) -> frozenset[str]:
         """Those that have missed a few beats: what is given to them may be served late."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from coordinator_api.ownership.values import View
+from coordinator_api.ownership.values import OwnershipView
 
 
 class OwnershipStore(Protocol):
@@ -13,7 +13,7 @@ class OwnershipStore(Protocol):
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         """Make the row of a coordinator, whose id nobody has had before. It is given no groups until a beat says so."""
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
         """Renew the row, and read all rows. None when the row is gone; then nothing was written.
 
         `takes`: whether it is to be given groups from now on.

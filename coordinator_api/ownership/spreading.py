@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heapreplace
 
-from coordinator_api.ownership.values import GroupOwner, HandOver, Take, View
+from coordinator_api.ownership.values import GroupOwner, HandOver, OwnershipView, Take
 
 TOLERANCE = 1.25
 """A coordinator gives something away once it has more than so many times its fair share."""
@@ -24,12 +24,12 @@ def weight(group: GroupOwner) -> int:
     return 1 + group.members
 
 
-def is_free(group: GroupOwner, view: View) -> bool:
+def is_free(group: GroupOwner, view: OwnershipView) -> bool:
     """Whether its owner has no row, or it has none."""
     return group.owner is None or group.owner not in view.coordinators
 
 
-def takes(view: View, me: str, silent: Collection[str] = _NOBODY) -> list[Take]:
+def takes(view: OwnershipView, me: str, silent: Collection[str] = _NOBODY) -> list[Take]:
     """What this coordinator takes of all that is free."""
     free = [group for group in view.groups.values() if is_free(group, view)]
     if not free:
@@ -39,7 +39,9 @@ def takes(view: View, me: str, silent: Collection[str] = _NOBODY) -> list[Take]:
     return [Take(group.group_id, group.owner, group.epoch) for group, to in _spread(free, loads) if to == me]
 
 
-def hand_over(view: View, me: str, movable: Collection[str], silent: Collection[str] = _NOBODY) -> HandOver | None:
+def hand_over(
+    view: OwnershipView, me: str, movable: Collection[str], silent: Collection[str] = _NOBODY
+) -> HandOver | None:
     """What this coordinator gives away next, for balance. None unless it carries most of all, more than a quarter above
     its fair share, and the largest load becomes smaller by it. So nothing that moved ever moves back for balance.
     """
@@ -62,7 +64,7 @@ def hand_over(view: View, me: str, movable: Collection[str], silent: Collection[
     return HandOver(best[1], view.groups[best[1]].epoch, to)
 
 
-def leaving(view: View, me: str, silent: Collection[str] = _NOBODY) -> list[HandOver]:
+def leaving(view: OwnershipView, me: str, silent: Collection[str] = _NOBODY) -> list[HandOver]:
     """All that this coordinator has, spread over the others. Nothing when there are none: what it had will be free."""
     able = {each for each, row in view.coordinators.items() if each != me and each not in silent and row.takes}
     loads = {each: load for each, load in _loads(view).items() if each in able}
@@ -70,7 +72,7 @@ def leaving(view: View, me: str, silent: Collection[str] = _NOBODY) -> list[Hand
     return [HandOver(group.group_id, group.epoch, to) for group, to in _spread(own, loads)] if loads else []
 
 
-def _loads(view: View) -> dict[str, int]:
+def _loads(view: OwnershipView) -> dict[str, int]:
     loads = dict.fromkeys(view.coordinators, 0)
     for group in view.groups.values():
         if group.owner in loads:

@@ -31,7 +31,7 @@ class GroupOwner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class OwnershipView:
     """All rows, as they were at one moment."""
 
     coordinators: Mapping[str, CoordinatorRow]
@@ -54,7 +54,7 @@ def lease_times(lease_timeout_ms: int) -> LeaseTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndCoordinator:
     """Delete the row of a coordinator that is over, if its number is still this one."""
 
     coordinator_id: str
@@ -98,7 +98,7 @@ class Enter:
     """The own row is gone, and with it all groups: enter under another id."""
 
 
-Action = End | Take | HandOver | Lose | ReadAgain | Enter
+Action = EndCoordinator | Take | HandOver | Lose | ReadAgain | Enter
 
 
 # --- where a group is

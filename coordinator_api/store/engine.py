@@ -131,7 +131,7 @@ def create_ownership_engine(settings: Settings) -> AsyncEngine:
 
 
 def _engine(
-    settings: Settings, patience: postgresql.Patience, limits: Mapping[str, object] | None = None
+    settings: Settings, patience: postgresql.Deadlines, limits: Mapping[str, object] | None = None
 ) -> AsyncEngine:
     """`limits`: of the pool, on PostgreSQL."""
     url = parse_url(settings.database_url)

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from coordinator_api.ownership.ownership_store import OwnershipStore
-from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, View, lease_times
+from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, OwnershipView, lease_times
 from coordinator_api.store.engine import connection_of, kind_of, reason
 from coordinator_api.store.errors import UnusableDatabase
 from coordinator_api.store.tables import coordinators, groups
@@ -72,7 +72,7 @@ class SqlOwnershipStore(OwnershipStore):
                 "the same database: all of them need the same value"
             )
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
         known, owners = self._groups
         async with self._connection() as connection:
             rows = (await connection.execute(_BEAT, {"me": coordinator_id, "known": known, "takes": takes})).all()
@@ -85,7 +85,7 @@ class SqlOwnershipStore(OwnershipStore):
             in_rows = (row for row in rows if row.members is not None)
             owners = {name: GroupOwner(name, owner, epoch, members) for name, owner, epoch, _, _, members, _ in in_rows}
             self._groups = (digest, owners)
-        return View(found, owners)
+        return OwnershipView(found, owners)
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
         is_it = coordinators.c.coordinator_id == coordinator_id

@@ -22,7 +22,7 @@ POOL_SIZE = 10
 """How many groups a coordinator writes at one time. PostgreSQL takes 100 connections, unless somebody changed that."""
 
 
-class Patience(NamedTuple):
+class Deadlines(NamedTuple):
     """Seconds. `connect_s`: to connect. `statement_s`: to answer a statement. `idle_s`: how long a transaction may
     stand still between two statements; None for as long as it likes.
     """
@@ -32,32 +32,32 @@ class Patience(NamedTuple):
     idle_s: float | None = None
 
 
-OF_COMMANDS = Patience(10, 30)
+OF_COMMANDS = Deadlines(10, 30)
 """asyncpg waits a minute for whoever listens there and is no PostgreSQL, and for ever for a database that says nothing
 any more.
 """
 
 
-def of_service(lease_timeout_ms: int) -> Patience:
+def of_service(lease_timeout_ms: int) -> Deadlines:
     """For reads and writes of groups. A transaction that stands still for as long as its coordinator may answer without
     a beat is ended before another coordinator takes its group.
     """
     lease_s = lease_timeout_ms / 1000
-    return Patience(lease_s, lease_s, lease_times(lease_timeout_ms).valid_ms / 1000)
+    return Deadlines(lease_s, lease_s, lease_times(lease_timeout_ms).valid_ms / 1000)
 
 
-def of_ownership(lease_timeout_ms: int) -> Patience:
+def of_ownership(lease_timeout_ms: int) -> Deadlines:
     """For beats: one that is lost, and one that takes its place, both end before the lease does."""
     each_s = lease_times(lease_timeout_ms).valid_ms / 2000
-    return Patience(each_s, each_s)
+    return Deadlines(each_s, each_s)
 
 
-def connect_args(patience: Patience) -> dict[str, Any]:
+def connect_args(patience: Deadlines) -> dict[str, Any]:
     """For the driver."""
     return {"timeout": patience.connect_s, "command_timeout": patience.statement_s}
 
 
-def watch(engine: AsyncEngine, patience: Patience) -> None:
+def watch(engine: AsyncEngine, patience: Deadlines) -> None:
     """Keep the rules for every connection that the engine makes from now on."""
     limits = {"statement_timeout": patience.statement_s, "idle_in_transaction_session_timeout": patience.idle_s}
     # by statements: a pooler between here and the database refuses them as parameters of the connection

@@ -43,7 +43,7 @@ _CHECK = 1
 """The one row that is written to see whether the store can be written."""
 
 
-class _Place(NamedTuple):
+class _ExpectedGroup(NamedTuple):
     """What a writer takes a group for."""
 
     group_id: str
@@ -180,7 +180,7 @@ class SqlRepository(Repository):
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
         return await self._renew(self._place(group_id, expected, epoch), snapshot)
 
-    async def _renew(self, place: _Place, snapshot: Sequence[str]) -> Written:
+    async def _renew(self, place: _ExpectedGroup, snapshot: Sequence[str]) -> Written:
         begins_after = before_next_log(place.sequence)
         try:
             async with self._writing(place.group_id) as connection:
@@ -196,7 +196,7 @@ class SqlRepository(Repository):
     async def _write_in_place_of(
         self,
         connection: AsyncConnection,
-        place: _Place,
+        place: _ExpectedGroup,
         snapshot: Sequence[str],
         old: ColumnElement[bool],
         begins_after: int | None = None,
@@ -217,7 +217,7 @@ class SqlRepository(Repository):
                 raise
             await self._delete_what_can_be(place)
 
-    async def _delete_what_can_be(self, place: _Place) -> None:
+    async def _delete_what_can_be(self, place: _ExpectedGroup) -> None:
         try:
             async with self._writing(place.group_id) as connection:
                 recorded = rebalances.c.group_id == place.group_id
@@ -249,13 +249,13 @@ class SqlRepository(Repository):
         """Of a group that is made now."""
         return 0 if self._coordinator_id is None else 1
 
-    def _place(self, group_id: str, sequence: int, epoch: int) -> _Place:
-        return _Place(group_id, sequence, epoch, self._coordinator_id)
+    def _place(self, group_id: str, sequence: int, epoch: int) -> _ExpectedGroup:
+        return _ExpectedGroup(group_id, sequence, epoch, self._coordinator_id)
 
     async def _write(
         self,
         connection: AsyncConnection,
-        place: _Place,
+        place: _ExpectedGroup,
         records: Sequence[str],
         recording: Recording | None,
         freed: int = 0,
@@ -303,7 +303,7 @@ class SqlRepository(Repository):
         return Written(last, stored_bytes)
 
     async def _change(
-        self, connection: AsyncConnection, place: _Place, last: int, added: int, members: int | None
+        self, connection: AsyncConnection, place: _ExpectedGroup, last: int, added: int, members: int | None
     ) -> int:
         """The group's row. Returns what the group takes then. Raises ConcurrentWriter, NotOwner."""
         changes = {"last": last, "added": added, "members_now": members}
@@ -409,7 +409,7 @@ async def _owner_of(connection: AsyncConnection, group_id: str) -> tuple[str | N
     return None if found is None else (found.owner, found.epoch)
 
 
-def _refusal(place: _Place, found: tuple[str | None, int] | None) -> StoreError:
+def _refusal(place: _ExpectedGroup, found: tuple[str | None, int] | None) -> StoreError:
     """Why nothing was written. `found`: who owns the group, and in which epoch."""
     if found is None or found == (place.owner, place.epoch):
         return ConcurrentWriter(

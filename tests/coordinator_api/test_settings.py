@@ -211,6 +211,13 @@ def test_should_describe_every_setting_and_spell_it_three_ways() -> None:
     "flags, code, message",
     [
         (("--group-max-size", "0"), 2, "error: group.max.size: Input should be greater than or equal to 1, not '0'"),
+        (("--lease-timeout-ms", "599"), 2, "lease.timeout.ms: Input should be greater than or equal to 600"),
+        (("--advertised-url", "http://a:1/v1"), 2, "error: advertised.url: must be http://host:port or https://host"),
+        (
+            ("--advertised-url", "a:8080"),
+            2,
+            "error: advertised.url: must be http://host:port or https://host:port, with",
+        ),
         (("--config", "nowhere.toml"), 2, "error: nowhere.toml: cannot be read: No such file or directory"),
         (("--task-assignor-classes", "nowhere:Nothing"), 2, "task.assignor.classes: nowhere:Nothing cannot be loaded"),
         (("--host", "192.0.2.1"), 2, "error: 192.0.2.1 is no address of this machine"),

@@ -11,7 +11,7 @@ import pytest
 from coordinator_api.errors import GroupIsLoading
 from coordinator_api.groups.ownership import OtherGroup, Ownership
 from coordinator_api.metrics import Metrics
-from coordinator_api.ownership.values import Elsewhere, GroupOwner, Here, NoSuchGroup, View, lease_times
+from coordinator_api.ownership.values import Elsewhere, GroupOwner, Here, NoSuchGroup, OwnershipView, lease_times
 from coordinator_api.store.errors import LeaseEnded, StoreError
 from tests.coordinator_api.ownership.table import InMemoryOwnershipStore, OwnershipTable
 
@@ -69,7 +69,7 @@ class UnsteadyStore(InMemoryOwnershipStore):
 
     is_away = False
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
         if self.is_away:
             raise StoreError("the database does not answer")
         return await super().beat(coordinator_id, takes=takes)

@@ -19,14 +19,14 @@ from random import Random
 from coordinator_api.ownership.incumbent import Incumbent
 from coordinator_api.ownership.values import (
     Action,
-    End,
+    EndCoordinator,
     Enter,
     HandOver,
     Here,
     Lose,
+    OwnershipView,
     ReadAgain,
     Take,
-    View,
     lease_times,
 )
 from tests.coordinator_api.ownership.table import OwnershipTable
@@ -220,7 +220,7 @@ class Modelled:
                 view = yield partial(table.beat, me)
             except NoAnswer:
                 continue
-            assert view is None or isinstance(view, View)
+            assert view is None or isinstance(view, OwnershipView)
             for action in incumbent.beaten(sent_ms, self.clock_ms, view):
                 yield from self._carry_out(action, me)
         me, back_after_ms = incumbent.coordinator_id, self._stops_for_ms
@@ -242,7 +242,7 @@ class Modelled:
                     self.read_again += 1
                 case Enter():
                     assert not self.open
-                case End(coordinator_id, renewals):
+                case EndCoordinator(coordinator_id, renewals):
                     yield partial(table.end, coordinator_id, renewals)
                 case Take(group_id, owner, epoch):
                     assert group_id not in self.open

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, View
+from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, OwnershipView
 
 
 class OwnershipTable:
@@ -17,12 +17,12 @@ class OwnershipTable:
         assert coordinator_id not in self.coordinators
         self.coordinators[coordinator_id] = CoordinatorRow(coordinator_id, url, 0, release, takes=False)
 
-    def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
+    def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
         row = self.coordinators.get(coordinator_id)
         if row is None:
             return None
         self.coordinators[coordinator_id] = row._replace(renewals=row.renewals + 1, takes=takes)
-        return View(dict(self.coordinators), dict(self.groups))
+        return OwnershipView(dict(self.coordinators), dict(self.groups))
 
     def end(self, coordinator_id: str, renewals: int) -> bool:
         row = self.coordinators.get(coordinator_id)
@@ -75,7 +75,7 @@ class InMemoryOwnershipStore:
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         self.table.enter(coordinator_id, url, release)
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True) -> View | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
         return self.table.beat(coordinator_id, takes=takes)
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:

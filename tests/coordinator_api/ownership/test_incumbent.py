@@ -8,7 +8,7 @@ from coordinator_api.ownership.incumbent import Incumbent
 from coordinator_api.ownership.values import (
     Action,
     Elsewhere,
-    End,
+    EndCoordinator,
     Enter,
     Free,
     HandOver,
@@ -118,7 +118,7 @@ def test_should_end_who_is_over_and_take_what_it_had() -> None:
         assert incumbent.beaten(now_ms, now_ms, view({"a": now_ms, "b": 7}, ("x", "b", 3))) == []
     assert incumbent.next_beat_ms(2_000) == 2_100, "sooner than the next one would be"
     ended = incumbent.beaten(2_100, 2_101, view({"a": 9, "b": 7}, ("x", "b", 3)))
-    assert ended == [End("b", 7), Take("x", "b", 3)]
+    assert ended == [EndCoordinator("b", 7), Take("x", "b", 3)]
     assert incumbent.whereabouts("x") == Free()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator_api.ownership.observation import Observation
-from coordinator_api.ownership.values import End, LeaseTimes
+from coordinator_api.ownership.values import EndCoordinator, LeaseTimes
 from tests.coordinator_api.ownership.views import view
 
 TIMES = LeaseTimes(beat_ms=250, valid_ms=2_000)
@@ -20,7 +20,7 @@ def test_should_end_who_has_not_renewed_for_as_long_as_was_looked() -> None:
     looked(observation, renewals=7, from_ms=0, to_ms=2_000)
     assert observation.over() == []
     observation.seen(view({"me": 1, "other": 7}), "me", ENOUGH_MS)
-    assert observation.over() == [End("other", 7)]
+    assert observation.over() == [EndCoordinator("other", 7)]
 
 
 def test_should_begin_anew_with_each_number() -> None:
@@ -29,7 +29,7 @@ def test_should_begin_anew_with_each_number() -> None:
     looked(observation, renewals=8, from_ms=2_050, to_ms=4_100)
     assert observation.over() == []
     looked(observation, renewals=8, from_ms=4_200, to_ms=4_200)
-    assert observation.over() == [End("other", 8)]
+    assert observation.over() == [EndCoordinator("other", 8)]
 
 
 def test_should_count_an_outage_as_two_beats_at_most() -> None:
@@ -38,7 +38,7 @@ def test_should_count_an_outage_as_two_beats_at_most() -> None:
     looked(observation, renewals=7, from_ms=900_000, to_ms=900_000)
     assert observation.over() == []
     looked(observation, renewals=7, from_ms=900_100, to_ms=900_100)
-    assert observation.over() == [End("other", 7)]
+    assert observation.over() == [EndCoordinator("other", 7)]
 
 
 def test_should_never_end_itself() -> None:
@@ -52,9 +52,9 @@ def test_should_never_end_itself() -> None:
 def test_should_say_again_who_is_over_while_its_row_is_there() -> None:
     observation = Observation(TIMES)
     looked(observation, renewals=7, from_ms=0, to_ms=2_500)
-    assert observation.over() == [End("other", 7)]
+    assert observation.over() == [EndCoordinator("other", 7)]
     looked(observation, renewals=7, from_ms=2_600, to_ms=2_600)
-    assert observation.over() == [End("other", 7)]
+    assert observation.over() == [EndCoordinator("other", 7)]
     observation.seen(view({"me": 1}), "me", 2_700)
     assert observation.over() == []
 
