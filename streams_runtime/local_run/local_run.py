@@ -46,8 +46,8 @@ class LocalRun:
     """Starts when it is entered, and drains when it is left: all that was processed is committed.
 
     `instances`: each has `num.stream.threads` threads, and below `state.dir` a directory of its own. `coordinator`: the
-    URL of one that runs already; without it one is started, and ended, here. Raises InputError, LogError,
-    StreamsRuntimeError, CoordinatorNotStarted.
+    URL of one that runs already, or several, separated by commas; without it one is started, and ended, here. Raises
+    InputError, LogError, StreamsRuntimeError, CoordinatorNotStarted.
     """
 
     def __init__(self, application: Application, *, instances: int = 1, coordinator: str | None = None) -> None:
