@@ -367,6 +367,7 @@ class SqlRepository(Repository):
             async with connection_of(self._engine_for_reading) as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
+            self._check_file()  # what SQLite calls damage, where it is another file or a shorter one
             problem = f"the database (setting database.url) cannot be read: {reason(error)}"
             raise kind_of(error)(problem) from error
         self._check_file()
@@ -382,6 +383,7 @@ class SqlRepository(Repository):
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:
                 raise ConcurrentWriter(f"{_written_elsewhere(group_id)}: {reason(error)}") from error
+            self._check_file()
             problem = f"the database (setting database.url) cannot be written: {reason(error)}"
             raise kind_of(error)(problem) from error
         self._check_file()
