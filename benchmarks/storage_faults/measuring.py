@@ -11,12 +11,13 @@ from pathlib import Path
 import httpx
 
 from benchmarks.storage_faults.faults import Fault, small_disk
-from benchmarks.storage_faults.group import CONCERNED, Call, GroupsUnderFault
+from benchmarks.storage_faults.group import CONCERNED, OTHER, Call, GroupsUnderFault
 from tests.coordinator_api.service_process import START_TIMEOUT_S, ServiceProcess
 
 QUICK = ("--group-initial-rebalance-delay-ms", "50")
 BEFORE_S = 1.0
 LONGEST_RECOVERY_S = 30.0
+_NOT_HERE = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
 _LOOK_S = 0.05
 
 
@@ -122,6 +123,7 @@ def _start_again(service: ServiceProcess, groups: GroupsUnderFault) -> NextStart
         said = "\n".join(line for line in service.log[before:] if not line.startswith("{"))
         return NextStart(said, code, frozenset(), {}, False, 0)
     with service.client() as client:
+        _wait_until_owned(client)
         listed = client.get("/v1/groups").json()
         unreadable = {each["group_id"]: each["reason"] for each in listed["unreadable"]}
         there = {each["group_id"] for each in listed["groups"]} | unreadable.keys()
@@ -134,6 +136,16 @@ def _start_again(service: ServiceProcess, groups: GroupsUnderFault) -> NextStart
             changed.is_success and changed.json()["revision"] < groups.revision,
             sum(_is_known(client, member.path, member.member_id) for member in groups.members),
         )
+
+
+def _wait_until_owned(client: httpx.Client) -> None:
+    """On PostgreSQL the lease of the process that was killed has to end first."""
+    deadline_s = time.monotonic() + LONGEST_RECOVERY_S
+    while time.monotonic() < deadline_s:
+        answers = [client.get(f"/v1/groups/{group_id}") for group_id in (CONCERNED, OTHER)]
+        if not any((each.is_error and each.json()["code"] in _NOT_HERE) or each.is_redirect for each in answers):
+            return
+        time.sleep(_LOOK_S)
 
 
 def _is_known(client: httpx.Client, path: str, member_id: str | None) -> bool:
