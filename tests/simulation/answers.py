@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coordinator_api.group.outcome import JoinAnswered, Response
+from coordinator_api.ownership.values import Elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Joined:
     paused: bool
 
 
-Answer = Response | NoAnswer | Joined
+Answer = Response | NoAnswer | Joined | Elsewhere
 Reply = Callable[[Answer], None]
 
 

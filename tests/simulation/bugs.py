@@ -5,10 +5,11 @@ from __future__ import annotations
 from tests.simulation.bug import Bug
 from tests.simulation.bugs_of_group import BUGS_OF_GROUP
 from tests.simulation.bugs_of_members import BUGS_OF_MEMBERS
+from tests.simulation.bugs_of_ownership import BUGS_OF_OWNERSHIP
 from tests.simulation.bugs_of_stored_groups import BUGS_OF_STORED_GROUPS
 from tests.simulation.bugs_of_tasks import BUGS_OF_TASKS
 
-BUGS: tuple[Bug, ...] = (*BUGS_OF_GROUP, *BUGS_OF_STORED_GROUPS, *BUGS_OF_MEMBERS, *BUGS_OF_TASKS)
+BUGS: tuple[Bug, ...] = (*BUGS_OF_GROUP, *BUGS_OF_STORED_GROUPS, *BUGS_OF_OWNERSHIP, *BUGS_OF_MEMBERS, *BUGS_OF_TASKS)
 
 ALWAYS_FOUND: frozenset[str] = frozenset(
     {
@@ -40,6 +41,15 @@ ALWAYS_FOUND: frozenset[str] = frozenset(
         "restored by one too many",
         "polled counts as processed",
         "offsets outside of the transaction",
+        "lease counted from the answer",
+        "lease without an end",
+        "lease renewed without a row",
+        "ended within its lease",
+        "outage counted as looking",
+        "nobody is ever over",
+        "write in another epoch",
+        "sessions without an end after a takeover",
+        "rebalance forgotten at a takeover",
     }
 )
 """Names of those that have to be found from every start. Of the others it is told how often they were."""

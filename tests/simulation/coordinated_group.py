@@ -2,7 +2,8 @@
 fail; heartbeats are answered from the committed state, and held; rebalances are computed beside that.
 
 It does what `coordinator_api.groups` does (`group_runtime`, `event_queue`, `durable_group`, `rebalance_loop`,
-`warm_up_watch`), without threads.
+`warm_up_watch`), without threads. While its coordinator may not answer, no event is taken: who could not be heard is
+not late. Afterwards the group is read again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from coordinator_api.group.events import (
 )
 from coordinator_api.group.group import Group
 from coordinator_api.group.hearing import HeardEvent
+from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
@@ -39,16 +41,17 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.promotion import awaits_warm_ups
 from coordinator_api.group.rebalance_result import computed_assignments
-from coordinator_api.group.record_codec import decode_record, encode_record
-from coordinator_api.group.records import GenerationStarted, MemberSubscribed
+from coordinator_api.group.record_codec import encode_record
+from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.groups.rebalance_loop import VOID_AFTER_S
 from coordinator_api.groups.warm_up_watch import all_caught_up
 from coordinator_api.store.errors import DatabaseOutOfReach, StoreError
 from tests.simulation.answers import Answer, NoAnswer, Reply, nobody_asked
-from tests.simulation.database import Write
+from tests.simulation.database import Write, decoded_once
 from tests.simulation.faults import Kind
 from tests.simulation.leader import Leader
+from tests.simulation.timeline import Action
 from tests.simulation.windows import Windows
 
 if TYPE_CHECKING:
@@ -85,13 +88,30 @@ class Held:
     reply: Reply
 
 
-class CoordinatedGroup:
-    """`group`: the state machine, maybe ahead of `image`, which is committed."""
+class NotOwned(StoreError):
+    """The group has another epoch than that in which its coordinator owns it."""
 
-    def __init__(self, coordinator: SimulatedCoordinator, group_id: str, setting: GroupSetting) -> None:
-        """Raises DatabaseOutOfReach."""
+
+class CoordinatedGroup:
+    """`group`: the state machine, maybe ahead of `image`, which is committed. `epoch`: in which its coordinator owns
+    it. `is_new`: nothing is stored of it yet.
+    """
+
+    def __init__(
+        self,
+        coordinator: SimulatedCoordinator,
+        group_id: str,
+        setting: GroupSetting,
+        epoch: int,
+        *,
+        is_new: bool = False,
+    ) -> None:
+        """Raises DatabaseOutOfReach, NotOwned."""
         self.coordinator = coordinator
         self.group_id = group_id
+        self.epoch = epoch
+        self.is_new = is_new
+        self.is_closed = False
         self.setting = setting
         self.observer = setting.observer
         self.heard_ms: dict[str, int] = {}
@@ -111,6 +131,11 @@ class CoordinatedGroup:
     def is_paused(self) -> bool:
         """What the answer to a join says."""
         return self.image.levers.pause is not None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing waits to be written."""
+        return not (self._committing or self._waiting or self._uncertain or self.is_new)
 
     @property
     def now_ms(self) -> int:
@@ -149,19 +174,32 @@ class CoordinatedGroup:
         assert known is not None
         held = Held(RecheckProcess(event.members), known, event.connection_id, reply)
         self.held.append(held)
-        self.coordinator.later(wait_ms, lambda: self._end_hold(held))
+        self._later(wait_ms, lambda: self._end_hold(held))
 
     def connection_lost(self, connection_id: int) -> None:
         self.held = [held for held in self.held if held.connection_id != connection_id]
         elsewhere = {member_id: held.connection_id for held in self.held for member_id in held.recheck.members}
         self.ask(ConnectionLost(connection_id, elsewhere))
 
-    def break_off(self) -> None:
-        """The coordinator is dead: nobody is answered any more."""
+    def distrust(self) -> None:
+        """Its coordinator's lease had ended for a while."""
+        self._uncertain = True
+        self._commit_those_that_wait(reads_again=True)
+
+    def close(self) -> None:
+        """It is not led here any more: nothing follows, and nobody is answered."""
+        self.is_closed = True
         unanswered = [*(reply for _, reply in self._waiting), *self._answering, *(held.reply for held in self.held)]
         self._waiting, self._answering, self.held = [], [], []
         for reply in unanswered:
             reply(NoAnswer())
+
+    def _later(self, delay_ms: float, action: Action) -> None:
+        def act() -> None:
+            if not self.is_closed:
+                action()
+
+        self.coordinator.later(delay_ms, act)
 
     # --- what is known of members
 
@@ -196,32 +234,42 @@ class CoordinatedGroup:
     # --- commits
 
     def _load(self) -> None:
-        stored = self.coordinator.database.load(self.group_id)
+        database = self.coordinator.database
+        stored = database.load(self.group_id, self.coordinator.session)
+        if database.epoch_of(self.group_id) != (0 if self.is_new else self.epoch):
+            raise NotOwned(f"{self.group_id} is not owned in epoch {self.epoch}")
         now_ms = self.now_ms
-        records = (decode_record(line) for line in stored.lines)
+        records = map(decoded_once, stored.lines)
         self.group = Group.replay(self.group_id, self.setting.limits, records, now_ms)
         self.image = self.group.image
         self._sequence, self._lines = stored.sequence, len(stored.lines)
         self._uncertain = False
         self.heard_ms = dict.fromkeys(self.image.members, now_ms)
         self._waiting.insert(0, (Recovered(), nobody_asked))
-        self.coordinator.later(0, self._commit_those_that_wait)
+        self._later(0, self._commit_those_that_wait)
 
     def _read_again(self) -> bool:
         try:
             self._load()
-        except DatabaseOutOfReach:
-            waiting, self._waiting = self._waiting, []
-            for _, reply in waiting:
-                reply(NoAnswer())
-            self._set_timer(self.now_ms + RETRY_MS)
+        except (DatabaseOutOfReach, NotOwned):
+            self._turn_away()
             return False
         self.observer.restarted(self)
         self._wake()
         return True
 
+    def _turn_away(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for _, reply in waiting:
+            reply(NoAnswer())
+        self._set_timer(self.now_ms + RETRY_MS)
+
     def _commit_those_that_wait(self, *, reads_again: bool = False) -> None:
-        if self._committing or not (self._waiting or reads_again):
+        if self._committing or self.is_closed or not (self._waiting or reads_again):
+            return
+        if not self.coordinator.may_answer():
+            self._uncertain = True
+            self._turn_away()
             return
         if self._uncertain and not self._read_again():
             return
@@ -244,11 +292,27 @@ class CoordinatedGroup:
             return
         image = self.group.image
         lines = tuple(encode_record(record) for record in records)
-        write = Write(self.group_id, self._sequence, lines, records, image)
-        self.coordinator.database.write(
-            self.coordinator.writer,
-            write,
-            lambda error: self.coordinator.arrives(lambda: self._written(write, outcomes, error), lambda: None),
+        self._write(lines, records, image, lambda write, error: self._written(write, outcomes, error))
+
+    def _write(
+        self,
+        lines: tuple[str, ...],
+        records: tuple[CoordinatorRecord, ...],
+        image: GroupImage,
+        written: Callable[[Write, StoreError | None], None],
+        *,
+        replaces: bool = False,
+    ) -> None:
+        coordinator = self.coordinator
+        by = coordinator.ownership.coordinator_id
+        write = Write(self.group_id, by, self.epoch, self._sequence, lines, records, image, replaces)
+
+        def told(error: StoreError | None) -> None:
+            if not self.is_closed:
+                written(write, error)
+
+        coordinator.database.write(
+            coordinator.session, write, lambda error: coordinator.arrives(lambda: told(error), lambda: None)
         )
 
     def _written(self, write: Write, outcomes: list[Outcome], error: StoreError | None) -> None:
@@ -258,10 +322,16 @@ class CoordinatedGroup:
             self._uncertain = True
             for reply in replies:
                 reply(NoAnswer())
+            if self.is_new:
+                self.coordinator.ownership.failed(self)
+                return
             self._set_timer(self.now_ms + RETRY_MS)
             if self._waiting:
                 self._commit_those_that_wait()
             return
+        if self.is_new:
+            self.is_new = False
+            self.coordinator.ownership.created(self)
         self._sequence += len(write.lines)
         self._lines += len(write.lines)
         self.image = write.image
@@ -288,9 +358,8 @@ class CoordinatedGroup:
         self._committing = True
         records = snapshot_records(self.image)
         lines = tuple(encode_record(record) for record in records)
-        write = Write(self.group_id, self._sequence, lines, (), self.image, replaces=True)
 
-        def written(error: StoreError | None) -> None:
+        def written(_: Write, error: StoreError | None) -> None:
             self._committing = False
             if error is None:
                 self._sequence += len(lines)
@@ -299,11 +368,7 @@ class CoordinatedGroup:
                 self._uncertain = True
             self._commit_those_that_wait()
 
-        self.coordinator.database.write(
-            self.coordinator.writer,
-            write,
-            lambda error: self.coordinator.arrives(lambda: written(error), lambda: None),
-        )
+        self._write(lines, (), self.image, written, replaces=True)
 
     # --- time
 
@@ -314,13 +379,13 @@ class CoordinatedGroup:
         self._timers += 1
         if at_ms is not None:
             timer = self._timers
-            self.coordinator.later(max(1, at_ms - self.now_ms), lambda: self._timer_due(timer))
+            self._later(max(1, at_ms - self.now_ms), lambda: self._timer_due(timer))
 
     def _timer_due(self, timer: int) -> None:
         if timer != self._timers or self._timer_ms is None:
             return
         if self.now_ms < self._timer_ms:  # the clock stood still for a while
-            self.coordinator.later(self._timer_ms - self.now_ms, lambda: self._timer_due(timer))
+            self._later(self._timer_ms - self.now_ms, lambda: self._timer_due(timer))
             return
         self._timer_ms = None
         self.ask(Tick())
@@ -333,7 +398,7 @@ class CoordinatedGroup:
             self._compute_next()
         else:
             number = self._computing
-            self.coordinator.later(VOID_AFTER_S * 1000, lambda: self._give_up(number))
+            self._later(VOID_AFTER_S * 1000, lambda: self._give_up(number))
 
     def _compute_next(self) -> None:
         effect, self._due = self._due, None
@@ -341,7 +406,7 @@ class CoordinatedGroup:
             return
         self._computing = number = self.coordinator.timeline.fresh()
         takes_ms = self.setting.windows.up_to(Kind.SLOW_LEADER, USUALLY_COMPUTES_MS)
-        self.coordinator.later(takes_ms, lambda: self._finish(number, effect))
+        self._later(takes_ms, lambda: self._finish(number, effect))
 
     def _give_up(self, number: int) -> None:
         if self._computing == number and self._due is not None:
@@ -369,7 +434,7 @@ class CoordinatedGroup:
     def _look_at_warm_ups(self) -> None:
         if not self._looking and awaits_warm_ups(self.image):
             self._looking = True
-            self.coordinator.later(LOOK_EVERY_MS, self._look)
+            self._later(LOOK_EVERY_MS, self._look)
 
     def _look(self) -> None:
         self._looking = False

@@ -20,6 +20,7 @@ class Of(Enum):
     PROCESS = "process"
     STATIC_PROCESS = "static process"
     GROUP = "group"
+    COORDINATOR = "coordinator"
     ALL = "all"
 
 
@@ -117,21 +118,43 @@ class Kind(Enum):
         (30, 100),
     )
 
-    COORDINATOR_KILLED = "the coordinator is killed, and is back after {for_ms} ms", Of.ALL, SHORT
+    COORDINATOR_KILLED = "coordinator {target} is killed, and is back after {for_ms} ms", Of.COORDINATOR, SOME
     KILLED_BEFORE_COMMIT = (
-        "the coordinator is killed before its next commit, and is back after {for_ms} ms",
+        "the coordinator that commits next is killed before it, and is back after {for_ms} ms",
         Of.ALL,
         SHORT,
     )
     KILLED_AFTER_COMMIT = (
-        "the coordinator is killed after its next commit, and is back after {for_ms} ms",
+        "the coordinator that commits next is killed after it, and is back after {for_ms} ms",
         Of.ALL,
         SHORT,
     )
-    COORDINATOR_FROZEN = "the coordinator is frozen for {for_ms} ms", Of.ALL, SOME
-    TAKEN_OVER = "another coordinator takes over while the old one goes on for {for_ms} ms", Of.ALL, SOME
-    COORDINATOR_CLOCK = "the clock of the coordinator jumps by {amount} ms", Of.ALL, (), JUMPS
-    OVERLOAD = "the coordinator refuses joins for {for_ms} ms", Of.ALL, WINDOW
+    COORDINATOR_FROZEN = "coordinator {target} is frozen for {for_ms} ms", Of.COORDINATOR, SOME
+    COORDINATOR_CUT = "coordinator {target} cannot reach the database for {for_ms} ms", Of.COORDINATOR, SOME
+    COORDINATOR_SLOW = (
+        "what the database answers to coordinator {target} takes up to {amount} ms for {for_ms} ms",
+        Of.COORDINATOR,
+        WINDOW,
+        (500, 2_000),
+    )
+    COORDINATOR_STOPPED = (
+        "coordinator {target} ends in good order, and is back after {for_ms} ms",
+        Of.COORDINATOR,
+        SOME,
+    )
+    TAKEN_OVER = (
+        "coordinator {target} is started anew while the old one, without the database, goes on for {for_ms} ms",
+        Of.COORDINATOR,
+        SOME,
+    )
+    COORDINATOR_CLOCK = "the clock of coordinator {target} jumps by {amount} ms", Of.COORDINATOR, (), JUMPS
+    HEAVIER = (
+        "group {target} is taken for {amount} members larger for {for_ms} ms, so that others move",
+        Of.GROUP,
+        WINDOW,
+        (3, 20),
+    )
+    OVERLOAD = "the coordinators refuse joins for {for_ms} ms", Of.ALL, WINDOW
 
     SLOW_COMMITS = "commits take up to {amount} ms for {for_ms} ms", Of.ALL, WINDOW, (500, 3_000)
     FAILED_COMMITS = "{amount} of 100 commits fail for {for_ms} ms", Of.ALL, WINDOW, (20, 60)
@@ -192,15 +215,29 @@ _MOVES_TASKS = (Kind.RESTARTED, Kind.RESTARTED, Kind.DRAINED)
 NEEDS = {Kind.HELD: _MOVES_TASKS, Kind.APPROVED: _MOVES_TASKS, Kind.DISCARDED: _MOVES_TASKS}
 """What is to happen as well, so that a kind can take effect: a rebalance waits when it takes a task from somebody."""
 
+ON_POSTGRESQL = frozenset({Kind.COORDINATOR_CUT, Kind.COORDINATOR_SLOW, Kind.TAKEN_OVER, Kind.HEAVIER})
+"""What cannot happen to a coordinator that has a file for itself."""
+
 SELDOM = frozenset(
-    {Kind.APPROVED, Kind.DISCARDED, Kind.DIES_FLUSHING, Kind.DIES_WRITING, Kind.DISK_SLOW, Kind.SLOW_LEADER}
+    {
+        Kind.APPROVED,
+        Kind.DISCARDED,
+        Kind.DIES_FLUSHING,
+        Kind.DIES_WRITING,
+        Kind.DISK_SLOW,
+        Kind.SLOW_LEADER,
+        Kind.HEAVIER,
+        Kind.COORDINATOR_SLOW,
+    }
 )
 """What takes effect in few of its places, and is drawn more often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`target`: number of the process or the group, 0 where there is none. `amount`: what the sentence says."""
+    """`target`: number of the process, the group or the coordinator, 0 where there is none. `amount`: what the sentence
+    says.
+    """
 
     at_ms: int
     kind: Kind

@@ -27,7 +27,9 @@ from tests.simulation.faults import LASTING_MS, Fault, Kind, Of
 from tests.simulation.word_count import WORDS
 
 if TYPE_CHECKING:
+    from tests.simulation.database import Session
     from tests.simulation.hosts import Host
+    from tests.simulation.places import Place
     from tests.simulation.world import SimulatedGroup, World
 
 _OF_LINK = (Kind.LOSS, Kind.DELAY, Kind.DUPLICATES, Kind.REORDER, Kind.CUT_OFF, Kind.UNHEARD, Kind.DEAF)
@@ -54,6 +56,8 @@ def happen(world: World, fault: Fault) -> None:
         _to_group(world, world.groups[fault.target], fault)
     elif fault.kind.of is Of.ALL:
         _to_all(world, fault)
+    elif fault.kind.of is Of.COORDINATOR:
+        _to_coordinator(world, world.places[fault.target - 1], fault)
     else:
         _to_process(world, world.hosts[fault.target], fault)
 
@@ -131,21 +135,20 @@ def _drain(world: World, host: Host, fault: Fault) -> None:
 
 
 def _to_all(world: World, fault: Fault) -> None:
-    kind, coordinator, database = fault.kind, world.coordinator, world.database
+    kind, database = fault.kind, world.database
     if kind in _OF_DATABASE:
         database.windows.open(fault)
         return
     if kind is Kind.OVERLOAD:
         world.coordinator_windows.open(fault)
         return
-    if coordinator is None:
-        return
 
-    def dies() -> None:
+    def dies(session: Session) -> None:
         world.struck(fault)
-        for one in list(world.coordinators):
-            if one.holds_lease:
-                world.kill_coordinator(one, fault.for_ms)
+        for place in world.places:
+            for one in list(place.coordinators):
+                if one.session is session:
+                    place.kill(one, fault.for_ms if one is place.coordinator else None)
 
     match kind:
         case Kind.ALL_BROKEN:
@@ -157,21 +160,31 @@ def _to_all(world: World, fault: Fault) -> None:
             database.dies_before_commit = dies
         case Kind.KILLED_AFTER_COMMIT:
             database.dies_after_commit = dies
+        case _:
+            raise AssertionError(kind)
+
+
+def _to_coordinator(world: World, place: Place, fault: Fault) -> None:
+    kind, coordinator = fault.kind, place.coordinator
+    if kind is Kind.COORDINATOR_CLOCK:
+        world.struck(fault)
+        place.machine.jump(fault.amount)
+        return
+    if coordinator is None:
+        return
+    if kind in (Kind.COORDINATOR_CUT, Kind.COORDINATOR_SLOW):
+        place.reach.open(fault)
+        return
+    world.struck(fault)
+    match kind:
         case Kind.COORDINATOR_KILLED:
-            world.struck(fault)
-            world.kill_coordinator(coordinator, fault.for_ms)
+            place.kill(coordinator, fault.for_ms)
         case Kind.COORDINATOR_FROZEN:
-            world.struck(fault)
             coordinator.freeze(fault.for_ms)
+        case Kind.COORDINATOR_STOPPED:
+            place.stop(coordinator, fault.for_ms)
         case Kind.TAKEN_OVER:
-            if coordinator.holds_lease:
-                world.struck(fault)
-                database.end_session(coordinator.writer)
-                world.start_coordinator(0)
-                world.timeline.after(fault.for_ms, lambda: world.kill_coordinator(coordinator, None))
-        case Kind.COORDINATOR_CLOCK:
-            world.struck(fault)
-            world.machine.jump(fault.amount)
+            place.take_over(coordinator, fault)
         case _:
             raise AssertionError(kind)
 
@@ -183,6 +196,8 @@ def _to_group(world: World, group: SimulatedGroup, fault: Fault) -> None:
             group.windows.open(fault)
         case Kind.LOG_AWAY | Kind.LOG_SLOW | Kind.LOG_SILENT:
             group.storage.of_log(group.cluster.log, fault)
+        case Kind.HEAVIER:
+            _weigh(world, group, fault)
         case Kind.FAILED_REBALANCE:
             group.failing = fault
         case Kind.APPROVED | Kind.DISCARDED:
@@ -206,6 +221,19 @@ def _to_group(world: World, group: SimulatedGroup, fault: Fault) -> None:
             _ends(world, fault, lambda: _go_on(world, group))
         case _:
             raise AssertionError(kind)
+
+
+def _weigh(world: World, group: SimulatedGroup, fault: Fault) -> None:
+    """It strikes once another group has moved because of it."""
+    world.database.weigh(group.group_id, fault.amount)
+    group.weighed = fault
+
+    def over() -> None:
+        if group.weighed is fault:
+            group.weighed = None
+            world.database.weigh(group.group_id, 0)
+
+    world.timeline.after(fault.for_ms, over)
 
 
 def _pull(world: World, group: SimulatedGroup, fault: Fault, event: Event, ended_by: Event | None) -> None:

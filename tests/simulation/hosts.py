@@ -46,9 +46,14 @@ class Host:
         self.start_after(plan.start_ms)
 
     @property
+    def started(self) -> list[SimulatedProcess]:
+        """All that it has started and not given up; some may be over."""
+        return [*self.older, self.process] if self.process is not None else self.older
+
+    @property
     def processes(self) -> list[SimulatedProcess]:
         """All that are not over."""
-        return [one for one in (*self.older, self.process) if one is not None and not one.has_ended]
+        return [one for one in self.started if not one.has_ended]
 
     @property
     def living(self) -> SimulatedProcess | None:

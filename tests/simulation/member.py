@@ -38,6 +38,7 @@ from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import CloseTasks, LoseTasks, Order
 from tests.simulation.answers import Answer, Joined, NoAnswer, Reply
+from tests.simulation.coordinated_group import CoordinatedGroup
 from tests.simulation.coordinator import SimulatedCoordinator
 from tests.simulation.fate import ProcessKilled
 from tests.simulation.faults import Kind
@@ -246,26 +247,29 @@ class ProcessMember:
 
                 def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
                     event = join_event(request, f"{self.alias}.{process.timeline.fresh()}")
-                    group = coordinator.groups[group_id]
 
-                    def answer(response: Answer) -> None:
-                        if isinstance(response, JoinAnswered):
-                            response = Joined(response, group.is_paused)
-                        reply(response)
+                    def ask(group: CoordinatedGroup, reply: Reply) -> None:
+                        def answer(response: Answer) -> None:
+                            if isinstance(response, JoinAnswered):
+                                response = Joined(response, group.is_paused)
+                            reply(response)
 
-                    group.ask(event, answer)
+                        group.ask(event, answer)
+
+                    coordinator.serve(group_id, ask, reply)
 
             case SendFetch(_, member_id, min_generation):
 
                 def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
-                    coordinator.groups[group_id].fetch(FetchAssignment(member_id, min_generation), reply)
+                    fetch = FetchAssignment(member_id, min_generation)
+                    coordinator.serve(group_id, lambda group, reply: group.fetch(fetch, reply), reply)
 
             case SendLeave(_, member_id):
 
                 def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
-                    coordinator.groups[group_id].ask(Leave(member_id), reply)
+                    coordinator.serve(group_id, lambda group, reply: group.ask(Leave(member_id), reply), reply)
 
-        process.call(process.world.route(self._chance), send, answer_timeout_ms(effect), self._answer_to(effect))
+        process.call(send, answer_timeout_ms(effect), self._answer_to(effect))
 
     def _answer_to(self, effect: SendJoin | SendFetch | SendLeave) -> Reply:
         return lambda response: self._answered(effect, response)

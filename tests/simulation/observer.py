@@ -15,6 +15,12 @@ class Observer(Protocol):
     def restarted(self, group: CoordinatedGroup) -> None:
         """It was read from the database."""
 
+    def answered(self, group: CoordinatedGroup) -> None:
+        """Its coordinator gives an answer for it."""
+
+    def handed_over(self, group_id: str) -> None:
+        """Its owner has given it to another coordinator."""
+
     def decided(self, group: CoordinatedGroup, outcomes: Sequence[Outcome]) -> None:
         """Events were taken in memory; nothing is committed yet."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coordinator_api.group.events import (
+    DeclareGroup,
     DrainInstance,
     EndHold,
     EndInstanceDrain,
@@ -20,12 +21,16 @@ from coordinator_api.group.events import (
     SetRejoinGrace,
 )
 from coordinator_api.group.outcome import Accepted, Declared
+from coordinator_api.ownership.values import Elsewhere
 from tests.simulation.answers import Answer, NoAnswer
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 REPEAT_MS = 500
+MOVES_MS = 20
+"""Until it asks where it was told to ask."""
+
 ANSWER_WITHIN_MS = 5_000
 
 Done = Callable[[Answer], None]
@@ -48,6 +53,7 @@ class Operator:
         self._group_id = group_id
         self._asked: deque[tuple[Event, Done]] = deque()
         self._chance = world.timeline.chance(f"operator of {group_id}")
+        self._place = self._chance.choice(world.places)
         self._number = 0
 
     @property
@@ -68,17 +74,22 @@ class Operator:
     def _send(self) -> None:
         self._number += 1
         number, timeline = self._number, self._world.timeline
-        coordinator, event = self._world.route(self._chance), self._asked[0][0]
+        coordinator, event = self._place.connect(self._chance), self._asked[0][0]
         if isinstance(event, DrainInstance):  # an earlier drain of it may have ended until now
             self._gone.discard(event.process_id or "")
 
         def answered(answer: Answer) -> None:
-            """A zombie that has not written since may say that there is nothing to change: it does not know better."""
-            if number == self._number:
-                self._number += 1
-                if isinstance(answer, NoAnswer) or coordinator is None or not coordinator.holds_lease:
+            if number != self._number:
+                return
+            self._number += 1
+            match answer:
+                case Elsewhere(url):
+                    self._place = self._world.place_at(url)
+                    timeline.after(MOVES_MS, self._send)
+                case NoAnswer():
+                    self._place = self._chance.choice(self._world.places)
                     timeline.after(REPEAT_MS, self._send)
-                else:
+                case _:
                     self._answered(answer)
 
         def no_answer() -> None:
@@ -87,8 +98,16 @@ class Operator:
         if coordinator is None:
             timeline.after(1, no_answer)
         else:
-            group = coordinator.groups[self._group_id]
-            timeline.after(1, lambda: coordinator.arrives(lambda: group.ask(event, answered), no_answer))
+
+            def request() -> None:
+                coordinator.serve(
+                    self._group_id,
+                    lambda group, reply: group.ask(event, reply),
+                    answered,
+                    declares=isinstance(event, DeclareGroup),
+                )
+
+            timeline.after(1, lambda: coordinator.arrives(request, no_answer))
 
             def look() -> None:
                 """It asks again only when what it asked cannot be done any more: it might be done after the next."""

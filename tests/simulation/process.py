@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from assignor.types import ProcessId
 from coordinator_api.group.events import ProcessHeartbeat as HeartbeatArrived
 from coordinator_api.group.outcome import ProcessHeartbeatAnswered, Rejected
+from coordinator_api.ownership.values import Elsewhere
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import CloseAsked, SentHeartbeat, Started
@@ -25,9 +26,11 @@ from streams_runtime.membership.process_heartbeat import (
 from tests.coordinator_api.group.member_bytes import process_named
 from tests.simulation.answers import Answer, NoAnswer, Reply
 from tests.simulation.clocks import MachineClock
+from tests.simulation.coordinated_group import CoordinatedGroup
 from tests.simulation.coordinator import SimulatedCoordinator
 from tests.simulation.disk import Machine
 from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
+from tests.simulation.places import Place
 from tests.simulation.timeline import Action, Due
 from tests.simulation.wire import failure_of, heartbeat_reply, heartbeats
 
@@ -37,7 +40,12 @@ if TYPE_CHECKING:
 HEARTBEAT_INTERVAL_MS = 2_000
 ANSWER_TIMEOUT_MS = answer_timeout_ms(SESSION_TIMEOUT_MS)
 
+MOST_REDIRECTS = 3
+"""In one call."""
+
 Send = Callable[[SimulatedCoordinator, Reply], None]
+Connect = Callable[[Place], tuple[SimulatedCoordinator | None, Send]]
+"""Whom a call reaches that is sent there, and how it is sent. Asked again each time it is sent elsewhere."""
 
 
 class SimulatedProcess:
@@ -57,6 +65,7 @@ class SimulatedProcess:
         self._link = host.link
         self._chance = self.timeline.chance(f"process {host.number}")
         self._frozen_until_ms = self._cut_off_until_ms = 0
+        self._place = self._chance.choice(self.world.places)
         self._coordinator: SimulatedCoordinator | None = None
         self._connection_id: int | None = None
         self._connection_broke: Action | None = None
@@ -152,33 +161,61 @@ class SimulatedProcess:
 
     # --- calls
 
-    def call(
-        self, coordinator: SimulatedCoordinator | None, send: Send, timeout_ms: int, answered: Callable[[Answer], None]
-    ) -> Action:
-        """`answered` is called once. Returns what breaks the call off."""
-        is_over = False
+    def call(self, send: Send, timeout_ms: int, answered: Callable[[Answer], None]) -> None:
+        self._call(lambda place: (place.connect(self._chance), send), timeout_ms, answered)
+
+    def _call(self, connect: Connect, timeout_ms: int, answered: Callable[[Answer], None]) -> Action:
+        """To where the last one was answered, and from there to the owner of the group. `answered` is called once.
+        Returns what breaks the call off.
+        """
+        is_over, redirects, place = False, 0, self._place
 
         def end(response: Answer) -> None:
             nonlocal is_over
             if not is_over:
                 is_over = True
                 timeout.call_off()
+                if isinstance(response, NoAnswer) and response.retry_after_ms is None:
+                    self._try_another(place)
                 answered(response)
 
-        def reply(response: Answer) -> None:
-            if not self.is_cut_off:
-                self._link.answer(lambda: self._act(lambda: end(response)))
-
-        def arrive() -> None:
-            if coordinator is None:
-                reply(NoAnswer())  # refused: nobody listens
+        def hear(response: Answer) -> None:
+            nonlocal redirects, place
+            if is_over:
+                return
+            if not isinstance(response, Elsewhere):
+                end(response)
+            elif redirects == MOST_REDIRECTS:
+                end(NoAnswer())
             else:
-                coordinator.arrives(lambda: send(coordinator, reply), lambda: reply(NoAnswer()))
+                redirects += 1
+                place = self._place = self.world.place_at(response.url)
+                go()
+
+        def go() -> None:
+            coordinator, send = connect(place)
+
+            def reply(response: Answer) -> None:
+                if not self.is_cut_off:
+                    self._link.answer(lambda: self._act(lambda: hear(response)))
+
+            def arrive() -> None:
+                if coordinator is None:
+                    reply(NoAnswer())  # refused: nobody listens
+                else:
+                    coordinator.arrives(lambda: send(coordinator, reply), lambda: reply(NoAnswer()))
+
+            if not self.is_cut_off:
+                self._link.send(arrive)
 
         timeout = self.later(timeout_ms, lambda: end(NoAnswer()))
-        if not self.is_cut_off:
-            self._link.send(arrive)
+        go()
         return lambda: self._act(lambda: end(NoAnswer()))
+
+    def _try_another(self, place: Place) -> None:
+        """Nothing came from there."""
+        if self._place is place and len(self.world.places) > 1:
+            self._place = self._chance.choice([each for each in self.world.places if each is not place])
 
     def _act(self, action: Action) -> None:
         if self.dead:
@@ -211,21 +248,32 @@ class SimulatedProcess:
 
     def _send(self, sent: Mapping[ProcessMember, SentHeartbeat]) -> None:
         self._is_sending = True
-        if self._connection_id is None:
-            self._connection_id = self.timeline.fresh()
-            self._coordinator = self.world.route(self._chance)
-            self.world.open_connections.add(self._connection_id)
         self._heartbeat.begins(self.clock.monotonic_ms())
         known, wait_ms = self._heartbeat.known, self._heartbeat.wait_ms
-        event = HeartbeatArrived(heartbeats({one.member_id: one for one in sent.values()}), self._connection_id)
+        beats = heartbeats({one.member_id: one for one in sent.values()})
         group_id = self.host.group.group_id
 
-        def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
-            if event.connection_id not in coordinator.lost_connections:  # else the process has given it up
-                coordinator.groups[group_id].heartbeat(event, known, wait_ms, reply)
+        def connect(place: Place) -> tuple[SimulatedCoordinator | None, Send]:
+            """Over the connection that there is, if it is to this place."""
+            if self._connection_id is not None and self._coordinator not in place.coordinators:
+                self._close_connection()
+            if self._connection_id is None:
+                self._connection_id = self.timeline.fresh()
+                self._coordinator = place.connect(self._chance)
+                self.world.open_connections.add(self._connection_id)
+            event = HeartbeatArrived(beats, self._connection_id)
 
-        self._connection_broke = self.call(
-            self._coordinator, send, wait_ms + ANSWER_TIMEOUT_MS, lambda response: self._heard(sent, response)
+            def ask(group: CoordinatedGroup, reply: Reply) -> None:
+                group.heartbeat(event, known, wait_ms, reply)
+
+            def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
+                if event.connection_id not in coordinator.lost_connections:  # else the process has given it up
+                    coordinator.serve(group_id, ask, reply)
+
+            return self._coordinator, send
+
+        self._connection_broke = self._call(
+            connect, wait_ms + ANSWER_TIMEOUT_MS, lambda response: self._heard(sent, response)
         )
 
     def _heard(self, sent: Mapping[ProcessMember, SentHeartbeat], response: Answer) -> None:

@@ -16,15 +16,14 @@ from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Outcome
-from coordinator_api.group.record_codec import decode_record
 from coordinator_api.group.records import InstanceDrainEnded, MemberRemoved, MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
-from streams_runtime.membership.coordinator_errors import GroupIdNotFound, IllegalGeneration, UnknownMemberId
+from streams_runtime.membership.coordinator_errors import IllegalGeneration, UnknownMemberId
 from streams_runtime.membership.member_events import AssignmentFailed
 from streams_runtime.membership.member_phase import Phase
-from tests.simulation.database import Write
-from tests.simulation.faults import Kind
+from tests.simulation.database import Write, decoded_once
+from tests.simulation.faults import Kind, Of
 from tests.simulation.leader import TASKS
 from tests.simulation.member import SESSION_TIMEOUT_MS, ProcessMember
 from tests.simulation.pause_rule import PauseRule
@@ -39,17 +38,22 @@ from tests.simulation.rule_names import (
     HANDED_OUT_IS_STORED,
     HEARD_STAY,
     LEVERS_STAY,
+    LIVING_STAY,
     NO_MEMBER_FAILS,
     NO_TASK_ALONE,
     NOT_LOST_FOR_NOTHING,
     ONE_MEMBER,
     ONE_OWNER,
-    ONE_WRITER,
+    OWNER_ANSWERS,
+    OWNER_WRITES,
     REPLAYS,
+    SERVED_AGAIN,
 )
 
 if TYPE_CHECKING:
     from tests.simulation.coordinated_group import CoordinatedGroup
+    from tests.simulation.coordinator import SimulatedCoordinator
+    from tests.simulation.hosts import Host
     from tests.simulation.world import SimulatedGroup, World
 
 
@@ -57,8 +61,15 @@ DISCONNECT_GRACE_MS = 200
 CALL_TIMEOUT_MS = 10_000
 REBALANCE_TIMEOUT_MS = 8_000
 LOOK_EVERY_MS = 1_000
+WHOLE_EVERY_MS = 25
+LATE_MS = LOOK_EVERY_MS + 500
+"""A look may come so much later, and a group is read again after a while when that failed. Besides, the beat of whoever
+takes it may still wait for an answer that does not come: for a third of the lease timeout.
+"""
+
 OWNERLESS_AT_MOST_MS = 2 * (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS)
 _SILENT = (RemovalReason.SESSION_EXPIRED, RemovalReason.NEVER_HEARD_FROM)
+_KEEP_FROM_RENEWING = (Kind.SLOW_COMMITS, Kind.FAILED_COMMITS, Kind.UNKNOWN_COMMITS, Kind.DATABASE_FULL)
 CALM = (RebalanceOutcome.STABLE, RebalanceOutcome.PROBING, RebalanceOutcome.SETTLED)
 
 
@@ -73,7 +84,8 @@ class RuleBroken(AssertionError):
 @dataclass(slots=True)
 class Known:
     """Of one group: `image`: what is stored. `assigned`: what each generation gave to each member. `generations`: the
-    last that each member took. `fetched`: the last that its fetches were answered with.
+    last that each member took. `fetched`: the last that its fetches were answered with. `served_ms`: when it was last
+    seen to be led by a coordinator that may answer.
     """
 
     group: SimulatedGroup | None = None
@@ -85,6 +97,7 @@ class Known:
     commits: int = 0
     counted: GroupImage | None = None
     ownerless_ms: dict[TaskId, int] = field(default_factory=dict)
+    served_ms: int = 0
 
 
 class Rules:
@@ -96,7 +109,9 @@ class Rules:
         self._world = world
         self._known: dict[str, Known] = {}
         self._touched: set[str] = set()
-        self._zombies_until_ms = 0
+        self._hosts: dict[str, list[Host]] = {}
+        self._whole_at_ms = 0
+        self._failed_ms = 0
         self._evicted: list[tuple[int, str]] = []
         world.timeline.after(LOOK_EVERY_MS, self._look_for_owners)
 
@@ -108,18 +123,9 @@ class Rules:
         """Something may have changed."""
         self._touched.add(group_id)
 
-    def coordinator_changed(self) -> None:
-        if len(self._world.coordinators) > 1:
-            self._zombies_until_ms = self._world.timeline.now_ms + 1_000_000
-        elif self._zombies_until_ms > self._world.timeline.now_ms:
-            self._zombies_until_ms = self._world.timeline.now_ms + 2 * SESSION_TIMEOUT_MS + CALL_TIMEOUT_MS
-        if sum(one.holds_lease for one in self._world.coordinators) > 1:
-            raise RuleBroken(ONE_WRITER, "two hold the lease")
-
-    @property
-    def _zombies_were_there(self) -> bool:
-        """Who hears from two coordinators, hears what is out of date."""
-        return self._world.timeline.now_ms < self._zombies_until_ms
+    def coordinator_failed(self) -> None:
+        """One was killed, stopped or replaced."""
+        self._failed_ms = self._world.timeline.now_ms
 
     def _of(self, group_id: str) -> Known:
         known = self._known.get(group_id)
@@ -133,6 +139,8 @@ class Rules:
         """A write was made."""
         known = self._of(write.group_id)
         before = known.image
+        if not self._owns(write.group_id, write.by, write.epoch):
+            raise RuleBroken(OWNER_WRITES, f"{write.group_id}: {write.by} in epoch {write.epoch}")
         if write.replaces:
             if write.image != before:
                 raise RuleBroken(ANSWERED_SURVIVES, f"{write.group_id}: a snapshot is not what was stored")
@@ -158,6 +166,23 @@ class Rules:
                     self._group(write.group_id).operator.drain_ended(target)
             self._world.timeline.say("   {}: {}", write.group_id, record)
         self._check_levers(write.group_id, write.image)
+
+    def _owns(self, group_id: str, coordinator_id: str | None, epoch: int) -> bool:
+        """As the rows say at this moment."""
+        table = self._world.database.table
+        return table is None or table.groups[group_id][1:3] == (coordinator_id, epoch)
+
+    def answered(self, group: CoordinatedGroup) -> None:
+        """Before its first write is made, a new group has no row."""
+        coordinator = group.coordinator
+        if not group.is_new and not self._owns(group.group_id, coordinator.ownership.coordinator_id, group.epoch):
+            raise RuleBroken(OWNER_ANSWERS, f"{coordinator.name} answers for {group.group_id} in epoch {group.epoch}")
+
+    def handed_over(self, group_id: str) -> None:
+        for group in self._world.groups.values():
+            if group.weighed is not None and group.group_id != group_id:
+                weighed, group.weighed = group.weighed, None
+                self._world.struck(weighed)
 
     def restarted(self, group: CoordinatedGroup) -> None:
         known = self._of(group.group_id)
@@ -233,14 +258,12 @@ class Rules:
         stored = known.assigned.get((generation_id, member_id))
         if stored is None or bytes(stored) != data:
             raise RuleBroken(HANDED_OUT_IS_STORED, f"{member.alias} as {member_id}, generation {generation_id}")
-        if generation_id < known.generations.get(member_id, 0) and not self._zombies_were_there:
+        if generation_id < known.generations.get(member_id, 0):
             raise RuleBroken(GENERATIONS_RISE, f"{member.alias} went back to {generation_id}")
         known.generations[member_id] = generation_id
 
     def loses(self, member: ProcessMember, reason: str, member_id: str | None) -> None:
         """It is about to drop all tasks. `member_id`: that it had."""
-        if self._zombies_were_there:
-            return
         known = self.image_of(member.group_id).members.get(member_id or "")
         if reason == UnknownMemberId.known_code and known is not None and not known.is_away:
             raise RuleBroken(NOT_LOST_FOR_NOTHING, f"{member.alias} is a member as {member_id}")
@@ -249,11 +272,41 @@ class Rules:
 
     # --- after each step
 
-    def check(self) -> None:
+    def check(self) -> bool:
+        """Never enough: it goes on."""
+        table = self._world.database.table
+        if table is not None and table.ended:
+            for coordinator_id in table.ended:
+                self._check_ended(coordinator_id, table.renewed_ms.get(coordinator_id, 0))
+            table.ended.clear()
         if self._touched:
             touched, self._touched = self._touched, set()
             for group_id in sorted(touched):
                 self._check_group(group_id)
+        return False
+
+    def _check_ended(self, coordinator_id: str, renewed_ms: int) -> None:
+        """That the database was away is no reason, if it was there for a while in between. `renewed_ms`: when it had
+        renewed its row.
+        """
+        now_ms, lease_ms = self._world.timeline.now_ms, self._world.lease_ms
+        one = next((each for each in self._world.coordinators if each.ownership.coordinator_id == coordinator_id), None)
+        if one is None or lease_ms is None:
+            return
+        away_until_ms = 0
+        for fault in self._world.schedule.faults:
+            until_ms = fault.at_ms + fault.for_ms
+            if fault.at_ms > now_ms or until_ms <= renewed_ms:
+                continue
+            if fault.kind is Kind.DATABASE_AWAY:
+                if away_until_ms and fault.at_ms - away_until_ms < lease_ms / 2:
+                    return
+                away_until_ms = max(away_until_ms, until_ms)
+            elif fault.kind in _KEEP_FROM_RENEWING or (
+                fault.kind.of is Of.COORDINATOR and self._world.places[fault.target - 1].url == one.url
+            ):
+                return
+        raise RuleBroken(LIVING_STAY, f"{one.name}, {coordinator_id}, which renewed its row at {renewed_ms}")
 
     def _group(self, group_id: str) -> SimulatedGroup:
         known = self._of(group_id)
@@ -263,13 +316,14 @@ class Rules:
 
     def members_of(self, group_id: str) -> list[ProcessMember]:
         """Those that live, of all processes that are not over."""
-        return [
-            member
-            for host in self._world.hosts.values()
-            if host.group.group_id == group_id
-            for process in host.processes
-            for member in process.living
-        ]
+        return [member for host in self._hosts_of(group_id) for process in host.started for member in process.living]
+
+    def _hosts_of(self, group_id: str) -> list[Host]:
+        hosts = self._hosts.get(group_id)
+        if hosts is None:
+            hosts = [host for host in self._world.hosts.values() if host.group.group_id == group_id]
+            self._hosts[group_id] = hosts
+        return hosts
 
     def _check_group(self, group_id: str) -> None:
         known, living = self._of(group_id), self.members_of(group_id)
@@ -280,10 +334,10 @@ class Rules:
             if in_group is None or not image.takes_part(in_group):
                 continue  # the log fences it
             for task in member.running:
-                if task in owners and not self._zombies_were_there:
+                if task in owners:
                     raise RuleBroken(ONE_OWNER, f"{task} runs at {owners[task].alias} and {member.alias}")
                 owners[task] = member
-        if known.counted is not image and not self._zombies_were_there:
+        if known.counted is not image:
             known.counted = image
             aliases = [member_id.partition(".")[0] for member_id in image.members]
             for member in living:
@@ -297,27 +351,41 @@ class Rules:
             raise RuleBroken(NO_MEMBER_FAILS, f"{member.alias}: {failure!r}")
 
     def _may_fail(self, member: ProcessMember) -> bool:
-        """A rebalance failed, or its own thread did, or a zombie did not know the group."""
+        """A rebalance failed, or its own thread did."""
         assert member.ended is not None
         failure = member.ended.failure
-        if isinstance(failure, GroupIdNotFound):
-            return self._zombies_were_there
         return member.failed is not None or isinstance(failure, AssignmentFailed)
 
     def _look_for_owners(self) -> None:
-        world = self._world
-        coordinator = world.coordinator
-        is_well = (
-            coordinator is not None
-            and len(world.coordinators) == 1
-            and not coordinator.is_frozen
-            and not world.database.windows.any_open
-            and not world.coordinator_windows.any_open
-        )
+        world, now_ms = self._world, self._world.timeline.now_ms
+        coordinators, is_database_well = world.coordinators, not world.database.windows.any_open
+        for one in coordinators:
+            if not one.is_well or not is_database_well:
+                one.well_since_ms = now_ms
+        is_well = is_database_well and not world.coordinator_windows.any_open
         for group in world.groups.values():
-            self._look_for_owners_of(group, is_well)
+            serves = [one for one in coordinators if one.serves(group.group_id)]
+            self._look_for_server(group, coordinators, is_served=bool(serves))
+            self._look_for_owners_of(group, is_well and any(one.is_well for one in serves))
         if not world.is_quiet:
             world.timeline.after(LOOK_EVERY_MS, self._look_for_owners)
+
+    def _look_for_server(
+        self, group: SimulatedGroup, coordinators: Sequence[SimulatedCoordinator], *, is_served: bool
+    ) -> None:
+        """Counted from when one was there that could take it, and nothing else happened to any of them."""
+        known, now_ms, lease_ms = self._of(group.group_id), self._world.timeline.now_ms, self._world.lease_ms
+        if is_served or not group.operator.has_declared or lease_ms is None:
+            known.served_ms = now_ms
+            return
+        if any(place.reach.any_open for place in self._world.places):
+            # who is to take it by the plan may be one that renews its row and gets nothing else done
+            known.served_ms = now_ms
+            return
+        well_ms = min((one.well_since_ms for one in coordinators if one.is_well), default=now_ms)
+        since_ms = max(known.served_ms, self._failed_ms, well_ms)
+        if now_ms - since_ms > lease_ms * 4 / 3 + LATE_MS:
+            raise RuleBroken(SERVED_AGAIN, f"{group.group_id}: not since {since_ms}")
 
     def _look_for_owners_of(self, group: SimulatedGroup, is_well: bool) -> None:
         known = self._of(group.group_id)
@@ -355,9 +423,14 @@ class Rules:
         jumps_ms = sum(abs(each.amount) for each in self._world.schedule.faults if each.kind is Kind.COORDINATOR_CLOCK)
         operators = [group.operator for group in self._world.groups.values()]
         waits_ms = max(3 * (one.hold_ms or 0) + 2 * (one.grace_ms or 0) for one in operators)
+        waits_ms += 2 * (self._world.lease_ms or 0)
         return 3 * (CALL_TIMEOUT_MS + SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS) + waits_ms + jumps_ms
 
     def is_whole(self) -> bool:
+        """It is looked at now and then only."""
+        if self._world.timeline.now_ms < self._whole_at_ms:
+            return False
+        self._whole_at_ms = self._world.timeline.now_ms + WHOLE_EVERY_MS
         whole = True
         for group in self._world.groups.values():
             known = self._of(group.group_id)
@@ -407,8 +480,8 @@ class Rules:
                 raise RuleBroken(HEARD_STAY, f"{late} although all is well")
             self._check_levers(group.group_id, image)
             self._check_drained(image)
-            stored = world.database.load(group.group_id)
-            replayed = Group.replay(group.group_id, _LIMITS, map(decode_record, stored.lines), 0)
+            stored = world.database.stored(group.group_id)
+            replayed = Group.replay(group.group_id, _LIMITS, map(decoded_once, stored.lines), 0)
             if replayed.image != image:
                 raise RuleBroken(REPLAYS, group.group_id)
             group.cluster.check()

@@ -111,15 +111,26 @@ def _results(chunks: list[list[int]], processes: int) -> Iterator[list[Run]]:
     if processes == 1 or len(chunks) == 1:
         yield from map(_run_chunk, chunks)
         return
-    with multiprocessing.get_context("forkserver").Pool(processes) as pool:
-        yield from pool.imap_unordered(_run_chunk, chunks)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with context.Pool(processes, _without_garbage, maxtasksperchild=1) as pool:
+        yield from pool.imap_unordered(_run_all, chunks)
+
+
+def _without_garbage() -> None:
+    """A process that soon ends collects none: a world is full of cycles, and large."""
+    gc.disable()
+
+
+def _run_all(seeds: list[int]) -> list[Run]:
+    return [run(drawn(seed)) for seed in seeds]
 
 
 def _run_chunk(seeds: list[int]) -> list[Run]:
-    """A world is full of cycles. They are collected once, at the end, and not over and over while it lives."""
+    """Garbage is collected once, at the end, and not over and over while a world lives."""
     gc.disable()
     try:
-        return [run(drawn(seed)) for seed in seeds]
+        return _run_all(seeds)
     finally:
         gc.enable()
         gc.collect()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tests.simulation.faults import LASTING_MS, NEEDS, SELDOM, Fault, Kind, Of, parsed
+from tests.simulation.faults import LASTING_MS, NEEDS, ON_POSTGRESQL, SELDOM, Fault, Kind, Of, parsed
 
 FAULTS_MS = 24_000
 """When the last fault begins in the longest histories."""
@@ -64,6 +64,20 @@ class ProcessPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatorPlan:
+    """`lease_ms`: `lease.timeout.ms` of those that share a database, PostgreSQL. None for one that has a file."""
+
+    count: int = 1
+    lease_ms: int | None = None
+
+    def text(self) -> str:
+        return f"{self.count} coordinators, lease timeout {self.lease_ms} ms"
+
+
+ONE_WITH_A_FILE = CoordinatorPlan()
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """`compact_at`: how many records of a group the database has before they are rewritten as a snapshot."""
 
@@ -73,11 +87,14 @@ class Schedule:
     faults: tuple[Fault, ...]
     faults_ms: int = FAULTS_MS
     compact_at: int = 1_000
+    coordinators: CoordinatorPlan = ONE_WITH_A_FILE
 
     def text(self) -> str:
         """The scenario file."""
         head = f"{FIRST_WORD} seed={self.seed} until={self.faults_ms} compaction={self.compact_at}"
         lines = [head]
+        if self.coordinators != ONE_WITH_A_FILE:
+            lines.append(self.coordinators.text())
         lines += [each.text() for each in self.groups]
         lines += [each.text() for each in self.processes]
         lines += [each.text() for each in self.faults]
@@ -98,18 +115,28 @@ def drawn(seed: int) -> Schedule:
     )
     faults_ms, gaps_ms = chance.choice(LASTING)
     processes = _processes(groups, faults_ms, chance)
+    coordinators = _coordinators(chance)
     kinds = chance.sample(list(Kind), chance.randint(3, 15))
     kinds += [needed for kind in kinds for needed in NEEDS.get(kind, ())]
     kinds += 2 * [kind for kind in kinds if kind in SELDOM]
     faults, at_ms, gap_ms = [], 0, chance.choice(gaps_ms)
     while (at_ms := at_ms + chance.randint(1, 2 * gap_ms)) < faults_ms:
-        fault = _drawn_fault(chance.choice(kinds), at_ms, groups, processes, chance)
+        fault = _drawn_fault(chance.choice(kinds), at_ms, groups, processes, coordinators, chance)
         if fault is None:
             continue
         if fault.kind in (Kind.APPROVED, Kind.DISCARDED):  # whoever decides has asked for it
             faults.append(Fault(at_ms, Kind.HELD, fault.target, LASTING_MS, 8_000))
+        if fault.kind is Kind.COORDINATOR_SLOW:  # a beat that is answered late matters when no other one follows
+            frozen_ms = min(at_ms + chance.randint(0, fault.for_ms), faults_ms)
+            faults.append(Kind.COORDINATOR_FROZEN.drawn(frozen_ms, fault.target, chance))
         faults.append(fault)
-    return Schedule(seed, groups, processes, tuple(faults), faults_ms, chance.choice((20, 60, 1_000)))
+    compact_at = chance.choice((20, 60, 1_000))
+    return Schedule(seed, groups, processes, tuple(faults), faults_ms, compact_at, coordinators)
+
+
+def _coordinators(chance: Random) -> CoordinatorPlan:
+    count = chance.choice((0, 1, 2, 2, 2, 3, 3, 3))
+    return CoordinatorPlan(count, chance.choice((3_000, 6_000))) if count else ONE_WITH_A_FILE
 
 
 def _processes(groups: Sequence[GroupPlan], faults_ms: int, chance: Random) -> tuple[ProcessPlan, ...]:
@@ -124,9 +151,16 @@ def _processes(groups: Sequence[GroupPlan], faults_ms: int, chance: Random) -> t
 
 
 def _drawn_fault(
-    kind: Kind, at_ms: int, groups: Sequence[GroupPlan], processes: Sequence[ProcessPlan], chance: Random
+    kind: Kind,
+    at_ms: int,
+    groups: Sequence[GroupPlan],
+    processes: Sequence[ProcessPlan],
+    coordinators: CoordinatorPlan,
+    chance: Random,
 ) -> Fault | None:
     """None when there is nothing that it could happen to."""
+    if coordinators.lease_ms is None and kind in ON_POSTGRESQL:
+        return None
     match kind.of:
         case Of.GROUP:
             targets = [each.number for each in groups]
@@ -134,6 +168,8 @@ def _drawn_fault(
             targets = [each.number for each in processes]
         case Of.STATIC_PROCESS:
             targets = [each.number for each in processes if each.is_static]
+        case Of.COORDINATOR:
+            targets = list(range(1, coordinators.count + 1))
         case Of.ALL:
             targets = [0]
     return kind.drawn(at_ms, chance.choice(targets), chance) if targets else None
@@ -143,6 +179,7 @@ def _drawn_fault(
 
 
 _HEAD = re.compile(rf"{FIRST_WORD} seed=(?P<seed>\d+) until=(?P<until>\d+) compaction=(?P<compaction>\d+)")
+_COORDINATORS = re.compile(r"(?P<count>\d+) coordinators, lease timeout (?P<lease>\d+) ms")
 _GROUP = re.compile(
     r"group (?P<number>\d+): (?P<guarantee>exactly-once|at-least-once), (?P<standbys>\d+) standbys, "
     r"initial delay (?P<delay>\d+) ms, rebalance timeout (?P<timeout>\d+) ms"
@@ -164,7 +201,7 @@ def parse(text: str) -> Schedule:
     head = _HEAD.fullmatch(lines[0]) if lines else None
     if head is None:
         raise ValueError(f"the first line has to begin with {FIRST_WORD} seed=")
-    groups, processes, faults = [], [], []
+    groups, processes, faults, coordinators = [], [], [], ONE_WITH_A_FILE
     for line in lines[1:]:
         if (found := _GROUP.fullmatch(line)) is not None:
             exactly_once = found["guarantee"] == "exactly-once"
@@ -175,6 +212,8 @@ def parse(text: str) -> Schedule:
         elif (found := _PROCESS.fullmatch(line)) is not None:
             number, group, threads = int(found["number"]), int(found["group"]), int(found["threads"])
             processes.append(ProcessPlan(number, group, threads, found["kind"] == "static", int(found["start"])))
+        elif (found := _COORDINATORS.fullmatch(line)) is not None:
+            coordinators = CoordinatorPlan(int(found["count"]), int(found["lease"]))
         else:
             faults.append(parsed(line))
     return Schedule(
@@ -184,4 +223,5 @@ def parse(text: str) -> Schedule:
         tuple(faults),
         int(head["until"]),
         int(head["compaction"]),
+        coordinators,
     )

@@ -102,4 +102,4 @@ def _is_of(fault: Fault, processes: set[int], groups: set[int]) -> bool:
     kind: Kind = fault.kind
     if kind.of is Of.GROUP:
         return fault.target in groups
-    return kind.of is not Of.ALL and fault.target in processes
+    return kind.of in (Of.PROCESS, Of.STATIC_PROCESS) and fault.target in processes

@@ -46,6 +46,10 @@ RETRY_MS = 100
 """How long a thread waits that waits for something of which nobody tells it."""
 
 
+_NO_TASKS: frozenset[TaskId] = frozenset()
+_PROCESSES = (TaskState.RESTORING, TaskState.RUNNING)
+
+
 @dataclass(frozen=True, slots=True)
 class _Caller:
     """Who holds a lock of a task's directory."""
@@ -214,8 +218,10 @@ class SimulatedStreamThread:
         """Active tasks that may process: their input is claimed."""
         if self.has_ended:
             return frozenset()
-        tasks = self._tasks.active.values()
-        return frozenset(task.id for task in tasks if task.state in (TaskState.RESTORING, TaskState.RUNNING))
+        active = self._tasks.active
+        if not active:
+            return _NO_TASKS
+        return frozenset([task.id for task in active.values() if task.state in _PROCESSES])
 
     @property
     def standby(self) -> frozenset[TaskId]:

@@ -7,24 +7,23 @@ came in counted, the levers as their operators left them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from random import Random
 
 from assignor.configs import AssignmentConfigs
 from coordinator_api.group.events import SetPause
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
-from coordinator_api.store.errors import DatabaseOutOfReach
 from tests.coordinator_api.group.declarations import declared
 from tests.simulation.clocks import MachineClock
 from tests.simulation.coordinated_group import GroupSetting
 from tests.simulation.coordinator import SimulatedCoordinator
 from tests.simulation.coverage import Coverage
-from tests.simulation.database import SimulatedDatabase
+from tests.simulation.database import Rows, SimulatedDatabase
 from tests.simulation.faults import Fault, Of
 from tests.simulation.happening import happen
 from tests.simulation.hosts import Host
 from tests.simulation.leader import PARTITIONS, Leader
 from tests.simulation.operators import Operator
+from tests.simulation.places import Place
 from tests.simulation.rules import Rules
 from tests.simulation.schedule import FEWEST_EVENTS, GroupPlan, Schedule
 from tests.simulation.storage_faults import StorageFaults
@@ -33,7 +32,6 @@ from tests.simulation.windows import Windows
 from tests.simulation.word_count import WORDS, SimulatedCluster
 
 GRACE_MS = 200
-START_AGAIN_MS = 300
 WORDS_EVERY_MS = 2_500
 MOST_WORDS = 16
 LONGEST_MS = 200_000
@@ -42,7 +40,9 @@ LONGEST_MS = 200_000
 
 @dataclass(slots=True)
 class SimulatedGroup:
-    """`fails_next`: its next rebalance fails. `is_told_to_stop`: its processes are to end, and not to start."""
+    """`failing`: its next rebalance fails. `weighed`: it is taken for larger than it is. `is_told_to_stop`: its
+    processes are to end, and not to start.
+    """
 
     plan: GroupPlan
     group_id: str
@@ -52,12 +52,13 @@ class SimulatedGroup:
     operator: Operator
     storage: StorageFaults
     failing: Fault | None = None
+    weighed: Fault | None = None
     is_told_to_stop: bool = False
     decides: str | None = None
 
 
 class World:
-    """`coordinators`: those that are up, the one that started last at the end. `route` chooses among them."""
+    """`places`: where coordinators run."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -65,15 +66,15 @@ class World:
         self.coverage = Coverage()
         self.open_connections: set[int] = set()
         self.rules = Rules(self)
-        self.database = SimulatedDatabase(self.timeline, self.struck, self.rules.stored)
+        plan = schedule.coordinators
+        table = None if plan.lease_ms is None else Rows(self.timeline)
+        self.database = SimulatedDatabase(self.timeline, table, self.struck, self.rules.stored)
         self.coordinator_windows = Windows(self.timeline, "the coordinators", self.struck)
-        self.coordinators: list[SimulatedCoordinator] = []
-        self.machine = MachineClock(self.timeline, "coordinator")
+        settings: dict[str, GroupSetting] = {}
+        self.places = [Place(self, number, plan.lease_ms, settings) for number in range(1, plan.count + 1)]
         self.is_quiet = False
-        self._started = 0
         self.groups = {plan.number: self._group(plan) for plan in schedule.groups}
-        self._settings = {group.group_id: self._setting(group) for group in self.groups.values()}
-        self.start_coordinator(0)
+        settings.update((group.group_id, self._setting(group)) for group in self.groups.values())
         for group in self.groups.values():
             group.operator.ask(declared("v0", WORDS))
             self._words_come(group)
@@ -132,54 +133,16 @@ class World:
     # --- coordinators
 
     @property
-    def coordinator(self) -> SimulatedCoordinator | None:
-        """The one that was started last, if it is up."""
-        return self.coordinators[-1] if self.coordinators else None
+    def lease_ms(self) -> int | None:
+        return self.schedule.coordinators.lease_ms
 
-    def route(self, chance: Random) -> SimulatedCoordinator | None:
-        """Where a request goes: with a zombie beside the coordinator, to either."""
-        if len(self.coordinators) < 2:
-            return self.coordinator
-        return chance.choice(self.coordinators)
+    @property
+    def coordinators(self) -> list[SimulatedCoordinator]:
+        """Those that are up."""
+        return [one for place in self.places for one in place.coordinators]
 
-    def start_coordinator(self, delay_ms: float) -> None:
-        self._started += 1
-        number = self._started
-        self.timeline.after(delay_ms, lambda: self._start_coordinator(number))
-
-    def kill_coordinator(self, one: SimulatedCoordinator, back_after_ms: int | None) -> None:
-        if one in self.coordinators:
-            self.coordinators.remove(one)
-            one.kill()
-            self.rules.coordinator_changed()
-            if back_after_ms is not None:
-                self.start_coordinator(back_after_ms)
-
-    def _start_coordinator(self, number: int) -> None:
-        if number != self._started or any(one.holds_lease for one in self.coordinators):
-            return
-        name = f"coordinator {number}"
-        writer = self.database.take_lease(name)
-        if writer is None:
-            self.start_coordinator(START_AGAIN_MS)
-            return
-        try:
-            self.coordinators.append(
-                SimulatedCoordinator(
-                    self.timeline,
-                    name,
-                    self.machine,
-                    self.database,
-                    writer,
-                    self.coordinator_windows,
-                    self.open_connections,
-                    self._settings,
-                )
-            )
-        except DatabaseOutOfReach:
-            self.database.end_session(writer)
-            self.start_coordinator(START_AGAIN_MS)
-        self.rules.coordinator_changed()
+    def place_at(self, url: str) -> Place:
+        return next(place for place in self.places if place.url == url)
 
     # --- what is met
 
@@ -187,7 +150,7 @@ class World:
         """A fault took effect."""
         self.timeline.say("--- {}", fault.kind.words)
         match fault.kind.of:
-            case Of.ALL:
+            case Of.ALL | Of.COORDINATOR:
                 images = [self.rules.image_of(group.group_id) for group in self.groups.values()]
                 hosts = list(self.hosts.values()) if hasattr(self, "hosts") else []
             case Of.GROUP:
@@ -206,7 +169,7 @@ class World:
 
     def run(self) -> None:
         """Raises RuleBroken, or whatever a part fails with."""
-        self.timeline.run_until(self.schedule.faults_ms, self._check)
+        self.timeline.run_until(self.schedule.faults_ms, self.rules.check)
         self._heal()
         self._come_to_rest()
         paused = [group for group in self.groups.values() if group.operator.is_paused]
@@ -217,7 +180,7 @@ class World:
             self.rules.quiet()
             self._come_to_rest()
         while self.timeline.events < FEWEST_EVENTS and self.timeline.now_ms < LONGEST_MS:
-            self.timeline.run_until(self.timeline.now_ms + WORDS_EVERY_MS, self._check)
+            self.timeline.run_until(self.timeline.now_ms + WORDS_EVERY_MS, self.rules.check)
             self._feed()
             self._come_to_rest()
 
@@ -231,10 +194,6 @@ class World:
             self.rules.never_rested()
         self.rules.check_at_rest()
 
-    def _check(self) -> bool:
-        self.rules.check()
-        return False
-
     def _check_whole(self) -> bool:
         self.rules.check()
         return self.rules.is_whole()
@@ -245,18 +204,13 @@ class World:
         self.database.windows.heal()
         self.database.dies_before_commit = self.database.dies_after_commit = None
         self.coordinator_windows.heal()
-        for one in list(self.coordinators):
-            if one.holds_lease:
-                one.heal()
-            else:
-                self.kill_coordinator(one, None)
-        if not self.coordinators:
-            self.start_coordinator(0)
+        for place in self.places:
+            place.heal()
         self._feed()
         for group in self.groups.values():
             group.windows.heal()
             group.storage.heal(group.cluster.log)
-            group.failing = None
+            group.failing = group.weighed = None
             if group.is_told_to_stop:
                 group.is_told_to_stop = False
                 group.operator.ask(declared(f"v{self.timeline.fresh()}", WORDS))
