@@ -422,7 +422,13 @@ class Ownership:
             assert coordinator_id is not None, "it has entered"
             self._is_wanted = False
             sent_ms = self._beat_sent_ms = self._now_ms()
-            view = await self._store.beat(coordinator_id, takes=self._serves and not self._is_leaving)
+            renews = self._incumbent.renews
+            takes = renews and self._serves and not self._is_leaving
+            try:
+                view = await self._store.beat(coordinator_id, takes=takes, renews=renews)
+            except BaseException:
+                self._incumbent.not_beaten()
+                raise
             self._note_lease()  # as it was before this beat
             self._incumbent.movable(() if self._is_leaving else self._groups.at_rest())
             actions = self._incumbent.beaten(sent_ms, self._now_ms(), view)

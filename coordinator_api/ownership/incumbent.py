@@ -7,6 +7,8 @@ Rules:
   rises by that, so an older request that is still on its way finds another epoch and does nothing.
 - Who hands a group over has closed it before. Whether the hand-over succeeded, failed or got lost, the rows tell.
 - What this coordinator did since its last beat may be newer than the next view. It holds for one view more.
+- A renewal whose answer does not come in time gives this coordinator nothing, and keeps its groups from the others. The
+  next beats only look, until one is answered in time: whom the database answers too late loses its groups.
 """
 
 from __future__ import annotations
@@ -54,6 +56,15 @@ class Incumbent:
         self.coordinator_id, self.url = coordinator_id, url
         self._begin_anew(now_ms)
 
+    @property
+    def renews(self) -> bool:
+        """Whether the next beat is to renew the row."""
+        return self._is_heard
+
+    def not_beaten(self) -> None:
+        """A beat failed, or nothing was heard of it."""
+        self._is_heard = False
+
     def next_beat_ms(self, now_ms: float) -> float:
         """When the next beat is to be sent; never before now. Sooner after one that failed, and when it may show that
         another coordinator is over.
@@ -71,9 +82,10 @@ class Incumbent:
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
             return self._removed(now_ms)
-        has_regained = self._lease.beaten(sent_ms, now_ms)
+        has_renewed, self._is_heard = self._is_heard, now_ms - sent_ms < self._times.valid_ms
+        has_regained = has_renewed and self._lease.beaten(sent_ms, now_ms)
         self._observation.seen(view, me, now_ms)
-        self._beat_due_ms = sent_ms + self._times.beat_ms
+        self._beat_due_ms = sent_ms + self._times.beat_ms if has_renewed or not self._is_heard else now_ms
         due_ms = self._observation.next_due_ms()
         if due_ms is not None:
             self._beat_due_ms = min(self._beat_due_ms, due_ms)
@@ -142,6 +154,7 @@ class Incumbent:
 
     def _begin_anew(self, now_ms: float) -> None:
         self._lease = Lease(self._times)
+        self._is_heard = True
         self._observation = Observation(self._times)
         self._beat_due_ms = now_ms
         self._coordinators: Mapping[str, CoordinatorRow] = {}
@@ -186,7 +199,8 @@ class Incumbent:
     def _moves(self, me: str, *, is_calm: bool) -> list[Action]:
         known, silent = self._known(), self._observation.silent()
         own = [group for group in self._groups.values() if group.owner == me and group.group_id not in self._open]
-        takes = [Take(group.group_id, me, group.epoch) for group in own] + spreading.takes(known, me, silent)
+        takes = [Take(group.group_id, me, group.epoch) for group in own]
+        takes += spreading.takes(known, me, silent, self._observation.waiting_in_vain())
         if takes or not is_calm or any(spreading.is_free(group, known) for group in self._groups.values()):
             return [*takes]
         move = spreading.hand_over(known, me, self._movable_ids & self._open.keys(), silent)

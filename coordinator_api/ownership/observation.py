@@ -1,4 +1,5 @@
 """Which of the other coordinators are over: those whose rows have not changed while this one looked for long enough.
+And which groups wait in vain for the coordinator that was to take them.
 
 Looking is counted on this coordinator's own clock, from reading to reading. A longer gap between two readings was an
 outage, of the database or of this process, in which others could not be seen to renew. It counts as two beats at most.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator_api.ownership.spreading import is_free
 from coordinator_api.ownership.values import EndCoordinator, LeaseTimes, OwnershipView
 
 MARGIN = 1.05
@@ -17,6 +19,9 @@ MOST_BEATS_COUNTED = 2
 """Of a gap between two readings."""
 
 SILENT_AFTER_BEATS = 3
+
+IN_VAIN_AFTER_BEATS = 4
+"""So long may a group be free before everybody tries to take it."""
 
 
 @dataclass(slots=True)
@@ -32,6 +37,7 @@ class Observation:
         self._beat_ms = times.beat_ms
         self._enough_ms = times.valid_ms * MARGIN
         self._rows: dict[str, _Seen] = {}
+        self._free_ms: dict[str, float] = {}
         self._read_ms: float | None = None
 
     def seen(self, view: OwnershipView, me: str, now_ms: float) -> None:
@@ -44,6 +50,9 @@ class Observation:
                 rows[coordinator_id] = _Seen(row.renewals)
             elif coordinator_id != me:
                 rows[coordinator_id] = _Seen(row.renewals, before.looked_ms + gap_ms)
+        free = [group.group_id for group in view.groups.values() if is_free(group, view)]
+        before_ms = self._free_ms
+        self._free_ms = {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in free}
         self._rows, self._read_ms = rows, now_ms
 
     def _counted_ms(self, now_ms: float) -> float:
@@ -60,6 +69,11 @@ class Observation:
         """Those that have missed a few beats: what is given to them may be served late."""
         longest_ms = SILENT_AFTER_BEATS * self._beat_ms
         return frozenset(each for each, row in self._rows.items() if row.looked_ms > longest_ms)
+
+    def waiting_in_vain(self) -> frozenset[str]:
+        """Groups that have been free for a few beats. Who was to take them renews its row and gets nothing else done."""
+        longest_ms = IN_VAIN_AFTER_BEATS * self._beat_ms
+        return frozenset(each for each, looked_ms in self._free_ms.items() if looked_ms >= longest_ms)
 
     def next_due_ms(self) -> float | None:
         """When a further reading might show that somebody is over; None when nobody is watched."""

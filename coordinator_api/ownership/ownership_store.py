@@ -13,10 +13,10 @@ class OwnershipStore(Protocol):
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         """Make the row of a coordinator, whose id nobody has had before. It is given no groups until a beat says so."""
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
         """Renew the row, and read all rows. None when the row is gone; then nothing was written.
 
-        `takes`: whether it is to be given groups from now on.
+        `takes`: whether it is to be given groups from now on. `renews`: False leaves the number of the row as it is.
         """
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:

@@ -5,6 +5,7 @@ Two whose views differ may reckon differently. The database lets only one of the
 
 `silent`: coordinators that have a row and may be over. They keep what they have, and are given nothing. So do those
 that do not serve yet or any more (`takes`), unless there are no others.
+`waiting`: groups that have been free for too long. Whoever sees that takes them, whatever the plan says.
 """
 
 from __future__ import annotations
@@ -29,14 +30,20 @@ def is_free(group: GroupOwner, view: OwnershipView) -> bool:
     return group.owner is None or group.owner not in view.coordinators
 
 
-def takes(view: OwnershipView, me: str, silent: Collection[str] = _NOBODY) -> list[Take]:
+def takes(
+    view: OwnershipView, me: str, silent: Collection[str] = _NOBODY, waiting: Collection[str] = _NOBODY
+) -> list[Take]:
     """What this coordinator takes of all that is free."""
     free = [group for group in view.groups.values() if is_free(group, view)]
     if not free:
         return []
     loads = {each: load for each, load in _loads(view).items() if each == me or each not in silent}
     loads = {each: load for each, load in loads.items() if view.coordinators[each].takes} or loads
-    return [Take(group.group_id, group.owner, group.epoch) for group, to in _spread(free, loads) if to == me]
+    return [
+        Take(group.group_id, group.owner, group.epoch)
+        for group, to in _spread(free, loads)
+        if to == me or group.group_id in waiting
+    ]
 
 
 def hand_over(

@@ -23,7 +23,7 @@ from coordinator_api.store.tables import coordinators, groups
 
 _BEAT = text(
     "WITH renewed AS ("
-    "UPDATE coordinators SET renewals = renewals + 1, takes = :takes WHERE coordinator_id = :me "
+    "UPDATE coordinators SET renewals = renewals + :more, takes = :takes WHERE coordinator_id = :me "
     "RETURNING coordinator_id, url, renewals, release, takes"
     "), present AS ("
     "SELECT CAST(SUM(hashtextextended(CAST(ROW(group_id, owner, epoch, members) AS text), 0)) AS text) AS digest "
@@ -72,10 +72,11 @@ class SqlOwnershipStore(OwnershipStore):
                 "the same database: all of them need the same value"
             )
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
         known, owners = self._groups
+        values = {"me": coordinator_id, "known": known, "takes": takes, "more": int(renews)}
         async with self._connection() as connection:
-            rows = (await connection.execute(_BEAT, {"me": coordinator_id, "known": known, "takes": takes})).all()
+            rows = (await connection.execute(_BEAT, values)).all()
         if not rows:
             return None
         of_coordinators = [row for row in rows if row.members is None]

@@ -98,9 +98,10 @@ class Rows(OwnershipTable):
             self.when_taken(group_id)
         return is_taken
 
-    def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
-        self.renewed_ms[coordinator_id] = self._timeline.now_ms
-        return super().beat(coordinator_id, takes=takes)
+    def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
+        if renews:
+            self.renewed_ms[coordinator_id] = self._timeline.now_ms
+        return super().beat(coordinator_id, takes=takes, renews=renews)
 
 
 class SimulatedDatabase:

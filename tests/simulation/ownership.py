@@ -120,8 +120,7 @@ class Ownership:
 
     def _wait(self) -> None:
         if self._left is not None:
-            left = self._left
-            self._carry_out(deque(self.incumbent.leaving()), lambda: self._leave(left))
+            self._take_leave(self._left)
             return
         now_ms = self._clock_ms()
         self._coordinator.later(self.incumbent.next_beat_ms(now_ms) - now_ms, self._beat)
@@ -133,12 +132,28 @@ class Ownership:
             self._wait()
             return
 
+        def not_beaten() -> None:
+            incumbent.not_beaten()
+            self._wait()
+
+        renews = incumbent.renews
+
         def beaten(view: OwnershipView | None) -> None:
             groups = self._coordinator.groups
             incumbent.movable([group_id for group_id, group in groups.items() if group.is_at_rest])
             self._carry_out(deque(incumbent.beaten(sent_ms, self._clock_ms(), view)), self._wait)
 
-        self._ask(lambda table: table.beat(me), beaten, self._wait)
+        self._ask(lambda table: table.beat(me, takes=renews, renews=renews), beaten, not_beaten)
+
+    def _take_leave(self, left: Callable[[], None]) -> None:
+        """Others hear of it before what they are given looks like too much."""
+        me = self.coordinator_id
+        assert me is not None
+
+        def hand_over(_: object = None) -> None:
+            self._carry_out(deque(self.incumbent.leaving()), lambda: self._leave(left))
+
+        self._ask(lambda table: table.beat(me, takes=False), hand_over, hand_over)
 
     def _leave(self, left: Callable[[], None]) -> None:
         me = self.coordinator_id

@@ -378,10 +378,6 @@ class Rules:
         if is_served or not group.operator.has_declared or lease_ms is None:
             known.served_ms = now_ms
             return
-        if any(place.reach.any_open for place in self._world.places):
-            # who is to take it by the plan may be one that renews its row and gets nothing else done
-            known.served_ms = now_ms
-            return
         well_ms = min((one.well_since_ms for one in coordinators if one.is_well), default=now_ms)
         since_ms = max(known.served_ms, self._failed_ms, well_ms)
         if now_ms - since_ms > lease_ms * 4 / 3 + LATE_MS:

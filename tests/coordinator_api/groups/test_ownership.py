@@ -69,10 +69,10 @@ class UnsteadyStore(InMemoryOwnershipStore):
 
     is_away = False
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
+    async def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
         if self.is_away:
             raise StoreError("the database does not answer")
-        return await super().beat(coordinator_id, takes=takes)
+        return await super().beat(coordinator_id, takes=takes, renews=renews)
 
 
 class Rim:

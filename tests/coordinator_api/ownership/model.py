@@ -216,9 +216,11 @@ class Modelled:
             me, sent_ms = incumbent.coordinator_id, self.clock_ms
             assert me is not None
             incumbent.movable(self.open)
+            renews = incumbent.renews
             try:
-                view = yield partial(table.beat, me)
+                view = yield partial(table.beat, me, takes=renews, renews=renews)
             except NoAnswer:
+                incumbent.not_beaten()
                 continue
             assert view is None or isinstance(view, OwnershipView)
             for action in incumbent.beaten(sent_ms, self.clock_ms, view):

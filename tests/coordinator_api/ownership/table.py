@@ -17,11 +17,11 @@ class OwnershipTable:
         assert coordinator_id not in self.coordinators
         self.coordinators[coordinator_id] = CoordinatorRow(coordinator_id, url, 0, release, takes=False)
 
-    def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
+    def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
         row = self.coordinators.get(coordinator_id)
         if row is None:
             return None
-        self.coordinators[coordinator_id] = row._replace(renewals=row.renewals + 1, takes=takes)
+        self.coordinators[coordinator_id] = row._replace(renewals=row.renewals + int(renews), takes=takes)
         return OwnershipView(dict(self.coordinators), dict(self.groups))
 
     def end(self, coordinator_id: str, renewals: int) -> bool:
@@ -75,8 +75,8 @@ class InMemoryOwnershipStore:
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         self.table.enter(coordinator_id, url, release)
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True) -> OwnershipView | None:
-        return self.table.beat(coordinator_id, takes=takes)
+    async def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
+        return self.table.beat(coordinator_id, takes=takes, renews=renews)
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
         return self.table.end(coordinator_id, renewals)

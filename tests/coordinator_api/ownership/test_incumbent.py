@@ -149,6 +149,41 @@ def test_should_do_nothing_by_an_answer_that_came_too_late() -> None:
     assert incumbent.beaten(4_000, 6_500, view(BOTH, ("x", "b", 2), ("y", None, 0))) == [Lose("x")]
 
 
+def test_should_not_renew_before_an_answer_comes_in_time_again() -> None:
+    incumbent = owner_of("x")
+    assert incumbent.renews
+    incumbent.beaten(1_000, 3_000, view(ALONE, ("x", "a", 1)))
+    assert not incumbent.renews
+    assert incumbent.beaten(3_000, 3_100, view(ALONE, ("x", "a", 1))) == [], "it only looked"
+    assert not incumbent.may_answer(3_100)
+    assert incumbent.renews
+    assert incumbent.next_beat_ms(3_100) == 3_100
+    assert incumbent.beaten(3_100, 3_200, view(ALONE, ("x", "a", 1))) == [ReadAgain()]
+    assert incumbent.may_answer(3_200)
+
+
+def test_should_not_renew_after_a_beat_that_failed_and_keep_its_lease_as_it_was() -> None:
+    incumbent = owner_of("x")
+    incumbent.not_beaten()
+    assert not incumbent.renews
+    assert incumbent.beaten(500, 510, view(ALONE, ("x", "a", 1))) == []
+    assert incumbent.may_answer(1_999)
+    assert not incumbent.may_answer(2_000)
+    assert incumbent.renews
+
+
+def test_should_take_what_waits_in_vain_for_another_one() -> None:
+    incumbent = entered()
+    heavy = ("own", "a", 1)
+    incumbent.beaten(0, 10, view(BOTH, heavy))
+    incumbent.taken(Take("own", "a", 1))
+    for now_ms in range(250, 1_250, 250):
+        both = {"a": now_ms, "b": now_ms}
+        assert incumbent.beaten(now_ms, now_ms, view(both, ("own", "a", 2), ("x", None, 0))) == [], "b's by the plan"
+    later = view({"a": 9, "b": 9}, ("own", "a", 2), ("x", None, 0))
+    assert incumbent.beaten(1_250, 1_250, later) == [Take("x", None, 0)]
+
+
 def test_should_beat_regularly_and_sooner_after_one_that_failed() -> None:
     incumbent = owner_of()
     assert incumbent.next_beat_ms(10) == 250
