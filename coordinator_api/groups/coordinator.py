@@ -38,7 +38,7 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.keyed_locks import KeyedLocks
 from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
 from coordinator_api.groups.overload import Overload
-from coordinator_api.groups.ownership import Owner, Ownership, SoleOwner
+from coordinator_api.groups.ownership import Owner, Ownership
 from coordinator_api.groups.quotas import Quotas, TenantLimits
 from coordinator_api.groups.readiness import StoreReadiness
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
@@ -46,6 +46,7 @@ from coordinator_api.groups.recordings import Recordings
 from coordinator_api.groups.repairs import GroupRepair, nothing_lost, planned_repair, replayed
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.groups.service_workers import ServiceWorkers
+from coordinator_api.groups.sole_owner import SoleOwner
 from coordinator_api.groups.tenure import Tenure, not_here
 from coordinator_api.groups.watching import Watching
 from coordinator_api.metrics import Metrics

@@ -10,7 +10,8 @@ Rules:
   given the group to this one. So a question has a beat sent soon. All who wait share one, and there are few a second.
 - Lists of others, quotas and metrics may be as old as the last beat.
 
-`SoleOwner` has the same face, for a database that only one coordinator can use.
+`Holdings` opens and closes groups. `SoleOwner` has the same face as `Ownership`, for a database that only one
+coordinator can use.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Set
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager, suppress
 
 import structlog
 
 from coordinator_api.clock import since_boot_ms
 from coordinator_api.errors import GroupIsLoading
 from coordinator_api.groups.background_tasks import BackgroundTasks
+from coordinator_api.groups.holdings import Holdings
+from coordinator_api.groups.owned_groups import OtherGroup, OwnedGroups
+from coordinator_api.groups.sole_owner import SoleOwner
 from coordinator_api.metrics import Metrics
 from coordinator_api.ownership.incumbent import Incumbent
 from coordinator_api.ownership.ownership_store import OwnershipStore
@@ -53,112 +56,11 @@ LONGEST_WAIT_S = 0.5
 SHORTEST_BETWEEN_MS = 50.0
 """Between two beats that calls wait for; a fifth of the time between two ordinary ones, if that is less."""
 
-OPENED_AT_ONE_TIME = 2
-"""The logs of all groups together may be large."""
-
-CLOSED_AT_ONE_TIME = 8
-
 LONGEST_START_S = 30.0
 """How long a start waits for the groups that it takes at once. Calls to those that are not open by then wait, too."""
 
 LONGEST_LEAVE_S = 0.5
 """How long a stop waits for a database that does not answer."""
-
-MOVED_AT_A_TIME = 64
-"""Groups that are closed together for a stop. Those that come later are answered for meanwhile."""
-
-
-class OtherGroup(NamedTuple):
-    """A group that is not here. `url`: of its owner, None when nobody has it."""
-
-    group_id: str
-    url: str | None
-    members: int
-
-
-class OwnedGroups(Protocol):
-    """What the coordinator does with the groups that it owns. `epoch`: each of its writes names it."""
-
-    async def open_owned(self, group_id: str, epoch: int) -> bool:
-        """Load and lead it; whether there is one. Raises StoreError when it could not be read for now."""
-
-    def is_open(self, group_id: str) -> bool:
-        """Also one whose log cannot be read."""
-
-    async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let it finish its commits, and answer nothing from its memory any more. None for one that is not open.
-
-        What it gives lets go the requests that are held. They will look for the group anew.
-        """
-
-    def lose(self, group_id: str) -> None:
-        """It is not here any more."""
-
-    def at_rest(self) -> Collection[str]:
-        """Groups that may be closed without loss of work."""
-
-    def read_again(self) -> None:
-        """Read each group from the store before its next event."""
-
-    def let_go(self) -> None:
-        """Have all requests that are held answered now."""
-
-
-class SoleOwner:
-    """The only coordinator of its database: each group is here, and nothing ever ends."""
-
-    is_shared = False
-    check: Callable[[], None] | None = None
-    first_epoch = 0
-
-    def __init__(self, groups: OwnedGroups, group_ids: Callable[[], Awaitable[list[str]]]) -> None:
-        self._groups = groups
-        self._group_ids = group_ids
-
-    async def start(self) -> None:
-        """Open every group. Raises StoreError."""
-        # one after the other: the logs of all groups together may be large
-        for group_id in await self._group_ids():
-            await self._groups.open_owned(group_id, 0)
-
-    async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
-        return Here(0)
-
-    def epoch(self, group_id: str) -> int:
-        return 0
-
-    def is_unknown(self, group_id: str) -> bool:
-        return True
-
-    def creating(self, group_id: str) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def created(self, group_id: str) -> None:
-        pass
-
-    def deleted(self, group_id: str) -> None:
-        pass
-
-    def lost(self, group_id: str) -> None:
-        pass
-
-    def elsewhere(self) -> list[OtherGroup]:
-        return []
-
-    def ids_elsewhere(self) -> Set[str]:
-        return frozenset()
-
-    def problem(self) -> str | None:
-        return None
-
-    def serves(self) -> None:
-        pass
-
-    async def give_away(self, within_s: float) -> None:
-        pass
-
-    async def leave(self) -> None:
-        pass
 
 
 class Ownership:
@@ -203,13 +105,8 @@ class Ownership:
         self._is_wanted = False
         self._beats_fail = False
         self._to_do: deque[Action] = deque()
-        self._owned: dict[str, int] = {}
-        self._opening: dict[str, asyncio.Task[None]] = {}
-        self._openings = asyncio.Semaphore(OPENED_AT_ONE_TIME)
-        self._moving: set[str] = set()
+        self._holdings = Holdings(store, self._store_turn, self._incumbent, groups, metrics, now_ms, self._tell_news)
         self._creating: dict[str, str | None] = {}
-        self._closings = asyncio.Semaphore(CLOSED_AT_ONE_TIME)
-        self._given: dict[str, float] = {}
         self._was_valid: bool | None = None
         self._ended_ms = 0.0
         self._lease_timer: asyncio.TimerHandle | None = None
@@ -226,7 +123,7 @@ class Ownership:
 
     def epoch(self, group_id: str) -> int:
         """Of a group that is here."""
-        return self._owned.get(group_id, 0)
+        return self._holdings.epoch(group_id)
 
     async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
         """Where the group is, known later than it was asked for, or else after LONGEST_WAIT_S. Here: it is open.
@@ -241,7 +138,7 @@ class Ownership:
             match self._incumbent.whereabouts(group_id):
                 case Here() as here if self._groups.is_open(group_id):
                     return here
-                case Elsewhere(url) as elsewhere if url != self.url and (is_new or group_id in self._given):
+                case Elsewhere(url) as elsewhere if url != self.url and (is_new or self._holdings.was_given(group_id)):
                     return elsewhere
                 case NoSuchGroup() as none if is_new:
                     return none
@@ -297,11 +194,11 @@ class Ownership:
         if self._creating[group_id] != self._incumbent.coordinator_id:
             self._groups.lose(group_id)  # it may have been stored for a coordinator that is no more
             return
-        self._owned[group_id] = self.first_epoch
+        self._holdings.created(group_id, self.first_epoch)
         self._incumbent.created(group_id)
 
     def deleted(self, group_id: str) -> None:
-        self._owned.pop(group_id, None)
+        self._holdings.deleted(group_id)
         self._incumbent.deleted(group_id)
 
     def lost(self, group_id: str) -> None:
@@ -317,7 +214,7 @@ class Ownership:
         await self._beat()
         self._running = self._tasks.start(self._run())
         ends_s = asyncio.get_running_loop().time() + LONGEST_START_S
-        while (self._to_do or self._opening) and await self._hears_news(ends_s):
+        while (self._to_do or self._holdings.is_opening) and await self._hears_news(ends_s):
             pass
 
     def serves(self) -> None:
@@ -335,14 +232,7 @@ class Ownership:
             async with asyncio.timeout(within_s):
                 with suppress(StoreError):  # others hear of the stop before what they get looks like too much
                     await self._beat()
-                moves = deque(self._incumbent.leaving())
-                for opening in list(self._opening.values()):
-                    await asyncio.wait((opening,))
-                while moves:
-                    together = [moves.popleft() for _ in range(min(MOVED_AT_A_TIME, len(moves)))]
-                    moving = self._begin_to_move(together)
-                    if moving:
-                        await asyncio.wait(moving)
+                await self._holdings.hand_all_over(self._incumbent.leaving())
 
     async def leave(self) -> None:
         """Answer nothing any more, and be gone from the database. Others take what is left at once."""
@@ -435,11 +325,12 @@ class Ownership:
         self._beats_fail = False
         if view is not None:
             self._view, self._view_sent_ms = view, sent_ms
-            self._given = {group_id: at_ms for group_id, at_ms in self._given.items() if at_ms > sent_ms}
+            self._holdings.seen(sent_ms)
         self._note_lease()
         self._watch_lease(sent_ms)
         self._take_in(actions)
-        self._reconcile()
+        if not self._is_leaving:
+            self._holdings.reconcile()
         self._tell_news()
 
     def _want_beat(self) -> None:
@@ -470,10 +361,10 @@ class Ownership:
         if is_first:
             return
         if is_valid:
-            self._logger.warning("lease_regained", after_ms=round(now_ms - self._ended_ms), groups=len(self._owned))
+            self._logger.warning("lease_regained", after_ms=round(now_ms - self._ended_ms), groups=len(self._holdings))
             return
         self._ended_ms = now_ms
-        self._logger.warning("lease_ended", groups=len(self._owned))
+        self._logger.warning("lease_ended", groups=len(self._holdings))
         self._groups.let_go()  # whoever is held hears it now, and can go where it is answered
         self._tell_news()
 
@@ -483,33 +374,17 @@ class Ownership:
         for action in actions:
             match action:
                 case Lose(group_id):
-                    self._owned.pop(group_id, None)
-                    self._groups.lose(group_id)
+                    self._holdings.lose(group_id)
                     self._logger.warning("group_lost", group=group_id)
                 case ReadAgain():
                     self._groups.read_again()
                 case Enter():
-                    self._logger.warning("coordinator_removed", groups=len(self._owned))
-                    for group_id in list(self._owned):
-                        self._groups.lose(group_id)
-                    self._owned.clear()
+                    self._logger.warning("coordinator_removed", groups=len(self._holdings))
+                    self._holdings.lose_all()
                 case HandOver():  # it is not to be given up: the group counts as closed from now on
-                    self._begin_to_move([action])
+                    self._holdings.hand_over([action])
                 case _:
                     self._to_do.append(action)
-
-    def _reconcile(self) -> None:
-        """Open what could not be read when it was taken. Nothing may be here that the rows do not say is here."""
-        if self._is_leaving:
-            return
-        for group_id, epoch in list(self._owned.items()):
-            if group_id in self._moving:
-                continue
-            if self._incumbent.whereabouts(group_id) != Here(epoch):
-                del self._owned[group_id]
-                self._groups.lose(group_id)
-            elif group_id not in self._opening and not self._groups.is_open(group_id):
-                self._open(group_id)
 
     def _tell_news(self) -> None:
         news, self._news = self._news, asyncio.Event()
@@ -543,83 +418,8 @@ class Ownership:
 
     async def _take(self, take: Take) -> None:
         me = self._incumbent.coordinator_id
-        if me is None or self._is_leaving or take.group_id in self._moving or take.group_id in self._creating:
-            return
-        if self._owned.pop(take.group_id, None) is not None:
-            self._groups.lose(take.group_id)
-        async with self._store_turn:
-            if not await self._store.take(take.group_id, take.owner, take.epoch, me):
-                return
-            self._incumbent.taken(take)
-        self._owned[take.group_id] = take.epoch + 1
-        self._metrics.takeovers.inc()
-        self._open(take.group_id)
-
-    def _open(self, group_id: str) -> None:
-        opening = self._opening[group_id] = self._tasks.start(self._opened(group_id, self._owned[group_id]))
-
-        def done(ended: asyncio.Task[None]) -> None:
-            if self._opening.get(group_id) is ended:
-                del self._opening[group_id]
-            self._tell_news()
-
-        opening.add_done_callback(done)
-
-    async def _opened(self, group_id: str, epoch: int) -> None:
-        began_ms = self._now_ms()
-        try:
-            async with self._openings:
-                if self._owned.get(group_id) != epoch:
-                    return
-                is_there = await self._groups.open_owned(group_id, epoch)
-        except StoreError as error:  # it is tried again after the next beat
-            self._logger.warning("group_not_opened", group=group_id, error=str(error))
-            return
-        except Exception as error:  # a bug; others are opened all the same
-            self._logger.error("group_not_opened", group=group_id, exc_info=error)
-            return
-        if self._owned.get(group_id) != epoch:
-            self._groups.lose(group_id)  # it was lost meanwhile
-        elif is_there:
-            self._logger.info("group_taken", group=group_id, epoch=epoch, took_ms=round(self._now_ms() - began_ms))
-        else:
-            self.deleted(group_id)
-
-    def _begin_to_move(self, moves: Collection[HandOver]) -> list[asyncio.Task[None]]:
-        begun = [
-            each for each in moves if each.group_id not in self._moving and self._owned.get(each.group_id) == each.epoch
-        ]
-        self._moving.update(each.group_id for each in begun)
-        return [self._tasks.start(self._hand_over(each)) for each in begun]
-
-    async def _hand_over(self, move: HandOver) -> None:
-        """Raises nothing: whether it succeeded, failed or got lost, the next beat tells."""
-        group_id = move.group_id
-        release: Callable[[], None] | None = None
-        try:
-            async with self._closings:
-                release = await self._groups.close_owned(group_id)
-            me = self._incumbent.coordinator_id
-            async with self._store_turn:
-                if me is None or self._owned.pop(group_id, None) != move.epoch:
-                    return
-                if not await self._store.hand_over(group_id, move.epoch, me, move.to):
-                    return
-                self._incumbent.given(move)
-                self._given[group_id] = self._now_ms()
-            self._metrics.hand_overs.inc()
-            self._logger.info("group_given", group=group_id, epoch=move.epoch + 1, to=self._url_of(move.to))
-        except StoreError as error:
-            self._logger.warning("group_not_given", group=group_id, error=str(error))
-        finally:
-            self._moving.discard(group_id)
-            if release is not None:
-                release()
-            self._tell_news()
-
-    def _url_of(self, coordinator_id: str) -> str:
-        row = self._view.coordinators.get(coordinator_id)
-        return coordinator_id if row is None else row.url
+        if me is not None and not self._is_leaving and take.group_id not in self._creating:
+            await self._holdings.take(take, me)
 
 
 Owner = Ownership | SoleOwner

@@ -71,7 +71,7 @@ class Observation:
         return frozenset(each for each, row in self._rows.items() if row.looked_ms > longest_ms)
 
     def waiting_in_vain(self) -> frozenset[str]:
-        """Groups that have been free for a few beats. Who was to take them renews its row and gets nothing else done."""
+        """Groups that have been free for a few beats, because who was to take them gets nothing done."""
         longest_ms = IN_VAIN_AFTER_BEATS * self._beat_ms
         return frozenset(each for each, looked_ms in self._free_ms.items() if looked_ms >= longest_ms)
 

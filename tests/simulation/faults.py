@@ -218,19 +218,20 @@ NEEDS = {Kind.HELD: _MOVES_TASKS, Kind.APPROVED: _MOVES_TASKS, Kind.DISCARDED: _
 ON_POSTGRESQL = frozenset({Kind.COORDINATOR_CUT, Kind.COORDINATOR_SLOW, Kind.TAKEN_OVER, Kind.HEAVIER})
 """What cannot happen to a coordinator that has a file for itself."""
 
-SELDOM = frozenset(
-    {
-        Kind.APPROVED,
-        Kind.DISCARDED,
-        Kind.DIES_FLUSHING,
-        Kind.DIES_WRITING,
-        Kind.DISK_SLOW,
-        Kind.SLOW_LEADER,
-        Kind.HEAVIER,
-        Kind.COORDINATOR_SLOW,
-    }
-)
-"""What takes effect in few of its places, and is drawn more often."""
+MORE_OFTEN = {
+    Kind.APPROVED: 4,
+    Kind.DISCARDED: 4,
+    Kind.DIES_BEFORE_COMMIT: 2,
+    Kind.DIES_AFTER_COMMIT: 2,
+    Kind.DIES_FLUSHING: 2,
+    Kind.DIES_WRITING: 2,
+    Kind.DISK_SLOW: 2,
+    Kind.SLOW_LEADER: 2,
+    Kind.FAILED_REBALANCE: 2,
+    Kind.HEAVIER: 2,
+    Kind.COORDINATOR_SLOW: 2,
+}
+"""What takes effect in few of its places, and how much more often it is drawn."""
 
 
 @dataclass(frozen=True, slots=True)

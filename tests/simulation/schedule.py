@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tests.simulation.faults import LASTING_MS, NEEDS, ON_POSTGRESQL, SELDOM, Fault, Kind, Of, parsed
+from tests.simulation.faults import LASTING_MS, MORE_OFTEN, NEEDS, ON_POSTGRESQL, Fault, Kind, Of, parsed
 
 FAULTS_MS = 24_000
 """When the last fault begins in the longest histories."""
@@ -118,7 +118,7 @@ def drawn(seed: int) -> Schedule:
     coordinators = _coordinators(chance)
     kinds = chance.sample(list(Kind), chance.randint(3, 15))
     kinds += [needed for kind in kinds for needed in NEEDS.get(kind, ())]
-    kinds += 2 * [kind for kind in kinds if kind in SELDOM]
+    kinds += [kind for kind in kinds for _ in range(MORE_OFTEN.get(kind, 0))]
     faults, at_ms, gap_ms = [], 0, chance.choice(gaps_ms)
     while (at_ms := at_ms + chance.randint(1, 2 * gap_ms)) < faults_ms:
         fault = _drawn_fault(chance.choice(kinds), at_ms, groups, processes, coordinators, chance)

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from coordinator_api.errors import GroupIsLoading
-from coordinator_api.groups.ownership import OtherGroup, Ownership
+from coordinator_api.groups.owned_groups import OtherGroup
+from coordinator_api.groups.ownership import Ownership
 from coordinator_api.metrics import Metrics
 from coordinator_api.ownership.values import Elsewhere, GroupOwner, Here, NoSuchGroup, OwnershipView, lease_times
 from coordinator_api.store.errors import LeaseEnded, StoreError

@@ -13,7 +13,8 @@ import pytest
 
 from assignor.access.principals import Right
 from coordinator_api.errors import GroupIsLoading
-from coordinator_api.groups.ownership import OtherGroup, SoleOwner
+from coordinator_api.groups.owned_groups import OtherGroup
+from coordinator_api.groups.sole_owner import SoleOwner
 from coordinator_api.ownership.values import Elsewhere, Here, NoSuchGroup
 from coordinator_api.store.errors import LeaseEnded, NotOwner
 from tests.coordinator_api.group_members import definition, problem
