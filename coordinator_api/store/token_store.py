@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlalchemy import delete, insert, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.errors import NameTaken, StoreError
 from coordinator_api.store.tables import tokens
 
 _LONGEST_NAME = 64
@@ -44,7 +45,7 @@ class TokenStore(Protocol):
         """All of them, by name."""
 
     async def add(self, token: StoredToken) -> None:
-        """Its name and its hash have to be new."""
+        """Its name and its hash have to be new. Raises NameTaken, too, when another process was faster."""
 
     async def remove(self, name: str) -> None:
         """Nothing happens when there is none of this name."""
@@ -73,8 +74,13 @@ class SqlTokenStore(TokenStore):
             "created_by": token.created_by[:_LONGEST_NAME],
             "expires_ms": token.entry.expires_ms,
         }
-        async with self._writing() as connection:
-            await connection.execute(insert(tokens).values(values))
+        try:
+            async with self._writing() as connection:
+                await connection.execute(insert(tokens).values(values))
+        except StoreError as error:
+            if isinstance(error.__cause__, IntegrityError):
+                raise NameTaken(f"another coordinator has just created a token {principal.name}") from error
+            raise
 
     async def remove(self, name: str) -> None:
         async with self._writing() as connection:

@@ -280,7 +280,9 @@ OTHERS = (
     "size, others",
     [
         pytest.param(SMALL, 2, id="60", marks=pytest.mark.long),
-        pytest.param(LARGE, len(OTHERS), id="1000", marks=[pytest.mark.long, pytest.mark.timeout(1_800)]),
+        pytest.param(
+            LARGE, len(OTHERS), id="1000", marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(1_800)]
+        ),
     ],
 )
 async def test_should_evict_no_live_member_and_give_no_task_to_two(

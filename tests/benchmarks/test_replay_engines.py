@@ -21,6 +21,7 @@ from benchmarks.replay_engines import QUICK_REBALANCES, Replayed, compared_rows
 
 @pytest.mark.spark
 @pytest.mark.long
+@pytest.mark.soak
 def test_should_print_rates_of_both_engines_and_what_became_of_the_rows() -> None:
     console = Console(file=io.StringIO(), width=160)
     replay_engines.run(console, quick=True)

@@ -228,7 +228,7 @@ MORE_OFTEN = {
     Kind.DISK_SLOW: 2,
     Kind.SLOW_LEADER: 2,
     Kind.FAILED_REBALANCE: 2,
-    Kind.HEAVIER: 2,
+    Kind.HEAVIER: 3,
     Kind.COORDINATOR_SLOW: 2,
 }
 """What takes effect in few of its places, and how much more often it is drawn."""

@@ -360,7 +360,7 @@ class Rules:
         world, now_ms = self._world, self._world.timeline.now_ms
         coordinators, is_database_well = world.coordinators, not world.database.windows.any_open
         for one in coordinators:
-            if not one.is_well or not is_database_well:
+            if not one.is_well or one.session.reach.any_open or not is_database_well:
                 one.well_since_ms = now_ms
         is_well = is_database_well and not world.coordinator_windows.any_open
         for group in world.groups.values():
@@ -373,7 +373,9 @@ class Rules:
     def _look_for_server(
         self, group: SimulatedGroup, coordinators: Sequence[SimulatedCoordinator], *, is_served: bool
     ) -> None:
-        """Counted from when one was there that could take it, and nothing else happened to any of them."""
+        """Counted from when one was there that could take it, whose database answers in time, whatever happens to others
+        that have a row.
+        """
         known, now_ms, lease_ms = self._of(group.group_id), self._world.timeline.now_ms, self._world.lease_ms
         if is_served or not group.operator.has_declared or lease_ms is None:
             known.served_ms = now_ms

@@ -43,7 +43,7 @@ def test_should_grow_from_10_to_11_clients_with_at_most_10_moves_in_at_most_8_re
     "growth",
     [
         *(ten_to_eleven_with_standbys(seed) for seed in SEEDS[:4]),
-        *(pytest.param(fifty_to_fifty_five(seed), marks=pytest.mark.long) for seed in SEEDS[:2]),
+        *(pytest.param(fifty_to_fifty_five(seed), marks=[pytest.mark.long, pytest.mark.soak]) for seed in SEEDS[:2]),
     ],
     ids=lambda growth: f"{growth.clients} to {growth.grown_to}, seed {growth.seed}",
 )
