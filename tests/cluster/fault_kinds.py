@@ -19,12 +19,15 @@ Fault = Callable[[Cluster, random.Random], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """`moves_tasks`: members come or go, so that a rebalance is right. `needs_small_disk`: it fills one."""
+    """`moves_tasks`: members come or go, so that a rebalance is right. `needs_small_disk`: it fills one.
+    `needs_words`: it happens to the word count.
+    """
 
     name: str
     happens: Fault
     moves_tasks: bool = False
     needs_small_disk: bool = False
+    needs_words: bool = False
 
 
 async def _coordinator_killed(cluster: Cluster, chance: random.Random) -> str:
@@ -109,8 +112,6 @@ async def _disk_full(cluster: Cluster, chance: random.Random) -> str:
 
 
 async def _member_killed(cluster: Cluster, chance: random.Random) -> str:
-    if cluster.words is not None and chance.random() < 0.25:
-        return await asyncio.to_thread(cluster.words.kill_one, chance)
     fleet = chance.choice(cluster.fleets)
     victim = chance.choice(fleet.processes)
     generation_id = max(member.generation_id for member in fleet.members())
@@ -119,6 +120,11 @@ async def _member_killed(cluster: Cluster, chance: random.Random) -> str:
     cluster.add_process(fleet, plain=plain)
     await fleet.until_settled(beyond=generation_id)
     return f"a process of {fleet.group_id}, and another one joined"
+
+
+async def _spark_worker_killed(cluster: Cluster, chance: random.Random) -> str:
+    assert cluster.words is not None
+    return await asyncio.to_thread(cluster.words.kill_one, chance)
 
 
 KINDS = (
@@ -131,4 +137,5 @@ KINDS = (
     FaultKind("database frozen past the lease", _database_frozen),
     FaultKind("database disk full", _disk_full, needs_small_disk=True),
     FaultKind("member killed", _member_killed, moves_tasks=True),
+    FaultKind("Spark worker killed", _spark_worker_killed, moves_tasks=True, needs_words=True),
 )

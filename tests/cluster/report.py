@@ -58,7 +58,7 @@ def report(happened: Sequence[Happened], findings: Findings) -> Iterator[str]:
         for each in said[:_MOST_SAID]:
             yield f"  {promise}: {each}"
     for kind in findings.left_out:
-        yield f"left out: {kind}, which needs root"
+        yield f"left out: {kind}, which needs root, or the word count"
     yield ""
     if findings.is_valid:
         yield VALID

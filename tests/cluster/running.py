@@ -73,7 +73,7 @@ async def run(settings: RunSettings, say: Say) -> tuple[list[Happened], Findings
         await asyncio.to_thread(working.__enter__)
         stack.push(working.__exit__)
         cluster = Cluster(settings.size, pair, coordinators, fleets, words, manners)
-        kinds, findings.left_out = _possible(settings.kinds, pair)
+        kinds, findings.left_out = _possible(settings.kinds, pair, with_words=words is not None)
         try:
             await cluster.settle()
             say(f"{settings.size.members} members of {len(fleets)} groups have settled")
@@ -128,10 +128,16 @@ def told(one: Happened) -> str:
     )
 
 
-def _possible(wanted: tuple[str, ...], pair: PostgresqlPair) -> tuple[list[FaultKind], tuple[str, ...]]:
+def _possible(
+    wanted: tuple[str, ...], pair: PostgresqlPair, *, with_words: bool
+) -> tuple[list[FaultKind], tuple[str, ...]]:
     """The kinds of faults that can happen here, and the names of those that cannot."""
     kinds = [each for each in KINDS if not wanted or each.name in wanted]
-    left_out = [each for each in kinds if each.needs_small_disk and not pair.has_small_disks]
+    left_out = [
+        each
+        for each in kinds
+        if (each.needs_small_disk and not pair.has_small_disks) or (each.needs_words and not with_words)
+    ]
     return [each for each in kinds if each not in left_out], tuple(each.name for each in left_out)
 
 

@@ -74,7 +74,7 @@ def test_should_say_what_broke() -> None:
         ["a", "2", "0.30", "0.20", "0.40", "4", "2", "5.0"],
         ["g-0", "0.30", "a"],
     ]
-    assert "left out: disk full, which needs root" in said
+    assert "left out: disk full, which needs root, or the word count" in said
 
     said = list(report(faults, Findings({EVICTED: ["x of g-0"], OWNED_TWICE: []})))
     assert said[-1] == f"NOT valid: {EVICTED}: 1 times"

@@ -373,8 +373,8 @@ class Rules:
     def _look_for_server(
         self, group: SimulatedGroup, coordinators: Sequence[SimulatedCoordinator], *, is_served: bool
     ) -> None:
-        """Counted from when one was there that could take it, whose database answers in time, whatever happens to others
-        that have a row.
+        """Counted from when one was there that could take it, whose database answered in time. What happens to others
+        that have a row is no excuse.
         """
         known, now_ms, lease_ms = self._of(group.group_id), self._world.timeline.now_ms, self._world.lease_ms
         if is_served or not group.operator.has_declared or lease_ms is None:
