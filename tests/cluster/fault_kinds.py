@@ -13,6 +13,8 @@ from tests.cluster.cluster import LEASE_MS, Cluster
 
 LEASE_S = LEASE_MS / 1000
 _MOST_SEGMENTS = 100
+_LONG_S = 30.0
+"""Ten leases, and longer than any session."""
 
 Fault = Callable[[Cluster, random.Random], Awaitable[str]]
 
@@ -79,7 +81,7 @@ async def _failover(cluster: Cluster, chance: random.Random) -> str:
 
 async def _database_frozen(cluster: Cluster, chance: random.Random) -> str:
     which, server = chance.choice((("primary", cluster.pair.primary), ("standby", cluster.pair.standby)))
-    frozen_s = chance.uniform(1.2, 2.5) * LEASE_S
+    frozen_s = _LONG_S if chance.random() < 0.25 else chance.uniform(1.2, 2.5) * LEASE_S
     await asyncio.to_thread(server.freeze)
     try:
         await asyncio.sleep(frozen_s)

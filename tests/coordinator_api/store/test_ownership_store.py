@@ -115,6 +115,17 @@ async def test_should_say_in_a_beat_whether_it_is_to_be_given_groups(on_postgres
     assert said == [(False, False), (True, True), (False, False)]
 
 
+async def test_should_look_at_the_rows_without_renewing_its_own(on_postgresql: Settings) -> None:
+    async with process(on_postgresql) as here:
+        await here.owners.enter("a", "http://a:1", "0.1")
+        renewed = await here.owners.beat("a")
+        looked = await here.owners.beat("a", takes=False, renews=False)
+
+    assert renewed is not None
+    assert looked is not None
+    assert looked.coordinators == {"a": renewed.coordinators["a"]._replace(takes=False)}
+
+
 async def test_should_see_each_change_of_a_group_at_the_next_beat(on_postgresql: Settings) -> None:
     async with process(on_postgresql) as here:
         for name in ("a", "b"):
