@@ -8,7 +8,8 @@ Rules:
 - Who hands a group over has closed it before. Whether the hand-over succeeded, failed or got lost, the rows tell.
 - What this coordinator did since its last beat may be newer than the next view. It holds for one view more.
 - A renewal whose answer does not come in time gives this coordinator nothing, and keeps its groups from the others. The
-  next beats only look, until one is answered in time: whom the database answers too late loses its groups.
+  next beats only look, until one is answered in time, or several in a row if that happens again and again. So whom the
+  database answers too late loses its groups.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ from coordinator_api.ownership.values import (
 RETRIES_A_BEAT = 4
 """How much sooner a beat that failed is sent again than one that succeeded."""
 
+MOST_LOOKS = 4
+"""So many answers in a row have to come in time, at most, before the row is renewed again."""
+
+WELL_AFTER_RENEWALS = 8
+"""So many in a row that were answered in time, and those before that were not are forgotten."""
+
 
 class Incumbent:
     """All times are milliseconds of one clock that never goes back. `coordinator_id`: None without a row."""
@@ -49,6 +56,7 @@ class Incumbent:
         self.coordinator_id: str | None = None
         self.url = ""
         self._times = times
+        self._in_vain = self._timely = 0
         self._begin_anew(0.0)
 
     def entered(self, coordinator_id: str, url: str, now_ms: float) -> None:
@@ -59,11 +67,11 @@ class Incumbent:
     @property
     def renews(self) -> bool:
         """Whether the next beat is to renew the row."""
-        return self._is_heard
+        return self._timely >= self._looks
 
     def not_beaten(self) -> None:
         """A beat failed, or nothing was heard of it."""
-        self._is_heard = False
+        self._answered(in_time=False)
 
     def next_beat_ms(self, now_ms: float) -> float:
         """When the next beat is to be sent; never before now. Sooner after one that failed, and when it may show that
@@ -82,10 +90,11 @@ class Incumbent:
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
             return self._removed(now_ms)
-        has_renewed, self._is_heard = self._is_heard, now_ms - sent_ms < self._times.valid_ms
+        has_renewed = self.renews
+        self._answered(in_time=now_ms - sent_ms < self._times.valid_ms)
         has_regained = has_renewed and self._lease.beaten(sent_ms, now_ms)
         self._observation.seen(view, me, now_ms)
-        self._beat_due_ms = sent_ms + self._times.beat_ms if has_renewed or not self._is_heard else now_ms
+        self._beat_due_ms = self._after_beat_ms(sent_ms, now_ms, has_renewed=has_renewed)
         due_ms = self._observation.next_due_ms()
         if due_ms is not None:
             self._beat_due_ms = min(self._beat_due_ms, due_ms)
@@ -154,7 +163,6 @@ class Incumbent:
 
     def _begin_anew(self, now_ms: float) -> None:
         self._lease = Lease(self._times)
-        self._is_heard = True
         self._observation = Observation(self._times)
         self._beat_due_ms = now_ms
         self._coordinators: Mapping[str, CoordinatorRow] = {}
@@ -163,6 +171,25 @@ class Incumbent:
         self._done_since: dict[str, GroupOwner | None] = {}
         self._movable_ids = frozenset[str]()
         self._is_leaving = False
+
+    @property
+    def _looks(self) -> int:
+        """How many answers in a row have to come in time before the row is renewed."""
+        return min(MOST_LOOKS, 2**self._in_vain // 2)
+
+    def _answered(self, *, in_time: bool) -> None:
+        if not in_time:
+            self._in_vain, self._timely = min(self._in_vain + int(self.renews), MOST_LOOKS), 0
+            return
+        self._timely += 1
+        if self._timely >= self._looks + WELL_AFTER_RENEWALS:
+            self._in_vain = 0
+
+    def _after_beat_ms(self, sent_ms: float, now_ms: float, *, has_renewed: bool) -> float:
+        """When the next one is to be sent: at once when it can renew the row again."""
+        if has_renewed or self._timely == 0:
+            return sent_ms + self._times.beat_ms
+        return now_ms if self.renews else max(now_ms, sent_ms + self._times.beat_ms / RETRIES_A_BEAT)
 
     def _removed(self, now_ms: float) -> list[Action]:
         lost = [Lose(group_id) for group_id in self._open]

@@ -172,6 +172,33 @@ def test_should_not_renew_after_a_beat_that_failed_and_keep_its_lease_as_it_was(
     assert incumbent.renews
 
 
+def test_should_look_longer_each_time_that_a_renewal_is_in_vain_until_it_goes_well() -> None:
+    incumbent = owner_of()
+    now_ms = 0.0
+
+    def looks() -> int:
+        """In time, before the row is renewed."""
+        nonlocal now_ms
+        count = 0
+        while not incumbent.renews:
+            now_ms += 10
+            incumbent.beaten(now_ms, now_ms + 10, view(ALONE))
+            count += 1
+        return count
+
+    found = []
+    for _ in range(4):
+        incumbent.not_beaten()
+        found.append(looks())
+    assert found == [1, 2, 4, 4]
+    for _ in range(8):
+        assert incumbent.renews
+        now_ms += 250
+        incumbent.beaten(now_ms, now_ms + 10, view(ALONE))
+    incumbent.not_beaten()
+    assert looks() == 1
+
+
 def test_should_take_what_waits_in_vain_for_another_one() -> None:
     incumbent = entered()
     heavy = ("own", "a", 1)
