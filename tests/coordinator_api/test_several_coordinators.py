@@ -18,10 +18,13 @@ from typing import Any
 import httpx
 import pytest
 
+from assignor.access.tls import CLIENT_CERTFILE, TRUST_VARIABLE
+from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
 from tests.coordinator_api.roaming import roaming_client
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.coordinator_api.store.postgresql import Postgresql, programs
+from tests.tls_certificates import Authority
 from tests.told import Tell
 
 WITHIN_S = 60.0
@@ -324,6 +327,27 @@ def test_should_list_all_groups_wherever_it_is_asked(fleet: Fleet) -> None:
         assert time.monotonic() - began_s < 30, "it does not wait for the silent one"
         assert "its coordinator does not answer" in other.get("/ui/groups", headers={"Accept": "text/html"}).text
         first.process.send_signal(signal.SIGCONT)
+
+
+def test_should_speak_tls_to_members_and_among_themselves(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    server, caller = authority.issue("server", for_servers=True), authority.issue("caller")
+    known = ("--ssl-certfile", str(server), "--ssl-ca-certs", str(authority.file), "--ssl-cert-reqs", "required")
+    trusts = {TRUST_VARIABLE: str(authority.file), CLIENT_CERTFILE: str(caller)}
+    first, second = fleet.start(*known, **trusts), fleet.start(*known, **trusts)
+    for name, value in trusts.items():
+        monkeypatch.setenv(name, value)
+
+    with CoordinatorClient(first.url) as one, CoordinatorClient(second.url) as other:
+        one.declare("a", definition())
+        other.declare("b", definition())
+
+        assert first.url.startswith("https://")
+        assert [client.describe(group)["group_id"] for client in (one, other) for group in "ab"] == list("abab")
+        until(lambda: one.group_ids() == other.group_ids() == ["a", "b"], "both list both")
+    assert not logged(first, "coordinator_not_heard") + logged(second, "coordinator_not_heard")
 
 
 def test_should_know_a_token_that_another_coordinator_created(fleet: Fleet) -> None:
