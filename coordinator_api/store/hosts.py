@@ -82,8 +82,9 @@ class HostsInTurn:
         if given.get("timeout") is not None:
             each["timeout"] = given["timeout"] / len(hosts)
         said: list[str] = []
+        first = self._first  # another connection may find another host meanwhile
         for step in range(len(hosts)):
-            place = (self._first + step) % len(hosts)
+            place = (first + step) % len(hosts)
             try:
                 connection = await self._connect(**{**each, "host": hosts[place], "port": ports[place]})
             except self._goes_on_after as error:

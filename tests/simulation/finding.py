@@ -29,7 +29,7 @@ from tests.simulation.running import run
 from tests.simulation.schedule import drawn
 
 STARTS = 10
-MOST_SEEDS = 300
+MOST_SEEDS = 600
 SEEDS_BETWEEN_STARTS = 100_000
 NEVER_ENDS = "a history ends"
 LONGEST_SEED_S = 10

@@ -99,6 +99,30 @@ async def test_should_ask_the_host_first_that_let_somebody_in_and_give_each_its_
     assert str(nobody.value) == "; ".join(f"{each}: it did not answer in time" for each in ("b:2", "c:3", "a:1"))
 
 
+async def test_should_ask_each_host_once_while_other_connections_find_another_one_first() -> None:
+    goes_on = {each: asyncio.Event() for each in ("slow", "quick")}
+    asked: dict[str, list[str]] = {"slow": [], "quick": []}
+
+    async def connect(host: str, **given: Any) -> str:
+        who = given["user"]
+        asked[who].append(host)
+        await goes_on[who].wait()
+        if host != "a":
+            raise OSError("refused")
+        return host
+
+    hosts = HostsInTurn(connect, (OSError,))
+    hosts._first = 1
+    slow = asyncio.ensure_future(hosts(host=["a", "b"], port=[1, 2], user="slow"))
+    quick = asyncio.ensure_future(hosts(host=["a", "b"], port=[1, 2], user="quick"))
+    goes_on["quick"].set()
+    assert await quick == "a"
+    goes_on["slow"].set()
+
+    assert await slow == "a"
+    assert asked == {"slow": ["b", "a"], "quick": ["b", "a"]}
+
+
 async def test_should_not_go_on_after_a_refusal_that_every_host_would_give() -> None:
     async def connect(*, host: str, **_more: object) -> str:
         raise PermissionError(f"{host}: wrong password")
