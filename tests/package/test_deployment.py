@@ -93,6 +93,7 @@ class Served:
         self.port = free_port()
         placed = {name: value.replace(STATE, str(directory)) for name, value in variables.items()}
         mine = placed | {"ASSIGNOR_PORT": str(self.port), "ASSIGNOR_AUTH_TOKEN": TOKEN}
+        mine["ASSIGNOR_SHUTDOWN_TIMEOUT_MS"] = str(int(800 * ENDS_WITHIN_S))  # a busy machine may be slow to write
         self.running = Background(environment, *command, log=directory / "said.log", **mine)
 
     def __enter__(self) -> Served:
