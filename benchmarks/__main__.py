@@ -47,6 +47,7 @@ BENCHMARKS = {
 
 WITH_OPTIONS = {
     "failover-defaults": failover_defaults.run_with_options,
+    "group-load": group_load.run_with_options,
     "jvm-leader": jvm_leader.run_with_options,
     "storage-faults": storage_faults.run_with_options,
 }
