@@ -24,6 +24,7 @@ from benchmarks import (
     restore_rate,
     standby_rate,
 )
+from benchmarks.forwarding import running as forwarding
 from benchmarks.group_load import running as group_load
 from benchmarks.jvm_leader import running as jvm_leader
 from benchmarks.storage_faults import running as storage_faults
@@ -43,10 +44,12 @@ BENCHMARKS = {
     "kafka-log": kafka_log.run,
     "group-load": group_load.run,
     "storage-faults": storage_faults.run,
+    "forwarding": forwarding.run,
 }
 
 WITH_OPTIONS = {
     "failover-defaults": failover_defaults.run_with_options,
+    "group-load": group_load.run_with_options,
     "jvm-leader": jvm_leader.run_with_options,
     "storage-faults": storage_faults.run_with_options,
 }

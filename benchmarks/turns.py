@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -36,6 +37,11 @@ def in_turns(contenders: Mapping[K, Callable[[], T]], runs: int) -> dict[K, list
         for name, run in contenders.items():
             answers[name].append(run())
     return answers
+
+
+def load_average() -> str:
+    """What a reader has to know of the machine before comparing a figure with one of another run."""
+    return f"load average of the last 5 minutes {os.getloadavg()[1]:.1f}, with the benchmark's own"
 
 
 def progress() -> Progress:

@@ -1,4 +1,6 @@
-"""`python -m benchmarks group-load` runs every row; `python -m benchmarks.group_load ROW ...` those that are named."""
+"""`python -m benchmarks group-load` runs every row; `python -m benchmarks.group_load ROW ...` those that are named;
+`--stores` and `--beside DIR` compare coordinators in turns instead.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.group_load.checkouts import NoCheckout
+from benchmarks.group_load.comparison import TURNS, compare
 from benchmarks.group_load.results import DEFAULT_FILE, Results, missed, newest, print_table
 from benchmarks.group_load.rows import ROWS
 
@@ -40,7 +44,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     parser.add_argument("--results", type=Path, default=DEFAULT_FILE, help="JSON Lines to append the figures to")
     parser.add_argument("--table", action="store_true", help="measure nothing; print the newest figures of the file")
+    parser.add_argument("--stores", action="store_true", help="no rows: SQLite and PostgreSQL, in turns")
+    parser.add_argument(
+        "--beside", metavar="DIR", type=Path, help="as --stores, and in turns with them another checkout on SQLite"
+    )
+    parser.add_argument("--turns", metavar="N", type=int, help=f"of --stores and --beside; {TURNS}")
     options = parser.parse_args(arguments)
+    if options.stores or options.beside is not None:
+        if options.rows or options.table:
+            parser.error("--stores and --beside run no rows and print no table of rows")
+        return _compare(parser, options)
+    if options.turns is not None:
+        parser.error("--turns is of --stores and --beside")
     if unknown := [row for row in options.rows if row not in ROWS]:
         parser.error(f"there is no row {', '.join(unknown)}; choose from {', '.join(ROWS)}")
     console = Console(width=150)
@@ -50,3 +65,19 @@ def main(arguments: Sequence[str]) -> int:
     results = Results(options.results, options.quick)
     run_rows(console, options.rows or list(ROWS), results)
     return 1 if missed(results.figures) else 0
+
+
+def run_with_options(console: Console, arguments: Sequence[str]) -> None:
+    """As `main`, for `python -m benchmarks group-load`. Raises SystemExit for figures that missed their goal."""
+    if code := main(arguments):
+        raise SystemExit(code)
+
+
+def _compare(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if options.turns is not None and options.turns < 1:
+        parser.error("--turns takes 1 or more")
+    try:
+        compare(Console(width=150), options.beside, options.turns, quick=options.quick)
+    except NoCheckout as reason:
+        parser.error(str(reason))
+    return 0
