@@ -220,10 +220,13 @@ class Settings(BaseSettings):
         description="Recorded rebalances kept for each group; the oldest are deleted first.",
     )
     records_compaction_bytes: int = Field(
-        4_194_304,
+        524_288,
         ge=1_024,
         le=JAVA_LONG_MAX,
-        description="A group's log is rewritten as one snapshot once it has grown to this size.",
+        description=(
+            "A group's log is rewritten as one snapshot once it has grown to this size, and to twice the size of its "
+            "last snapshot. Another coordinator that takes the group reads all of it first."
+        ),
     )
     sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = Field(
         "FULL",

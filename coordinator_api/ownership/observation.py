@@ -20,7 +20,7 @@ MOST_BEATS_COUNTED = 2
 
 SILENT_AFTER_BEATS = 3
 
-IN_VAIN_AFTER_BEATS = 4
+IN_VAIN_AFTER_BEATS = 2
 """So long may a group be free before everybody tries to take it."""
 
 
