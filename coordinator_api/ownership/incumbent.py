@@ -175,7 +175,7 @@ class Incumbent:
     @property
     def _looks(self) -> int:
         """How many answers in a row have to come in time before the row is renewed."""
-        return min(MOST_LOOKS, 2**self._in_vain // 2)
+        return min(MOST_LOOKS, (1 << self._in_vain) // 2)
 
     def _answered(self, *, in_time: bool) -> None:
         if not in_time:
