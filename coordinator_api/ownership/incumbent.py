@@ -228,7 +228,7 @@ class Incumbent:
         own = [group for group in self._groups.values() if group.owner == me and group.group_id not in self._open]
         takes = [Take(group.group_id, me, group.epoch) for group in own]
         takes += spreading.takes(known, me, silent, self._observation.waiting_in_vain())
-        if takes or not is_calm or any(spreading.is_free(group, known) for group in self._groups.values()):
+        if takes or not is_calm or any(known.is_free(group) for group in self._groups.values()):
             return [*takes]
         move = spreading.hand_over(known, me, self._movable_ids & self._open.keys(), silent)
         if move is None:

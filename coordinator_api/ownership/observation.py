@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator_api.ownership.spreading import is_free
 from coordinator_api.ownership.values import EndCoordinator, LeaseTimes, OwnershipView
 
 MARGIN = 1.05
@@ -50,7 +49,7 @@ class Observation:
                 rows[coordinator_id] = _Seen(row.renewals)
             elif coordinator_id != me:
                 rows[coordinator_id] = _Seen(row.renewals, before.looked_ms + gap_ms)
-        free = [group.group_id for group in view.groups.values() if is_free(group, view)]
+        free = [group.group_id for group in view.groups.values() if view.is_free(group)]
         before_ms = self._free_ms
         self._free_ms = {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in free}
         self._rows, self._read_ms = rows, now_ms

@@ -25,16 +25,11 @@ def weight(group: GroupOwner) -> int:
     return 1 + group.members
 
 
-def is_free(group: GroupOwner, view: OwnershipView) -> bool:
-    """Whether its owner has no row, or it has none."""
-    return group.owner is None or group.owner not in view.coordinators
-
-
 def takes(
     view: OwnershipView, me: str, silent: Collection[str] = _NOBODY, waiting: Collection[str] = _NOBODY
 ) -> list[Take]:
     """What this coordinator takes of all that is free."""
-    free = [group for group in view.groups.values() if is_free(group, view)]
+    free = [group for group in view.groups.values() if view.is_free(group)]
     if not free:
         return []
     loads = {each: load for each, load in _loads(view).items() if each == me or each not in silent}

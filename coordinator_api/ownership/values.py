@@ -37,6 +37,10 @@ class OwnershipView:
     coordinators: Mapping[str, CoordinatorRow]
     groups: Mapping[str, GroupOwner]
 
+    def is_free(self, group: GroupOwner) -> bool:
+        """Whether its owner has no row, or it has none."""
+        return group.owner is None or group.owner not in self.coordinators
+
 
 class LeaseTimes(NamedTuple):
     """`beat_ms`: between two beats. `valid_ms`: how long a coordinator may answer, from sending one that succeeded."""

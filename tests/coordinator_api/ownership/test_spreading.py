@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_api.ownership.spreading import TOLERANCE, hand_over, is_free, leaving, takes, weight
+from coordinator_api.ownership.spreading import TOLERANCE, hand_over, leaving, takes, weight
 from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, HandOver, OwnershipView, Take
 from tests.coordinator_api.ownership.views import view
 
@@ -103,7 +103,7 @@ def all_taken(seen: OwnershipView) -> OwnershipView:
 @given(views())
 def test_should_take_each_free_group_once(seen: OwnershipView) -> None:
     planned = [take.group_id for each in seen.coordinators for take in takes(seen, each)]
-    assert sorted(planned) == sorted(each.group_id for each in seen.groups.values() if is_free(each, seen))
+    assert sorted(planned) == sorted(each.group_id for each in seen.groups.values() if seen.is_free(each))
 
 
 @given(views())
