@@ -24,7 +24,8 @@ CHANGELOG = f"{APPLICATION_ID}-{STORE}-changelog"
 
 
 def configs(directory: Path, guarantee: ProcessingGuarantee) -> StreamsConfig:
-    """Kafka's defaults, but for the commit interval: that of exactly-once for both, so that only the guarantee differs.
+    """Kafka's defaults, but for the commit interval: that of exactly-once for both, so that only the guarantee differs;
+    and without a record cache, so that each record costs a write, a change and a result.
 
     The log and the state are in `directory`.
     """
@@ -34,6 +35,7 @@ def configs(directory: Path, guarantee: ProcessingGuarantee) -> StreamsConfig:
         directory / "state",
         guarantee,
         commit_interval_ms=100,
+        statestore_cache_max_bytes=0,
     )
 
 

@@ -165,6 +165,7 @@ def _application(address: str, warmup_replicas: int) -> Application:
             "bootstrap.servers": address,
             "processing.guarantee": "exactly_once_v2",
             "commit.interval.ms": COMMIT_INTERVAL_MS,
+            "statestore.cache.max.bytes": 0,  # each record is a change that a standby has to read
             "num.standby.replicas": 1,
             "max.warmup.replicas": warmup_replicas,
             "acceptable.recovery.lag": ACCEPTABLE_LAG,

@@ -69,6 +69,7 @@ class StreamsConfig:
     num_stream_threads: int = 1
     max_task_idle_ms: int = 0
     task_timeout_ms: int = 300_000
+    statestore_cache_max_bytes: int = 10_485_760
     poll_ms: int = 100
     max_poll_records: int = 1_000
     buffered_records_per_partition: int = 1_000
@@ -182,6 +183,7 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     "num.stream.threads": (1, 1_000),  # Kafka: no limit; one heartbeat speaks for all of them
     "max.task.idle.ms": (-1, JAVA_LONG_MAX),
     "task.timeout.ms": (0, JAVA_LONG_MAX),
+    "statestore.cache.max.bytes": (0, JAVA_LONG_MAX),
     "poll.ms": (0, JAVA_LONG_MAX),
     "max.poll.records": (1, JAVA_INT_MAX),
     "buffered.records.per.partition": (1, JAVA_INT_MAX),
@@ -397,15 +399,13 @@ def _hint(key: str) -> str:
 # `ConsumerConfig`, `ProducerConfig` of 4.3.1
 _HANDLERS = "handlers are arguments of Application"
 _SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
-_NO_CACHE = "stores have no record cache here; every update is forwarded"
 _NO_CLIENT = "single clients cannot be configured here; the value is fixed, or write the key without its prefix"
 _STORES = "choose the kind of store with its builder or Materialized (persistent=)"
 
 _INSTEAD = {
     "windowed.inner.class.serde": "use TimeWindowedSerde",
     "window.size.ms": "use TimeWindowedSerde",
-    "cache.max.bytes.buffering": _NO_CACHE,
-    "statestore.cache.max.bytes": _NO_CACHE,
+    "cache.max.bytes.buffering": "use 'statestore.cache.max.bytes'",
     "default.timestamp.extractor": "use timestamp_extractor= of the source",
     "deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",
     "default.deserialization.exception.handler": f"{_HANDLERS}: deserialization_exception_handler=",

@@ -123,8 +123,9 @@ class InstanceResources:
         state_changed: Callable[[], None],
         is_paused: Callable[[], bool],
         is_group_paused: Callable[[], bool],
+        threads: Callable[[], int],
     ) -> ThreadSetting:
-        """For the thread of this index. `metrics`: those of the instance."""
+        """For the thread of this index. `metrics`: those of the instance; `threads`: how many there are now."""
         configs = self._application.configs
         options = self._options
         process = f"{self._application.id}-{self.process_id}"
@@ -163,6 +164,7 @@ class InstanceResources:
             state_changed=state_changed,
             is_paused=is_paused,
             is_group_paused=is_group_paused,
+            cache_bytes=lambda: configs.statestore_cache_max_bytes // max(1, threads()),
         )
 
     def start_housekeeping(self) -> None:

@@ -26,3 +26,13 @@ class RecordMetadata(NamedTuple):
     topic: str
     partition: int
     offset: int
+
+
+class RecordContext(NamedTuple):
+    """What a processor works on: timestamp and headers of the record that it was given, and the input record of which
+    that one came. None: a punctuation. Source: `ProcessorRecordContext`.
+    """
+
+    timestamp_ms: int
+    headers: Headers
+    metadata: RecordMetadata | None

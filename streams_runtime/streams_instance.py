@@ -246,6 +246,7 @@ class StreamsInstance:
                 state_changed=self._threads.thread_changed,
                 is_paused=self._paused.is_set,
                 is_group_paused=self._group_paused.is_set,
+                threads=self._threads.__len__,
             )
         )
 

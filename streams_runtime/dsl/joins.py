@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
@@ -195,16 +196,21 @@ class JoinMergeProcessor(ForwardingProcessor[Any, Any]):
         self._store_name = store
         self._sends_old_values = sends_old_values
         self._put: Any = None
+        self._held_back = False
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
         if self._store_name is not None:
-            self._put = context.state_store(self._store_name).put
+            store = context.state_store(self._store_name)
+            self._put = store.put
+            self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         key, (new, _), timestamp_ms, headers = record
         if self._put is not None:
             self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
+        if self._held_back:
+            return
         if self._sends_old_values:
             self.forward(record)
         else:

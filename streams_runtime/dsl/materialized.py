@@ -23,13 +23,15 @@ from streams_runtime.state_stores.builders import timestamped_key_value_store, t
 class Materialized:
     """`name` None: the name is generated, and the store cannot be queried. `changelog` None: not logged.
 
-    `retention_ms`: for windows only. None: window size plus grace, which is the minimum.
+    `retention_ms`: for windows only. None: window size plus grace, which is the minimum. `caching`: the updates of a
+    key stay in the record cache and are forwarded as one, at a commit or when the cache is full. Windows have none.
     """
 
     name: str | None = None
     persistent: bool = True
     changelog: ChangelogConfig | None = field(default=LOGGED)
     retention_ms: int | None = None
+    caching: bool = True
 
 
 Store = str | Materialized | None
@@ -67,6 +69,7 @@ class KeyValueStoreMaker:
             known_serde(self.value_serde, "value", self.name),
             persistent=self.settings.persistent,
             changelog=self.settings.changelog,
+            caching=self.settings.caching,
         )
 
 

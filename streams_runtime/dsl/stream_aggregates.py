@@ -1,6 +1,7 @@
 """A stream aggregated into a table, key by key: the newest aggregate, at the highest timestamp that went into it.
 
 Records without key or value are left out. Source: `KStreamAggregate`, `KStreamReduce`.
+With a record cache, the store forwards the changes when it is flushed, with what the flush before sent as old value.
 Differs from Kafka: the old value of a key that was not there is always None. In Kafka it is the initializer's value
 when the store has no cache; a grouping of the result then subtracts what was never added, and a filter sends removals.
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
@@ -97,6 +99,7 @@ class StreamAggregateProcessor(ForwardingProcessor[Any, Any]):
         super().init(context)
         store = context.state_store(self._store_name)
         self._get, self._put = store.get, store.put
+        self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
 
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
@@ -112,8 +115,9 @@ class StreamAggregateProcessor(ForwardingProcessor[Any, Any]):
             if old_ms > timestamp_ms:
                 timestamp_ms = old_ms
             new = self._aggregator(key, value, so_far)
-            if self._sends_old_values:
+            if self._sends_old_values and not self._held_back:
                 # The user's function may have changed the aggregate in place. The store still has the old one.
                 old = self._get(key).value if new is so_far else so_far
         self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
-        self.forward(Record(key, Change(new, old), timestamp_ms, headers))
+        if not self._held_back:
+            self.forward(Record(key, Change(new, old), timestamp_ms, headers))

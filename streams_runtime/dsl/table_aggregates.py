@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from assignor.errors import StreamsError
 from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.stream_aggregates import (
@@ -124,6 +125,7 @@ class TableAggregateProcessor(ForwardingProcessor[Any, Any]):
         super().init(context)
         store = context.state_store(self._store_name)
         self._get, self._put = store.get, store.put
+        self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         key, (added, removed), timestamp_ms, headers = record
@@ -140,7 +142,8 @@ class TableAggregateProcessor(ForwardingProcessor[Any, Any]):
         if before is not None and before.timestamp_ms > timestamp_ms:
             timestamp_ms = before.timestamp_ms
         old = None
-        if self._sends_old_values and before is not None:
+        if self._sends_old_values and not self._held_back and before is not None:
             old = self._get(key).value  # not `before`: the user's functions may have changed it in place
         self._put(key, None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms))
-        self.forward(Record(key, Change(aggregate, old), timestamp_ms, headers))
+        if not self._held_back:
+            self.forward(Record(key, Change(aggregate, old), timestamp_ms, headers))

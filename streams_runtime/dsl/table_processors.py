@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import DerivedTableSupplier, Getter, TableSupplier
@@ -77,12 +78,14 @@ class DerivedTableProcessor(ForwardingProcessor[Any, Any], ABC):
         super().__init__()
         self._store_name = store
         self._store: Any = None
+        self._held_back = False
         self._sends_old_values = sends_old_values
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
         if self._store_name is not None:
-            self._store = context.state_store(self._store_name)
+            self._store = store = context.state_store(self._store_name)
+            self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         key, (new, old), timestamp_ms, headers = record
@@ -92,7 +95,8 @@ class DerivedTableProcessor(ForwardingProcessor[Any, Any], ABC):
             return
         if self._store is not None:
             self._store.put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
-        self.forward(Record(key, Change(new, old), timestamp_ms, headers))
+        if not self._held_back:
+            self.forward(Record(key, Change(new, old), timestamp_ms, headers))
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:

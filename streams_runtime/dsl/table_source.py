@@ -1,7 +1,6 @@
 """A topic read as a table: a later value of a key replaces the earlier one, and None removes the key.
 
-Source: `KTableSource`. Differs from Kafka: there is no record cache, so every update is forwarded by itself, as in
-Kafka with `statestore.cache.max.bytes=0`.
+A table without a store forwards every update, as in Kafka. Source: `KTableSource`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import logging
 from typing import Any
 
 from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
@@ -70,6 +70,7 @@ class StoredTableSource(ForwardingProcessor[Any, Any]):
         super().init(context)
         store = context.state_store(self._store_name)
         self._get, self._put = store.get, store.put
+        self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
 
     def process(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
@@ -80,6 +81,8 @@ class StoredTableSource(ForwardingProcessor[Any, Any]):
         if before is not None and timestamp_ms < before.timestamp_ms:
             self._warn_of_disorder(before.timestamp_ms, timestamp_ms)
         self._put(key, None if value is None else ValueAndTimestamp(value, timestamp_ms))
+        if self._held_back:
+            return
         old = before.value if self._sends_old_values and before is not None else None
         self.forward(Record(key, Change(value, old), timestamp_ms, headers))
 

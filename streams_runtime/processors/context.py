@@ -99,6 +99,26 @@ class NodeContext:
             raise
         current.name = caller
 
+    def forward_flushed(self, record: Record[Any, Any]) -> None:
+        """Hand on what the record cache of a store of this node held back, whatever runs now; nothing after a close.
+
+        An error goes to the handler of processing errors. Source: `TimestampedCacheFlushListener`.
+        """
+        task = self._runtime
+        if task is None:
+            return
+        current = self._current
+        before = current.name
+        current.name = self._name
+        try:
+            self.forward(record)
+        except Exception as error:
+            failed_at = current.failed_at
+            current.forget()
+            task.flush_failed(failed_at, error)
+        finally:
+            current.name = before
+
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
     ) -> Cancellable:

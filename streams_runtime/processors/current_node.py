@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streams_runtime.records import Record
+from streams_runtime.records import Headers, Record
 
 Child = tuple[str, Callable[[Record[Any, Any]], None]]
 """A node's name, and the function that takes its records."""
@@ -21,14 +21,16 @@ class CurrentNode:
     """`name`: the node that runs, None outside of processing.
 
     `timestamp_ms`: the timestamp of the record that this node was given, -1 when there is none.
+    `headers`: those of that record, if this node or one above it has a store.
     `failed_at`: the node that the latest error came from, empty when there is no error.
     """
 
-    __slots__ = ("_error", "failed_at", "name", "timestamp_ms")
+    __slots__ = ("_error", "failed_at", "headers", "name", "timestamp_ms")
 
     def __init__(self) -> None:
         self.name: str | None = None
         self.timestamp_ms = -1
+        self.headers: Headers = ()
         self._error: BaseException | None = None
         self.failed_at = ""
 

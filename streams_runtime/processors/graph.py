@@ -18,7 +18,7 @@ from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRu
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
-from streams_runtime.state_stores.builders import builder_for_topic
+from streams_runtime.state_stores.builders import builder_for_topic, builder_without_caching
 
 
 class ProcessorGraph:
@@ -55,8 +55,13 @@ class ProcessorGraph:
         self._initialized: list[NodeRunner] = []
 
     @classmethod
-    def build(cls, topology: Topology, subtopology_id: int, application_id: str) -> ProcessorGraph:
-        """New processors and stores for one task. Raises TopologyError, and StreamsRuntimeError for an unknown id."""
+    def build(
+        cls, topology: Topology, subtopology_id: int, application_id: str, *, caching: bool = True
+    ) -> ProcessorGraph:
+        """New processors and stores for one task. `caching`: whether stores may have a record cache.
+
+        Raises TopologyError, and StreamsRuntimeError for an unknown id.
+        """
         parsed = {each.id: each for each in topology.parsed(application_id).subtopologies}
         if subtopology_id not in parsed:
             raise StreamsRuntimeError(
@@ -77,7 +82,7 @@ class ProcessorGraph:
             for topic in definition.source_topics(runner.name)
         }
         stores = [
-            _build_store(definition.stores[store.name], serde_topic(store, application_id))
+            _build_store(definition.stores[store.name], serde_topic(store, application_id), caching)
             for store in parsed[subtopology_id].stores
         ]
         return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
@@ -86,6 +91,11 @@ class ProcessorGraph:
     def current_node(self) -> str:
         """The name of the node that runs or, after an error of `process` or a punctuator, of the node it came from."""
         return self._current.running_or_failed()
+
+    @property
+    def current(self) -> CurrentNode:
+        """What runs now, shared by all nodes."""
+        return self._current
 
     @property
     def record_timestamp_ms(self) -> int:
@@ -146,12 +156,12 @@ def _runner(
             return SinkRunner(name, definition.full_topic(topic, application_id), sink)
 
 
-def _build_store(store: StoreDefinition, topic: str) -> StateStore:
+def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStore:
     builder = store.supplier
     if not hasattr(builder, "build"):
         raise StreamsRuntimeError(f"StateStore {store.name} has no builder and cannot run")
     made: StoreBuilder = builder  # type: ignore[assignment]  # opaque in the definition; add_state_store put it there
-    return builder_for_topic(made, topic).build()
+    return builder_for_topic(made if caching else builder_without_caching(made), topic).build()
 
 
 def serde_topic(store: SubtopologyStore, application_id: str) -> str:

@@ -136,15 +136,15 @@ class ProcessorRunner:
         return self.processor.process
 
     def _process_with_stores(self, record: Record[Any, Any]) -> None:
-        """The changes of a store carry the timestamp of the record that this node was given, even after nodes below
-        ran."""
+        """The changes of a store carry timestamp and headers of the record that this node was given, even after nodes
+        below ran."""
         current = self._current
-        before = current.timestamp_ms
-        current.timestamp_ms = record[2]
+        before_ms, before = current.timestamp_ms, current.headers
+        current.timestamp_ms, current.headers = record[2], record[3]
         try:
             self._process(record)
         finally:
-            current.timestamp_ms = before
+            current.timestamp_ms, current.headers = before_ms, before
 
     def close(self) -> None:
         self._current.name = self.name

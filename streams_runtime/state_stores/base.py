@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.state_stores.task_cache import TaskCache
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -45,7 +46,7 @@ class StoreContext:
 
     `directory`: of the task; a store keeps its files in `rocksdb/<name>` there. `changes`: None for a store that is
     not logged. `rocksdb_config_setter`: `rocksdb.config.setter`. `expired`: called with its name when a store leaves
-    out what was put for a window that has expired.
+    out what was put for a window that has expired. `cache`: None where no changes are held back, as in a standby.
     """
 
     task_id: TaskId
@@ -54,6 +55,7 @@ class StoreContext:
     clock: RecordClock
     rocksdb_config_setter: RocksDBConfigSetter | None = None
     expired: Callable[[str], None] = nobody_asks
+    cache: TaskCache | None = None
 
 
 class RecordClock(Protocol):

@@ -16,6 +16,7 @@ from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import Serde, serde_for_topic
 from streams_runtime.state_stores.base import KeyValueStore, StoreBuilder, ValueAndTimestamp
+from streams_runtime.state_stores.caching import CachingKeyValueStore
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
     ChangeLoggingTimestampedKeyValueBytesStore,
@@ -51,6 +52,7 @@ class KeyValueStoreBuilder(Generic[K, V]):
     value_serde: Serde[V]
     persistent: bool = True
     changelog: ChangelogConfig | None = LOGGED
+    caching: bool = False
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -59,6 +61,8 @@ class KeyValueStoreBuilder(Generic[K, V]):
         inner = _key_value_bytes(self.name, persistent=self.persistent)
         if self.changelog is not None:
             inner = ChangeLoggingKeyValueBytesStore(inner)
+        if self.caching:
+            inner = CachingKeyValueStore(inner)
         return SerdesKeyValueStore(inner, self.key_serde, self.value_serde)
 
 
@@ -71,6 +75,7 @@ class TimestampedKeyValueStoreBuilder(Generic[K, V]):
     value_serde: Serde[V]
     persistent: bool = True
     changelog: ChangelogConfig | None = LOGGED
+    caching: bool = False
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -79,6 +84,8 @@ class TimestampedKeyValueStoreBuilder(Generic[K, V]):
         inner = _key_value_bytes(self.name, persistent=self.persistent)
         if self.changelog is not None:
             inner = ChangeLoggingTimestampedKeyValueBytesStore(inner)
+        if self.caching:
+            inner = CachingKeyValueStore(inner)
         return SerdesTimestampedKeyValueStore(inner, self.key_serde, self.value_serde)
 
 
@@ -145,6 +152,13 @@ def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
     return builder_with_serdes(builder, lambda serde, is_key: serde_for_topic(serde, topic, is_key=is_key))
 
 
+def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
+    """The same builder for stores without a record cache. Source: `InternalTopologyBuilder.rewriteTopology`."""
+    if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder) and builder.caching:
+        return replace(builder, caching=False)
+    return builder
+
+
 def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], Serde[Any]]) -> Builder:
     """The same builder with other serdes; anything but a builder of this file stays as it is.
 
@@ -164,9 +178,14 @@ def key_value_store(
     *,
     persistent: bool = True,
     changelog: ChangelogConfig | None = LOGGED,
+    caching: bool = False,
 ) -> KeyValueStoreBuilder[K, V]:
-    """In RocksDB, or in memory when not `persistent`. `changelog` None: not logged, so it is lost with its instance."""
-    return KeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog)
+    """In RocksDB, or in memory when not `persistent`. `changelog` None: not logged, so it is lost with its instance.
+
+    `caching`: changes stay in the thread's record cache until a commit, and are written and logged once for each key,
+    unless `statestore.cache.max.bytes` is 0.
+    """
+    return KeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog, caching)
 
 
 def timestamped_key_value_store(
@@ -176,9 +195,10 @@ def timestamped_key_value_store(
     *,
     persistent: bool = True,
     changelog: ChangelogConfig | None = LOGGED,
+    caching: bool = False,
 ) -> TimestampedKeyValueStoreBuilder[K, V]:
     """Takes and gives `ValueAndTimestamp`s; otherwise as `key_value_store`."""
-    return TimestampedKeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog)
+    return TimestampedKeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog, caching)
 
 
 def window_store(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.records import RecordContext
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore
+from streams_runtime.state_stores.caching import CachingKeyValueStore
 from streams_runtime.state_stores.wrapped import WrappedStateStore
 
 K = TypeVar("K")
@@ -67,6 +69,25 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
 
     def approximate_num_entries(self) -> int:
         return self._inner.approximate_num_entries()
+
+    def set_flush_listener(
+        self, listener: Callable[[K, V | None, V | None, RecordContext], None], *, sends_old_values: bool
+    ) -> bool:
+        """As `CachingKeyValueStore.set_flush_listener`; False for a store without a cache."""
+        inner = self._inner
+        if not isinstance(inner, CachingKeyValueStore):
+            return False
+        key_of, value_of = self._key_of, self._value_of
+
+        def flushed(key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+            listener(
+                key_of(key),
+                None if new is None else value_of(new),
+                None if old is None else value_of(old),
+                context,
+            )
+
+        return inner.set_flush_listener(flushed, sends_old_values=sends_old_values)
 
     def _objects(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         key_of, value_of = self._key_of, self._value_of

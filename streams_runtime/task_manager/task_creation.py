@@ -16,6 +16,7 @@ from streams_runtime.logs.base import Consumer, Log
 from streams_runtime.losses import LossesOf, uncounted
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -26,7 +27,10 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 
 @dataclass(frozen=True, slots=True)
 class TaskCreator:
-    """Makes the tasks of one stream thread. Raises StreamsRuntimeError for a task that the topology does not have."""
+    """Makes the tasks of one stream thread. Raises StreamsRuntimeError for a task that the topology does not have.
+
+    `cache`: the thread's; None: no store has one.
+    """
 
     application: Application
     directory: StateDirectory
@@ -35,6 +39,7 @@ class TaskCreator:
     producer: StreamsProducer
     clock: Clock
     losses: LossesOf = uncounted
+    cache: ThreadCache | None = None
 
     def active(self, task: TaskId, partitions: Partitions) -> StreamTask:
         graph = self._graph(task)
@@ -57,8 +62,13 @@ class TaskCreator:
         return self._stream_task(standby.id, partitions, graph, standby.recycle_state())
 
     def _graph(self, task: TaskId) -> ProcessorGraph:
-        application = self.application
-        return ProcessorGraph.build(application.topology, task.subtopology, application.configs.application_id)
+        configs = self.application.configs
+        return ProcessorGraph.build(
+            self.application.topology,
+            task.subtopology,
+            configs.application_id,
+            caching=self.cache is not None and configs.statestore_cache_max_bytes > 0,
+        )
 
     def _stream_task(
         self, task: TaskId, partitions: Partitions, graph: ProcessorGraph, state: StateManager
@@ -76,6 +86,7 @@ class TaskCreator:
             processing_handler=self.application.processing_exception_handler,
             deserialization_handler=self.application.deserialization_exception_handler,
             losses=self.losses(task),
+            cache=self.cache,
         )
 
     def _standby_task(self, task: TaskId, partitions: Partitions, state: StateManager) -> StandbyTask:

@@ -60,6 +60,11 @@ class CommitState:
             self.begin_work()
         return self.is_needed
 
+    def expect_transaction(self) -> None:
+        """Raises TaskCorrupted when the transaction with the task's work was aborted."""
+        if self.is_needed and self._producer.exactly_once and self._producer.aborted != self._aborted_before:
+            raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
+
     def prepare(self) -> None:
         """Fix `prepared`: the offsets that moved, none when the task only wrote, or when there is nothing to commit.
 
@@ -68,10 +73,8 @@ class CommitState:
         self.prepared = {}
         if not self.check():
             return
-        if self._producer.exactly_once:
-            if self._producer.aborted != self._aborted_before:
-                raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
-            self.is_pending = True
+        self.expect_transaction()
+        self.is_pending = self._producer.exactly_once
         self.prepared = self._offsets.moved(self._buffer.positions())
 
     def clear(self) -> None:

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable
 
 from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StoreContext, nobody_asks
+from streams_runtime.state_stores.task_cache import TaskCache
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.state_manager import StateManager
 
@@ -44,16 +45,20 @@ class OwnedState:
         self._is_held = True
 
     def open(
-        self, changes: ChangeLogger | None, clock: RecordClock, expired: Callable[[str], None] = nobody_asks
+        self,
+        changes: ChangeLogger | None,
+        clock: RecordClock,
+        expired: Callable[[str], None] = nobody_asks,
+        cache: TaskCache | None = None,
     ) -> None:
         """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the present record;
-        `expired`: hears of what stores leave out as too old.
+        `expired`: hears of what stores leave out as too old; `cache`: holds changes back, None if nothing is to.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
         manager = self.manager
         context = StoreContext(
-            manager.task_id, manager.task_directory, changes, clock, manager.rocksdb_config_setter, expired
+            manager.task_id, manager.task_directory, changes, clock, manager.rocksdb_config_setter, expired, cache
         )
         if manager.task_type is not self._task_type:
             manager.transition_to(self._task_type, context)

@@ -1,11 +1,13 @@
 """What processors and stores ask of the active task they run in: where a record is from, the time, sending, schedules.
 
 Rules: in a punctuation there is no input record. Stream time is the highest timestamp processed. Sending is work to be
-committed. Source: `ProcessorContextImpl`, `StreamTask.schedule`.
+committed. While the record cache of a store is flushed, each change has the record that made it.
+Source: `ProcessorContextImpl`, `StreamTask.schedule`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from assignor.types import TaskId
@@ -14,7 +16,7 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.records import Headers, Record, RecordMetadata
+from streams_runtime.records import Headers, Record, RecordContext, RecordMetadata
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
@@ -22,20 +24,24 @@ from streams_runtime.tasks.punctuation_queue import PunctuationQueue, first_sche
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import RecordQueue
 
+_Before = tuple[RecordContext | None, int, Headers]
+
 
 class ProcessorRuntime:
-    """Implements `TaskRuntime` for processors and `RecordClock` for stores.
+    """Implements `TaskRuntime` for processors, and `RecordClock` and `RecordContexts` for stores.
 
     `RecordProcessing` sets its public attributes, and nobody else does, except for `stores`, which the task sets.
     `record`: the input record that is processed, None outside of that; `queue`: the queue it was polled from.
     `current_system_time_ms`: when the present run of records or the present punctuation began. `init_time_ms`: the
     wall-clock time while processors are initialised, else -1. `stores`: empty while they are not open.
+    `when_flush_failed`: decides about an error that a flush meets.
     """
 
     __slots__ = (
         "_clock",
         "_collector",
         "_commits",
+        "_flushed",
         "_graph",
         "application_id",
         "current_system_time_ms",
@@ -48,6 +54,7 @@ class ProcessorRuntime:
         "stream_time_punctuations",
         "system_time_punctuations",
         "task_id",
+        "when_flush_failed",
     )
 
     def __init__(
@@ -75,17 +82,23 @@ class ProcessorRuntime:
         self._collector = collector
         self._commits = commits
         self._clock = clock
+        self._flushed: RecordContext | None = None
+        self.when_flush_failed: Callable[[str, Exception], None] = _raise
 
     # --- TaskRuntime
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
+        if self._flushed is not None:
+            return self._flushed.metadata
         if self.record is None or self.queue is None:
             return None
         return self.queue.polled_metadata()
 
     @property
     def headers(self) -> Headers:
+        if self._flushed is not None:
+            return self._flushed.headers
         return () if self.record is None else self.record.headers
 
     @property
@@ -131,6 +144,25 @@ class ProcessorRuntime:
     def request_commit(self) -> None:
         self._commits.request()
 
+    def flush_failed(self, node: str, error: Exception) -> None:
+        self.when_flush_failed(node, error)
+
+    # --- RecordContexts
+
+    def record_context(self) -> RecordContext:
+        return RecordContext(self.record_timestamp_ms, self._graph.current.headers, self.record_metadata)
+
+    def enter_context(self, context: RecordContext) -> _Before:
+        current = self._graph.current
+        before = (self._flushed, current.timestamp_ms, current.headers)
+        self._flushed = context
+        current.timestamp_ms, current.headers = context.timestamp_ms, context.headers
+        return before
+
+    def leave_context(self, before: _Before) -> None:
+        current = self._graph.current
+        self._flushed, current.timestamp_ms, current.headers = before
+
     # --- RecordClock
 
     @property
@@ -138,3 +170,7 @@ class ProcessorRuntime:
         """The timestamp of what the current processor works on; in `init` the wall-clock time, as in Kafka."""
         timestamp_ms = self._graph.record_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms
+
+
+def _raise(_node: str, error: Exception) -> None:
+    raise error

@@ -2,19 +2,22 @@
 
     process                runs a number of records, run by run of one partition
     punctuate_...          fires what stream time or wall-clock time has reached
+    flush_cache            writes and forwards what the record caches of the task's stores hold back
     init_processors, close_processors
 
 Rules: stream time is the highest timestamp processed. A record that fails goes to the handler of processing errors. A
 record that could not be finished for another reason goes back to the buffer. A punctuation has no input record; its
 time is the time at which it fires; an error in it goes to the same handler, with task and node. All of this is work to
 be committed. When the log is away, the task tries again under at-least-once. Under exactly-once half a record may be
-in the state, and a second try would count it twice, so the task is TaskCorrupted.
-Source: `StreamTask.process`, `StreamTask.punctuate`, `StreamTask.initializeTopology`.
+in the state, and a second try would count it twice, so the task is TaskCorrupted. An error of a node that a flush
+forwards to goes to that handler as well, with the input record of the change, but without its key and value, as in
+Kafka. Source: `StreamTask.process`, `StreamTask.punctuate`, `StreamTask.initializeTopology`, `StreamTask.flush`.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from assignor.types import TaskId
@@ -30,6 +33,7 @@ from streams_runtime.errors import (
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.records import Record
+from streams_runtime.state_stores.task_cache import TaskCache
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.input_buffer import InputBuffer
@@ -48,6 +52,7 @@ class RecordProcessing:
 
     __slots__ = (
         "_buffer",
+        "_cache",
         "_clock",
         "_collector",
         "_commits",
@@ -69,10 +74,13 @@ class RecordProcessing:
         handling: ExceptionHandling,
         commits: CommitState,
         clock: Clock,
+        cache: TaskCache,
         *,
         exactly_once: bool,
     ) -> None:
         self.runtime = runtime
+        runtime.when_flush_failed = self._flush_failed
+        self._cache = cache
         self._task_id = task_id
         self._graph = graph
         self._buffer = buffer
@@ -90,7 +98,7 @@ class RecordProcessing:
         runtime = self.runtime
         runtime.init_time_ms = runtime.current_system_time_ms = self._clock.now_ms()
         try:
-            with self._collector.watched(self._commits.begin_work):
+            with self._watched():
                 self._graph.init(runtime)
         except Exception as error:
             # so that the next try begins from the start
@@ -109,8 +117,16 @@ class RecordProcessing:
 
     def close_processors(self) -> None:
         """Raises StreamsRuntimeError for the last error in a processor's `close`, when all were called."""
-        with self._collector.watched(self._commits.begin_work):
+        with self._watched():
             self._graph.close()
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """What processors put into stores is work to be committed, even if it is still in a cache."""
+        with self._collector.watched(self._commits.begin_work):
+            yield
+        if self._cache.is_dirty:
+            self._commits.begin_work()
 
     # --- records
 
@@ -209,6 +225,24 @@ class RecordProcessing:
     def clear_punctuations(self) -> None:
         self.runtime.stream_time_punctuations.clear()
         self.runtime.system_time_punctuations.clear()
+
+    # --- record caches
+
+    def flush_cache(self) -> None:
+        """Raises as `process` does; what was not flushed by then is flushed by the next call."""
+        try:
+            self._cache.flush()
+        except LogTimeout as error:
+            raise self._timed_out(error) from error
+
+    def _flush_failed(self, node: str, error: Exception) -> None:
+        if isinstance(error, ABOUT_THE_TASK):
+            raise error
+        context = self.runtime.record_context()
+        metadata = context.metadata or NO_RECORD
+        self._handling.processing_failed(
+            FailedInputRecord(self._task_id, metadata, node, None, None, context.headers, context.timestamp_ms, error)
+        )
 
     def _punctuate(self, queue: PunctuationQueue, time_ms: int) -> bool:
         def punctuate(schedule: PunctuationSchedule) -> None:

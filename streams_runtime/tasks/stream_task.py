@@ -16,8 +16,10 @@ The task is the life cycle. It wires parts that each own one thing and know noth
     offsets      `InputOffsets`      where reading began, and up to where the input is committed
     claim        `InputClaim`        the right to commit
     own state    `OwnedState`        the directory's lock, the stores, the checkpoint
+    cache        `TaskCache`         changes that its stores hold back until a commit
 
-Rules: under at-least-once, outputs are written before or with the offsets. Under exactly-once, nothing is processed
+Rules: a commit begins with a flush of the cache, so that no offset goes before what was done with its record. Under
+at-least-once, outputs are written before or with the offsets. Under exactly-once, nothing is processed
 between `prepare_commit` and `post_commit`, no checkpoint is on disk while the task runs, and work of an aborted
 transaction is never committed. Source: `StreamTask`, `AbstractTask`.
 """
@@ -36,6 +38,8 @@ from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.state_stores.base import StateStore
+from streams_runtime.state_stores.task_cache import TaskCache
+from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord, fail
@@ -58,7 +62,7 @@ class StreamTask:
     """Implements `Task`.
 
     `state`: made for an active task, or handed over, stores open, by a standby's `recycle_state`. The consumer has to
-    be assigned the input partitions before `complete_restoration`.
+    be assigned the input partitions before `complete_restoration`. `cache`: the thread's; None: nothing is held back.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class StreamTask:
         processing_handler: ExceptionHandler = fail,
         deserialization_handler: ExceptionHandler = fail,
         losses: TaskLosses | None = None,
+        cache: ThreadCache | None = None,
     ) -> None:
         self._id = task_id
         self._input_partitions = input_partitions
@@ -104,15 +109,21 @@ class StreamTask:
             task_id, input_partitions, graph.sources, log, consumer, configs, self._reading_failed, losses
         )
         self._commits = CommitState(task_id, producer, self._buffer, self._offsets)
+        runtime = ProcessorRuntime(
+            task_id, configs.application_id, graph, self._collector, self._commits, clock, losses
+        )
+        self._has_cache = cache is not None
+        self._cache = TaskCache(cache or ThreadCache(0), runtime)
         self._processing = RecordProcessing(
             task_id,
             graph,
             self._buffer,
-            ProcessorRuntime(task_id, configs.application_id, graph, self._collector, self._commits, clock, losses),
+            runtime,
             self._collector,
             self._handling,
             self._commits,
             clock,
+            self._cache,
             exactly_once=configs.exactly_once,
         )
 
@@ -201,7 +212,9 @@ class StreamTask:
         self.lock()
         self._producer.initialize()
         self._claim.take_if_needed(self._input_partitions)
-        self._own_state.open(self._collector, self.runtime, self._losses.expired)
+        self._own_state.open(
+            self._collector, self.runtime, self._losses.expired, self._cache if self._has_cache else None
+        )
         self.runtime.stores = dict(self.state_manager.stores)
         self._lifecycle.to(TaskState.RESTORING)
 
@@ -376,6 +389,9 @@ class StreamTask:
         """
         if self.state is TaskState.CLOSED:
             raise self._lifecycle.illegal("prepare a commit")
+        if self._commits.check():
+            self._commits.expect_transaction()
+            self._processing.flush_cache()
         # at-least-once: the commit itself writes what was sent, so that a fenced thread writes nothing
         self._commits.prepare()
         return {partition: one.offset for partition, one in self._commits.prepared.items()}

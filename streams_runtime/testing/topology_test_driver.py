@@ -2,7 +2,8 @@
 
 The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition. Each
 `pipe_input` and each move of the clock returns when all that follows from it is done and committed: records have gone
-through repartition topics, and stream-time punctuations have fired. Source: `TopologyTestDriver` (KIP-247, KIP-470).
+through repartition topics, and stream-time punctuations have fired. Since each record is committed, a record cache
+holds back no more than a second change of a key by the same record. Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Headers
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore, StateStore, WindowStore
+from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -223,7 +225,14 @@ class TopologyTestDriver:
             return self._losses[-1]
 
         creator = TaskCreator(
-            self._application, self._state, self._log, self._consumer, self._producer, self.clock, losses
+            self._application,
+            self._state,
+            self._log,
+            self._consumer,
+            self._producer,
+            self.clock,
+            losses,
+            ThreadCache(self._application.configs.statestore_cache_max_bytes),
         )
         for subtopology in self._application.parsed().subtopologies:
             if subtopology.source_topics:
@@ -254,6 +263,7 @@ class TopologyTestDriver:
             while task.process(self.clock.now_ms(), 1) > 0:
                 processed += 1
                 task.maybe_punctuate_stream_time()
+                self._commit()
         return processed
 
     def _commit(self) -> None:

@@ -49,6 +49,10 @@ class ThreadPool:
         """Those that there are at this moment, by their index."""
         return iter(self._threads.values())
 
+    def __len__(self) -> int:
+        """How many there are at this moment, also of those that are about to end."""
+        return len(self._threads)
+
     @property
     def errors(self) -> tuple[Exception, ...]:
         """The errors that ended threads, oldest first; the last twenty of them."""

@@ -24,6 +24,8 @@ class ThreadSetting:
 
     `state_changed`: called on the stream thread after each change of its state; it must not block. `is_paused`: whether
     tasks are to stand still, `is_group_paused`: whether they are only to restore; both are asked in each pass.
+    `cache_bytes`: the thread's share of the record cache, which changes when threads come and go, and is asked for in
+    each pass; None: it has all of it.
     """
 
     name: str
@@ -42,3 +44,4 @@ class ThreadSetting:
     state_changed: Callable[[], None]
     is_paused: Callable[[], bool] = lambda: False
     is_group_paused: Callable[[], bool] = lambda: False
+    cache_bytes: Callable[[], int] | None = None

@@ -21,6 +21,7 @@ from streams_runtime.losses import TaskLosses
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_consumer import restore_isolation
+from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_manager.restoration import Restoration
 from streams_runtime.task_manager.task_closing import TaskCloser
 from streams_runtime.task_manager.task_creation import TaskCreator
@@ -65,6 +66,8 @@ class ThreadWork:
             metrics=setting.metrics,
         )
         self._metrics = setting.metrics
+        self._cache_bytes = setting.cache_bytes or (lambda: configs.statestore_cache_max_bytes)
+        self._cache = ThreadCache(self._cache_bytes())
         self._tasks = Tasks()
         report = OffsetReport(setting.directory)
         self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener, setting.metrics)
@@ -82,6 +85,7 @@ class ThreadWork:
                 self._producer,
                 setting.clock,
                 lambda task: TaskLosses(task, setting.metrics.task(task), setting.notices),
+                self._cache,
             ),
             self._executor,
             self.restoration,
@@ -146,6 +150,7 @@ class ThreadWork:
     def process(self) -> None:
         if not self._tasks.running or self._processes_nothing():
             return
+        self._cache.resize(self._cache_bytes())
         processed = self._executor.process(self._tasks.running)
         if processed:
             self._busy = True

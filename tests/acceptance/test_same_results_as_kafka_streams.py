@@ -184,6 +184,7 @@ def python_configs(broker: Broker) -> dict[str, object]:
         "application.id": IN_PYTHON,
         "bootstrap.servers": broker.bootstrap_servers,
         "commit.interval.ms": 100,
+        "statestore.cache.max.bytes": 0,  # every update is compared, and the JVM's cache depends on when it commits
         **GUARANTEE,
     }
 

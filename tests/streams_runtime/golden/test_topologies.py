@@ -21,7 +21,7 @@ FLAVOURS = ("stateless", "agg", "window", "table", "mix", "process")
 def test_should_write_and_keep_exactly_what_kafka_does(one: Recorded) -> None:
     """Outputs, repartition topics, changelogs with their timestamps and headers, and what is in the stores."""
     guarantee = "exactly_once_v2" if one.case.get("eos") else "at_least_once"
-    configs = {"application.id": "app", "processing.guarantee": guarantee}
+    configs = {"application.id": "app", "processing.guarantee": guarantee, "statestore.cache.max.bytes": 0}
     topology = CaseTopology(one.case).build()
     with TopologyTestDriver(topology, configs, initial_wall_clock_ms=one.case["wall"]) as driver:
         for topic, *record in one.case["inputs"]:

@@ -86,6 +86,9 @@ class RecordingRuntime:
     def request_commit(self) -> None:
         self.commits += 1
 
+    def flush_failed(self, node: str, error: Exception) -> None:
+        raise error
+
 
 class EmptyStore:
     """A store without content. Tests of the graph only compare which store they get."""

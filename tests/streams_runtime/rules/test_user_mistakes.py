@@ -84,7 +84,7 @@ def test_should_say_that_a_stream_is_joined_with_a_table_only() -> None:
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("statestore.cache.max.bytes", ": stores have no record cache here; every update is forwarded"),
+        ("cache.max.bytes.buffering", ": use 'statestore.cache.max.bytes'"),
         ("processing.exception.handler", ": handlers are arguments of Application: processing_exception_handler="),
         (
             "main.consumer.max.poll.records",

@@ -16,6 +16,7 @@ from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import fail
@@ -91,7 +92,7 @@ def counting() -> Topology:
 class RunningTask:
     """`configs`: by dotted names. Topics in, other, out, dead and the changelog have one partition each.
 
-    `after`: an earlier one, whose log and state directory it goes on with.
+    `after`: an earlier one, whose log and state directory it goes on with. `cache`: for stores that may have one.
     """
 
     log: WatchedLog
@@ -108,6 +109,7 @@ class RunningTask:
         processing_handler: ExceptionHandler = fail,
         deserialization_handler: ExceptionHandler = fail,
         state: StateManager | None = None,
+        cache: ThreadCache | None = None,
     ) -> None:
         self.topology = topology or uppercase()
         self.configs = StreamsConfig.from_dotted(
@@ -138,6 +140,7 @@ class RunningTask:
             clock=self.clock,
             processing_handler=processing_handler,
             deserialization_handler=deserialization_handler,
+            cache=cache,
         )
 
     def _new_state(self) -> StateManager:

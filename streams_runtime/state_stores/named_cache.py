@@ -1,0 +1,122 @@
+"""The record cache of one store in one task: values by key, of which those that are dirty were not written yet.
+
+Rules:
+- Dirty keys are flushed in the order of their last change, and a flush writes each of them once.
+- The value that was not used for the longest time is evicted first. If it is dirty, it is flushed, and then all other
+  dirty keys of this store are flushed, too, and stay in the cache.
+- A key that was deleted leaves the cache when that is flushed.
+- Sizes are counted as Kafka counts them, so that a cache of the same size evicts at the same record.
+
+The task's thread writes; any thread may read. A value is written before it leaves the cache or counts as clean, so
+that a reader never sees the value before it again; so does a flush that failed, which can be tried again.
+Source: `NamedCache`, `LRUCacheEntry`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from streams_runtime.records import RecordContext
+
+Entry = tuple[bytes | None, RecordContext | None, int]
+"""A value, None for a deletion; the record that changed it, None for a value that was only read; its size."""
+
+_OVERHEAD = 24 + 1 + 8 + 8 + 4
+"""Of a node in Kafka's list, its flag, and timestamp, offset and partition of its record."""
+
+
+class Memory(Protocol):
+    """What all caches of a thread take together, and may take. Source: `ThreadCache`."""
+
+    size_bytes: int
+    max_bytes: int
+
+
+class NamedCache:
+    """`write`: writes and forwards a value. `entries`: least recently used first. `dirty`: by their last change."""
+
+    __slots__ = ("_memory", "_write", "dirty", "entries", "size_bytes")
+
+    def __init__(self, memory: Memory, write: Callable[[bytes, Entry], None]) -> None:
+        self._memory = memory
+        self._write = write
+        self.entries: OrderedDict[bytes, Entry] = OrderedDict()
+        self.dirty: dict[bytes, None] = {}
+        self.size_bytes = 0
+
+    def put(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+        """A change. May flush, and raises what that raises; the change is in the cache even then."""
+        dirty = self.dirty
+        dirty.pop(key, None)
+        dirty[key] = None
+        size = len(key) + _OVERHEAD + _context_bytes(context)
+        self._place(key, (value, context, size if value is None else size + len(value)))
+
+    def put_clean(self, key: bytes, value: bytes) -> None:
+        """A value that was read from the store, and is not in the cache. May flush, and raises what that raises."""
+        self._place(key, (value, None, len(key) + _OVERHEAD + len(value)))
+
+    def flush(self) -> None:
+        """Write what is dirty now. After an error, what was not written stays dirty."""
+        self._flush(list(self.dirty))
+
+    def evict_one(self) -> None:
+        """Let go of the value that was not used for the longest time. Raises what a flush raises."""
+        key, entry = next(iter(self.entries.items()))
+        if key in self.dirty:
+            self._flush([key, *(other for other in self.dirty if other != key)])
+        if self.entries.get(key) is entry and key not in self.dirty:
+            self._remove(key)
+
+    def evict_clean(self) -> None:
+        """As long as all caches take too much, let go of what is not dirty."""
+        for key in [key for key in self.entries if key not in self.dirty]:
+            if self._memory.size_bytes <= self._memory.max_bytes:
+                return
+            self._remove(key)
+
+    def clear(self) -> None:
+        """Forget everything, also what is dirty."""
+        self._memory.size_bytes -= self.size_bytes
+        self.size_bytes = 0
+        self.dirty.clear()
+        self.entries.clear()
+
+    def _place(self, key: bytes, entry: Entry) -> None:
+        entries, memory = self.entries, self._memory
+        before = entries.get(key)
+        entries[key] = entry
+        grown = entry[2]
+        if before is not None:
+            entries.move_to_end(key)
+            grown -= before[2]
+        self.size_bytes += grown
+        memory.size_bytes += grown
+        while memory.size_bytes > memory.max_bytes and entries:
+            self.evict_one()
+
+    def _flush(self, keys: list[bytes]) -> None:
+        for key in keys:
+            if key not in self.dirty:  # a flush inside of this one has written it
+                continue
+            entry = self.entries[key]
+            self._write(key, entry)
+            if self.entries.get(key) is entry:  # else what is downstream has changed it again
+                self.dirty.pop(key, None)
+                if entry[0] is None:
+                    self._remove(key)
+
+    def _remove(self, key: bytes) -> None:
+        size = self.entries.pop(key)[2]
+        self.size_bytes -= size
+        self._memory.size_bytes -= size
+
+
+def _context_bytes(context: RecordContext) -> int:
+    _, headers, metadata = context
+    size = 0 if metadata is None else len(metadata[0])
+    for name, value in headers:
+        size += len(name) + (0 if value is None else len(value))
+    return size

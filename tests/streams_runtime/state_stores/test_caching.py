@@ -1,0 +1,372 @@
+"""A store with a record cache: reads see it, a flush writes each changed key once, evictions keep it small."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.types import TaskId
+from streams_runtime.records import RecordContext
+from streams_runtime.serdes import BYTES, LONG, STRING
+from streams_runtime.state_stores import StoreContext, ValueAndTimestamp, key_value_store, timestamped_key_value_store
+from streams_runtime.state_stores.builders import builder_without_caching
+from streams_runtime.state_stores.task_cache import TaskCache
+from streams_runtime.state_stores.thread_cache import ThreadCache
+from tests.examples import share
+from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock
+from tests.streams_runtime.state_stores.test_key_value_properties import BOUNDS, ENTRIES, KEYS, VALUES, Model
+
+PLENTY = 1_000_000
+CALLS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), KEYS, st.none() | VALUES),
+        st.tuples(st.just("put_if_absent"), KEYS, VALUES),
+        st.tuples(st.just("delete"), KEYS),
+        st.tuples(st.just("get"), KEYS),
+        st.tuples(st.just("put_all"), ENTRIES),
+        st.tuples(st.just("range"), BOUNDS, BOUNDS),
+        st.tuples(st.just("reverse_range"), BOUNDS, BOUNDS),
+        st.tuples(st.just("prefix_scan"), KEYS),
+        st.tuples(st.just("all")),
+        st.tuples(st.just("commit")),
+    ),
+    max_size=40,
+)
+
+
+class Contexts:
+    """The record that a task works on; the test sets it."""
+
+    def __init__(self, clock: SetClock) -> None:
+        self._clock = clock
+
+    def record_context(self) -> RecordContext:
+        return RecordContext(self._clock.record_timestamp_ms, (), None)
+
+    def enter_context(self, context: RecordContext) -> int:
+        before, self._clock.record_timestamp_ms = self._clock.record_timestamp_ms, context.timestamp_ms
+        return before
+
+    def leave_context(self, before: int) -> None:
+        self._clock.record_timestamp_ms = before
+
+
+class Cached:
+    """`flushed`: key, new and old value of each change that was flushed, and its time."""
+
+    def __init__(self, store: Any, directory: Path, max_bytes: int = PLENTY, *, old: bool = True) -> None:
+        self.store = store
+        self.changes = RecordedChanges()
+        self.clock = SetClock(record_timestamp_ms=1)
+        self.thread = ThreadCache(max_bytes)
+        self.task = TaskCache(self.thread, Contexts(self.clock))
+        self.directory = directory
+        self.flushed: list[tuple[Any, Any, Any, int]] = []
+        store.open(self.context())
+        self.listen(old)
+
+    def context(self, cache: bool = True) -> StoreContext:
+        return StoreContext(TaskId(0, 0), self.directory, self.changes, self.clock, cache=self.task if cache else None)
+
+    def listen(self, old: bool = True) -> bool:
+        def listener(key: Any, new: Any, before: Any, made_by: RecordContext) -> None:
+            self.flushed.append((key, new, before, made_by.timestamp_ms))
+
+        return bool(self.store.set_flush_listener(listener, sends_old_values=old))
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> Iterator[Cached]:
+    one = Cached(key_value_store("store", STRING, LONG, persistent=False, caching=True).build(), tmp_path)
+    yield one
+    one.store.close()
+
+
+def test_should_write_and_tell_nothing_before_a_flush_and_each_key_once_then(cached: Cached) -> None:
+    for value in range(1, 4):
+        cached.clock.record_timestamp_ms = value * 10
+        cached.store.put("a", value)
+    cached.store.put("b", 1)
+    assert cached.store.get("a") == 3
+    assert not cached.changes.changes
+    assert not cached.flushed
+    cached.task.flush()
+    assert cached.changes.changes == [
+        Change("store", b"a", LONG.serialize(3), 30),
+        Change("store", b"b", LONG.serialize(1), 30),
+    ]
+    assert cached.flushed == [("a", 3, None, 30), ("b", 1, None, 30)]
+    cached.task.flush()
+    assert len(cached.flushed) == 2
+
+
+def test_should_flush_in_the_order_of_the_last_changes(cached: Cached) -> None:
+    for key in ("a", "b", "c", "a"):
+        cached.store.put(key, 1)
+    cached.task.flush()
+    assert [key for key, *_ in cached.flushed] == ["b", "c", "a"]
+
+
+def test_should_tell_what_was_flushed_before_as_the_old_value(cached: Cached) -> None:
+    for values in ((1, 2), (3, 4), (5,)):
+        for value in values:
+            cached.store.put("a", value)
+        cached.task.flush()
+    cached.store.put("a", None)
+    cached.task.flush()
+    assert [(new, old) for _, new, old, _ in cached.flushed] == [(2, None), (4, 2), (5, 4), (None, 5)]
+
+
+def test_should_tell_no_old_values_where_nobody_wants_them(tmp_path: Path) -> None:
+    one = Cached(key_value_store("store", STRING, LONG, persistent=False, caching=True).build(), tmp_path, old=False)
+    for value in (1, 2, None):
+        one.store.put("a", value)
+        one.task.flush()
+    assert [(new, old) for _, new, old, _ in one.flushed] == [(1, None), (2, None), (None, None)]
+
+
+def test_should_not_mention_a_key_that_came_and_went_between_two_flushes(cached: Cached) -> None:
+    cached.store.put("a", 1)
+    cached.store.delete("a")
+    cached.store.put("never-there", None)
+    cached.task.flush()
+    assert not cached.flushed
+    assert not cached.changes.changes
+    assert cached.store.get("a") is None
+
+
+def test_should_log_a_deletion_without_a_listener_even_of_an_unknown_key_as_kafka_does(tmp_path: Path) -> None:
+    store = key_value_store("store", STRING, LONG, persistent=False, caching=True).build()
+    task = TaskCache(ThreadCache(PLENTY), Contexts(clock := SetClock(record_timestamp_ms=5)))
+    changes = RecordedChanges()
+    store.open(StoreContext(TaskId(0, 0), tmp_path, changes, clock, cache=task))
+    store.delete("a")
+    task.flush()
+    assert changes.changes == [Change("store", b"a", None, 5)]
+
+
+def test_should_log_the_timestamp_of_a_value_that_has_one(tmp_path: Path) -> None:
+    one = Cached(timestamped_key_value_store("store", STRING, LONG, persistent=False, caching=True).build(), tmp_path)
+    one.store.put("a", ValueAndTimestamp(1, 70))
+    one.task.flush()
+    assert one.changes.changes == [Change("store", b"a", LONG.serialize(1), 70)]
+    assert one.flushed == [("a", ValueAndTimestamp(1, 70), None, 1)]
+
+
+def test_should_flush_everything_dirty_when_the_oldest_dirty_key_has_to_go(tmp_path: Path) -> None:
+    store = key_value_store("store", STRING, LONG, persistent=False, caching=True).build()
+    one = Cached(store, tmp_path, max_bytes=3 * 54)  # 45 of overhead, 1 of the key, 8 of the value
+    for key in "abc":
+        store.put(key, 1)
+    assert store.get("a") == 1  # so that `b` was not used for the longest time
+    assert not one.flushed
+    store.put("d", 1)
+    assert [key for key, *_ in one.flushed] == ["b", "a", "c", "d"]
+    assert one.thread.size_bytes == 3 * 54
+    store.put("e", 1)  # what goes now was written already
+    assert [key for key, *_ in one.flushed] == ["b", "a", "c", "d"]
+
+
+def test_should_evict_from_the_store_that_needs_the_room(tmp_path: Path) -> None:
+    one = Cached(key_value_store("one", STRING, LONG, persistent=False, caching=True).build(), tmp_path, 2 * 54)
+    other = key_value_store("other", STRING, LONG, persistent=False, caching=True).build()
+    other.open(one.context())
+    one.store.put("a", 1)
+    one.store.put("b", 1)
+    other.put("c", 1)
+    assert not one.flushed
+    assert [change.store for change in one.changes.changes] == ["other"]
+
+
+def test_should_let_go_of_what_is_clean_when_the_share_shrinks_and_of_the_rest_after_a_flush(cached: Cached) -> None:
+    cached.store.put("a", 1)
+    cached.task.flush()
+    cached.store.put("b", 1)
+    cached.thread.resize(10)
+    assert cached.thread.size_bytes == 54
+    assert [key for key, *_ in cached.flushed] == ["a"]
+    cached.task.flush()
+    cached.thread.resize(10)
+    assert cached.thread.size_bytes == 0
+    assert dict(cached.store.all()) == {"a": 1, "b": 1}
+
+
+def test_should_keep_what_the_task_reads_and_not_what_others_read(cached: Cached) -> None:
+    cached.store.put("a", 1)
+    cached.task.flush()
+    cached.thread.resize(0)
+    cached.thread.resize(PLENTY)
+    read: list[Any] = []
+    reader = threading.Thread(target=lambda: read.append(cached.store.get("a")))
+    reader.start()
+    reader.join()
+    assert read == [1]
+    assert cached.thread.size_bytes == 0
+    assert cached.store.get("a") == 1
+    assert cached.thread.size_bytes == 54
+
+
+def test_should_show_others_what_is_not_flushed_yet(cached: Cached) -> None:
+    cached.store.put("a", 1)
+    read: list[Any] = []
+    reader = threading.Thread(target=lambda: read.extend([cached.store.get("a"), dict(cached.store.all())]))
+    reader.start()
+    reader.join()
+    assert read == [1, {"a": 1}]
+
+
+def test_should_never_show_the_value_before_while_one_is_flushed(cached: Cached) -> None:
+    seen: list[Any] = []
+    cached.store.put("a", 1)
+    cached.store.set_flush_listener(lambda *_: seen.append(cached.store.get("a")), sends_old_values=False)
+    cached.task.flush()
+    cached.store.put("a", None)
+    cached.task.flush()
+    assert seen == [1, None]
+
+
+def test_should_stay_dirty_where_a_flush_failed_and_tell_the_same_old_value_again(cached: Cached) -> None:
+    cached.store.put("a", 1)
+    cached.task.flush()
+    cached.store.put("a", 2)
+    cached.store.put("b", 2)
+
+    def away(*_: Any) -> None:
+        raise TimeoutError
+
+    cached.store.set_flush_listener(away, sends_old_values=True)
+    with pytest.raises(TimeoutError):
+        cached.task.flush()
+    assert cached.store.get("a") == 2
+    cached.listen()
+    cached.task.flush()
+    assert cached.flushed[1:] == [("a", 2, 1, 1), ("b", 2, None, 1)]
+
+
+def test_should_flush_what_a_flush_changes_in_the_same_commit(cached: Cached) -> None:
+    def downstream(key: str, new: Any, *_: Any) -> None:
+        if new < 3:
+            cached.store.put(key, new + 1)
+
+    cached.store.set_flush_listener(downstream, sends_old_values=False)
+    cached.store.put("a", 1)
+    cached.task.flush()
+    assert not cached.task.is_dirty
+    assert [LONG.deserialize(change.value or b"") for change in cached.changes.changes] == [1, 2, 3]
+
+
+def test_should_drop_what_was_not_flushed_at_a_close(tmp_path: Path) -> None:
+    one = Cached(key_value_store("store", STRING, LONG, caching=True).build(), tmp_path)
+    one.store.put("a", 1)
+    one.task.flush()
+    one.store.put("a", 2)
+    one.store.close()
+    assert not one.task.is_dirty
+    assert one.thread.size_bytes == 0
+    one.store.open(one.context(cache=False))
+    assert one.store.get("a") == 1
+    one.store.close()
+
+
+def test_should_pass_on_in_a_standby_and_cache_again_in_an_active_task(cached: Cached) -> None:
+    cached.store.put("a", 1)
+    cached.task.flush()
+    cached.store.rebind(cached.context(cache=False))
+    assert not cached.listen()
+    assert cached.thread.size_bytes == 0
+    assert cached.store.get("a") == 1
+    cached.store.rebind(cached.context())
+    assert cached.listen()
+    cached.store.put("a", 2)
+    assert len(cached.changes.changes) == 1
+
+
+def test_should_have_no_cache_unless_asked_for(tmp_path: Path) -> None:
+    cached = key_value_store("store", STRING, LONG, persistent=False, caching=True)
+    plain = key_value_store("store", STRING, LONG, persistent=False)
+    assert builder_without_caching(cached) == plain
+    assert builder_without_caching(plain) is plain
+    one = Cached(plain.build(), tmp_path)
+    assert not one.listen()
+    one.store.put("a", 1)
+    assert len(one.changes.changes) == 1
+
+
+@share(0.5)
+@given(CALLS, st.sampled_from([1, 100, 150, 300, PLENTY]), st.booleans(), st.booleans())
+def test_should_answer_as_a_dict_and_flush_the_last_value_of_each_key(
+    calls: list[tuple[Any, ...]], max_bytes: int, persistent: bool, old: bool
+) -> None:
+    with TemporaryDirectory() as directory:
+        store = key_value_store("store", BYTES, BYTES, persistent=persistent, caching=True).build()
+        one = Cached(store, Path(directory), max_bytes, old=old)
+        model, told = Model(), Told(max_bytes)
+        for name, *arguments in calls:
+            if name == "commit":
+                one.task.flush()
+                assert told.commit(one.flushed, old) is None
+                one.flushed.clear()
+            else:
+                told.call(model, name, arguments)
+                answer = getattr(store, name)(*arguments)
+                expected = getattr(model, name)(*arguments)
+                assert (answer if answer is None or isinstance(answer, bytes) else list(answer)) == expected
+        one.task.flush()
+        told.commit(one.flushed, old)
+        written: dict[bytes, bytes] = {}
+        for change in one.changes.changes:
+            if change.value is None:
+                written.pop(change.key, None)
+            else:
+                written[change.key] = change.value
+        assert written == model.entries == dict(store.all())
+        store.close()
+        assert one.thread.size_bytes == 0
+
+
+class Told:
+    """What a commit has to tell: with room for all, the last change of each key in the order of the last changes; else
+    changes that lead from the values of the commit before to those of this one.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._has_room = max_bytes == PLENTY
+        self._before: dict[bytes, bytes] = {}
+        self._changed: dict[bytes, bytes | None] = {}
+
+    def call(self, model: Model, name: str, arguments: list[Any]) -> None:
+        if name == "put":
+            self._change(*arguments)
+        elif name == "delete":
+            self._change(arguments[0], None)
+        elif name == "put_if_absent" and model.get(arguments[0]) is None:
+            self._change(*arguments)
+        elif name == "put_all":
+            for key, value in arguments[0]:
+                self._change(key, value)
+
+    def commit(self, flushed: list[tuple[Any, Any, Any, int]], with_old: bool) -> None:
+        before = dict(self._before)
+        for key, new, old, _ in flushed:
+            assert old == (before.get(key) if with_old else None)
+            before.pop(key, None)
+            if new is not None:
+                before[key] = new
+        expected = {key: value for key, value in self._changed.items() if value is not None or key in self._before}
+        if self._has_room:
+            assert [(key, new) for key, new, *_ in flushed] == list(expected.items())
+        for key, value in self._changed.items():
+            assert before.get(key) == value
+        self._before = before
+        self._changed.clear()
+
+    def _change(self, key: bytes, value: bytes | None) -> None:
+        self._changed.pop(key, None)
+        self._changed[key] = value
