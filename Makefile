@@ -97,8 +97,9 @@ history: setup ## real processes at work while faults happen, and whether what t
 
 # Needs a PostgreSQL of the machine. As root also disks are filled. `-m tests.cluster rolling`: 1,000 members while all restart.
 FAULTS ?= 200
-test-cluster: setup $(VENV)/.java-from-pypi ## three coordinators on a PostgreSQL pair under 300 members, and FAULTS of every kind: FAULTS=20 SEED=7
-	$(BIN)/python -m tests.cluster --faults $(FAULTS) --seed $(SEED)
+COORDINATORS ?= 3
+test-cluster: setup $(VENV)/.java-from-pypi ## three coordinators on a PostgreSQL pair under 300 members, and FAULTS of every kind: FAULTS=20 SEED=7 COORDINATORS=2
+	$(BIN)/python -m tests.cluster --faults $(FAULTS) --seed $(SEED) --coordinators $(COORDINATORS)
 
 screenshots: setup ## the pictures of the page in docs/images anew, of a real group
 	$(BIN)/python -m tests.browser.screenshots

@@ -17,7 +17,7 @@ from coordinator_api.groups.owned_groups import OwnedGroups
 from coordinator_api.metrics import Metrics
 from coordinator_api.ownership.incumbent import Incumbent
 from coordinator_api.ownership.ownership_store import OwnershipStore
-from coordinator_api.ownership.values import HandOver, Here, Take
+from coordinator_api.ownership.values import Elsewhere, HandOver, Here, Take
 from coordinator_api.store.errors import StoreError
 
 OPENED_AT_ONE_TIME = 2
@@ -192,7 +192,9 @@ class Holdings:
                 self._incumbent.given(move)
                 self._given[group_id] = self._now_ms()
             self._metrics.hand_overs.inc()
-            self._logger.info("group_given", group=group_id, epoch=move.epoch + 1, to=move.to)
+            found = self._incumbent.whereabouts(group_id)
+            to = found.url if isinstance(found, Elsewhere) else move.to
+            self._logger.info("group_given", group=group_id, epoch=move.epoch + 1, to=to)
         except StoreError as error:
             self._logger.warning("group_not_given", group=group_id, error=str(error))
         finally:

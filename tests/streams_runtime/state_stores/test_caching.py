@@ -21,24 +21,10 @@ from streams_runtime.state_stores.task_cache import TaskCache
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock
-from tests.streams_runtime.state_stores.test_key_value_properties import BOUNDS, ENTRIES, KEYS, VALUES, Model
+from tests.streams_runtime.state_stores.test_key_value_properties import CALLS_OF_A_STORE, Model
 
 PLENTY = 1_000_000
-CALLS = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), KEYS, st.none() | VALUES),
-        st.tuples(st.just("put_if_absent"), KEYS, VALUES),
-        st.tuples(st.just("delete"), KEYS),
-        st.tuples(st.just("get"), KEYS),
-        st.tuples(st.just("put_all"), ENTRIES),
-        st.tuples(st.just("range"), BOUNDS, BOUNDS),
-        st.tuples(st.just("reverse_range"), BOUNDS, BOUNDS),
-        st.tuples(st.just("prefix_scan"), KEYS),
-        st.tuples(st.just("all")),
-        st.tuples(st.just("commit")),
-    ),
-    max_size=40,
-)
+CALLS = st.lists(st.one_of(*CALLS_OF_A_STORE, st.tuples(st.just("commit"))), max_size=40)
 
 
 class Contexts:

@@ -18,18 +18,21 @@ KEYS = st.binary(min_size=0, max_size=3).map(lambda key: bytes(byte % 3 * 127 fo
 VALUES = st.binary(max_size=3)
 ENTRIES = st.lists(st.tuples(KEYS, st.none() | VALUES), max_size=40)
 BOUNDS = st.none() | KEYS
+CALLS_OF_A_STORE = (
+    st.tuples(st.just("put"), KEYS, st.none() | VALUES),
+    st.tuples(st.just("put_if_absent"), KEYS, VALUES),
+    st.tuples(st.just("delete"), KEYS),
+    st.tuples(st.just("get"), KEYS),
+    st.tuples(st.just("put_all"), ENTRIES),
+    st.tuples(st.just("range"), BOUNDS, BOUNDS),
+    st.tuples(st.just("reverse_range"), BOUNDS, BOUNDS),
+    st.tuples(st.just("prefix_scan"), KEYS),
+    st.tuples(st.just("all")),
+)
 CALLS = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), KEYS, st.none() | VALUES),
-        st.tuples(st.just("put_if_absent"), KEYS, VALUES),
-        st.tuples(st.just("delete"), KEYS),
-        st.tuples(st.just("get"), KEYS),
-        st.tuples(st.just("put_all"), ENTRIES),
+        *CALLS_OF_A_STORE,
         st.tuples(st.just("restore"), ENTRIES.filter(bool)),
-        st.tuples(st.just("range"), BOUNDS, BOUNDS),
-        st.tuples(st.just("reverse_range"), BOUNDS, BOUNDS),
-        st.tuples(st.just("prefix_scan"), KEYS),
-        st.tuples(st.just("all")),
         st.tuples(st.just("flush")),
     ),
     max_size=30,
