@@ -211,7 +211,7 @@ def _hand_out(
         found = list(chain.from_iterable(in_order))
         is_free = not owners or list(map(owned.get, found)).count(consumer) == len(found)
         if is_free and set(map(len, in_order)) == _ONE_EACH:
-            return sorted(zip(found, tasks, strict=True)), held_back
+            return sorted(zip(found, tasks, strict=True), key=_BY_PARTITION), held_back
     partitions_of = group_assignment.partitions_for_task.get
     for task in tasks:
         partitions = partitions_of(task)

@@ -261,3 +261,18 @@ def test_should_leave_stateless_tasks_out_of_temporary_standbys() -> None:
     result = assign(snapshot, NOW_MS)
     info = decode(result.assignments["b"])[1]
     assert (dict(info.standby_tasks), info.next_rebalance_ms) == ({}, 0)
+
+
+def test_should_list_tasks_of_one_partition_in_the_order_in_which_the_thread_got_them() -> None:
+    # Both subtopologies read one topic, and stateful tasks are handed out first. Kafka sorts by partition alone.
+    subtopologies = (
+        Subtopology(0, ("topic-0",)),
+        Subtopology(1, ("topic-0",), stores=(SubtopologyStore("store", "app-store-changelog"),)),
+    )
+    _, cluster = topology_of([], [2])
+    group = SimulatedGroup(GroupTopology(subtopologies), cluster, AssignmentConfigs())
+    group.add_process(1)
+    (assignment,) = assign(group.snapshot(), NOW_MS).assignments.values()
+    partitions, info = decode(assignment)
+    assert partitions == (PARTITION_0, PARTITION_0, PARTITION_1, PARTITION_1)
+    assert info.active_tasks == (TaskId(1, 0), TASK_0, TaskId(1, 1), TASK_1)
