@@ -35,6 +35,7 @@ from streams_runtime.state_stores.timestamped import (
 )
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
+from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 Builder = TypeVar("Builder")
 K = TypeVar("K")
@@ -253,7 +254,7 @@ def _windowed(changelog: ChangelogConfig, retention_ms: int) -> ChangelogConfig:
 
 
 def _key_value_bytes(name: str, *, persistent: bool) -> KeyValueStore[bytes, bytes]:
-    return RocksDBStore(name) if persistent else InMemoryKeyValueStore(name)
+    return WriteBehindStore(RocksDBStore(name)) if persistent else InMemoryKeyValueStore(name)
 
 
 def _check_name(name: str) -> None:

@@ -8,23 +8,24 @@ Rules:
 - Only a flush writes. The stores below are what a checkpoint, a standby and a restore know.
 - In a standby, and in a task without a cache, it only passes on. A close drops what was not flushed.
 
-Source: `CachingKeyValueStore`, `MergedSortedCacheKeyValueBytesStoreIterator`. Differs from Kafka: a change is written
+Source: `CachingKeyValueStore`. Differs from Kafka: a change is written
 after it was forwarded, so that a flush that the log interrupts can be tried again; a close never flushes; a range does
 not count as a use of what it reads; and a reverse range leaves out what was deleted, which Kafka gives with null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
 
 from streams_runtime.records import RecordContext
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.named_cache import Entry, NamedCache
+from streams_runtime.state_stores.overlay import Stored, merged
 from streams_runtime.state_stores.task_cache import RecordContexts, TaskCache
 from streams_runtime.state_stores.wrapped import WrappedStateStore
 
-Stored = tuple[bytes, bytes]
 FlushListener = Callable[[bytes, bytes | None, bytes | None, RecordContext], None]
 """Key, new value, old value (None if it is not wanted), and the record that made the change."""
 
@@ -102,6 +103,38 @@ class CachingKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]]):
         finally:
             contexts.leave_context(before)
 
+    @property
+    def has_cache(self) -> bool:
+        """Whether changes are held back now."""
+        return self._cache is not None
+
+    @property
+    def dirty(self) -> Mapping[bytes, None]:
+        """The keys that a flush would write. The same object as long as there is a cache."""
+        return self._held().dirty
+
+    @property
+    def entries(self) -> OrderedDict[bytes, Entry]:
+        """What the cache has, by key. The same object as long as there is a cache."""
+        return self._held().entries
+
+    def flush_with(self, run: Callable[[list[bytes]], None]) -> None:
+        """Flush keys in this way, which does what `write` does to each that is dirty, until the store is closed."""
+        self._held().flush_keys = run
+
+    def write(self, key: bytes, entry: Entry) -> None:
+        """Write and forward one change, and let it count as written."""
+        self._held().write_one(key, entry)
+
+    def _held(self) -> NamedCache:
+        assert self._cache is not None, "only a store with a cache is asked for it"
+        return self._cache
+
+    @property
+    def put_sized(self) -> Callable[[bytes, bytes | None, RecordContext, int], None]:
+        """See `NamedCache`."""
+        return self._held().put_sized
+
     # --- changes
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -151,19 +184,19 @@ class CachingKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]]):
 
     def range(self, start: bytes | None, end: bytes | None) -> Iterator[Stored]:
         changed = self._changed(lambda key: (start is None or key >= start) and (end is None or key <= end))
-        return _merged(self._inner.range(start, end), changed, reverse=False)
+        return merged(self._inner.range(start, end), changed)
 
     def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Stored]:
         changed = self._changed(lambda key: (start is None or key >= start) and (end is None or key <= end))
-        return _merged(self._inner.reverse_range(start, end), changed, reverse=True)
+        return merged(self._inner.reverse_range(start, end), changed, reverse=True)
 
     def all(self) -> Iterator[Stored]:
         changed = self._changed(lambda _key: True)
-        return _merged(self._inner.all(), changed, reverse=False)
+        return merged(self._inner.all(), changed)
 
     def prefix_scan(self, prefix: bytes) -> Iterator[Stored]:
         changed = self._changed(lambda key: key.startswith(prefix))
-        return _merged(self._inner.prefix_scan(prefix), changed, reverse=False)
+        return merged(self._inner.prefix_scan(prefix), changed)
 
     def approximate_num_entries(self) -> int:
         """Of the store, without what its cache holds back."""
@@ -177,24 +210,3 @@ class CachingKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]]):
         entries = cache.entries
         dirty = [(key, entries.get(key)) for key in list(cache.dirty) if is_wanted(key)]
         return {key: entry[0] for key, entry in dirty if entry is not None}
-
-
-def _merged(stored: Iterator[Stored], changed: dict[bytes, bytes | None], *, reverse: bool) -> Iterator[Stored]:
-    return _merge(stored, changed, reverse) if changed else stored
-
-
-def _merge(stored: Iterator[Stored], changed: dict[bytes, bytes | None], reverse: bool) -> Iterator[Stored]:
-    """Both are in order of their keys; a changed value stands for the stored one, and None for none at all."""
-    keys = iter(sorted(changed, reverse=reverse))
-    waiting = next(keys, None)
-    for key, value in stored:
-        while waiting is not None and (waiting > key if reverse else waiting < key):
-            if (put := changed[waiting]) is not None:
-                yield waiting, put
-            waiting = next(keys, None)
-        if key != waiting:
-            yield key, value
-    while waiting is not None:
-        if (put := changed[waiting]) is not None:
-            yield waiting, put
-        waiting = next(keys, None)

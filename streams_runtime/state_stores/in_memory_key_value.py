@@ -148,9 +148,9 @@ class InMemoryKeyValueStore:
         return keys if first == 0 and last == len(keys) else keys[first:last]
 
     def _sorted(self) -> list[bytes]:
-        if not self._open:
-            raise self._not_open()
         with self._lock:
+            if not self._open:  # a close in another thread is whole, or has not begun
+                raise self._not_open()
             if self._sorted_keys is None:
                 self._sorted_keys = sorted(self._entries.copy())
             elif self._added:

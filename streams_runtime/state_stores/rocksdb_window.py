@@ -26,6 +26,7 @@ from streams_runtime.state_stores.window_keys import (
     window_key,
 )
 from streams_runtime.state_stores.window_retention import WindowRetention
+from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 _SEGMENT_BYTES = 8
 _START_BYTES = 8
@@ -40,7 +41,7 @@ class RocksDBWindowStore:
     persistent = True
 
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool) -> None:
-        self._database = RocksDBStore(name)
+        self._database = WriteBehindStore(RocksDBStore(name))
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
