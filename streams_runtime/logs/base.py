@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.records import Headers
 
 
@@ -172,6 +173,23 @@ class Producer(Protocol):
         headers: Headers = (),
     ) -> None:
         """Take the record. It is written later, at the latest by `flush` or a commit."""
+        ...
+
+    def send_columns(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        """As `send` for each row, without headers. After an error none of them is taken.
+
+        No row is beyond `limits_of`.
+        """
+        ...
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        """What its topic takes as one record."""
         ...
 
     def flush(self) -> None:

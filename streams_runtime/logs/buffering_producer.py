@@ -11,7 +11,10 @@ gap in the offsets; a transaction has to fit into memory.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import add
 from typing import Protocol
 
 from assignor.types import TopicPartition
@@ -64,6 +67,27 @@ class _Pending:
         self.headers: list[Headers] | None = None
         self.size = 0
 
+    def extend(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> int:
+        """Take rows without headers; how many bytes of keys and values they have."""
+        ends = list(accumulate(map(add, _lengths(keys), _lengths(values))))
+        count, start, before = len(ends), 0, 0
+        while start < count:
+            room = start + BATCH_RECORDS - len(self.keys)
+            stop = bisect_right(ends, before + BATCH_BYTES - self.size, start, min(count, room))
+            if stop == start:
+                if self.keys:
+                    self.close_batch()
+                    continue
+                stop = start + 1  # a record that is larger than a batch
+            self.keys += keys[start:stop]
+            self.values += values[start:stop]
+            self.timestamps_ms += timestamps_ms[start:stop]
+            if self.headers is not None:
+                self.headers += [()] * (stop - start)
+            self.size += ends[stop - 1] - before
+            start, before = stop, ends[stop - 1]
+        return before
+
     def close_batch(self) -> None:
         if self.keys:
             self.full.append(encoded(self.timestamps_ms, self.keys, self.values, self.headers))
@@ -72,6 +96,14 @@ class _Pending:
     def batches(self) -> list[EncodedBatch]:
         self.close_batch()
         return self.full
+
+
+def _lengths(column: Sequence[bytes | None]) -> list[int]:
+    """Of a column; null has none."""
+    try:
+        return list(map(len, column))  # type: ignore[arg-type]
+    except TypeError:
+        return [0 if item is None else len(item) for item in column]
 
 
 class BufferingProducer:
@@ -108,9 +140,7 @@ class BufferingProducer:
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
-        pending = self._pending.get(partition)
-        if pending is None:
-            pending = self._pending[partition] = _Pending(self._destination.limits_of(partition))
+        pending = self._pending.get(partition) or self._pending_of(partition)
         size = pending.limits.size_of(partition, key, value, timestamp_ms, headers)
         if pending.size + size > BATCH_BYTES or len(pending.keys) == BATCH_RECORDS:
             pending.close_batch()
@@ -127,6 +157,22 @@ class BufferingProducer:
         self._pending_bytes += size
         if self._pending_bytes >= self._write_at_bytes:
             self._write(self._guards)
+
+    def send_columns(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        if not self._state.accepts_records:
+            self._state.refuse_record()
+        if self._pending_bytes >= self._write_at_bytes:  # before the rows are taken: it may fail
+            self._write(self._guards)
+        self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms)
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        return self._pending_of(partition).limits
 
     def flush(self) -> None:
         """Inside a transaction there is nothing to wait for: the commit writes what was taken."""
@@ -170,6 +216,12 @@ class BufferingProducer:
         finally:
             self._forget_pending()
             self._state.close()
+
+    def _pending_of(self, partition: TopicPartition) -> _Pending:
+        pending = self._pending.get(partition)
+        if pending is None:
+            pending = self._pending[partition] = _Pending(self._destination.limits_of(partition))
+        return pending
 
     def _write(self, offsets: OffsetsToCommit) -> None:
         batches = {partition: full for partition, pending in self._pending.items() if (full := pending.batches())}

@@ -8,12 +8,13 @@ Source: `StreamsProducer`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.records import Headers
 
 _FENCED = (ProducerFenced, CommitFenced)
@@ -76,6 +77,31 @@ class StreamsProducer:
             self.producer.send(partition, key, value, timestamp_ms, headers)  # type: ignore[union-attr]
         except LogError as error:
             raise _translated(error, f"sending a record to {partition}") from error
+
+    def make_ready(self) -> None:
+        """Be open and, under exactly-once, inside a transaction. Raises as `send` does."""
+        if not self._ready:
+            self._begin()
+
+    def send_columns(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        """Send rows, once it is ready. Raises as `send` does, and has none of them then."""
+        try:
+            self._open().send_columns(partition, keys, values, timestamps_ms)
+        except LogError as error:
+            raise _translated(error, f"sending records to {partition}") from error
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        """Raises as `send` does."""
+        try:
+            return self._open().limits_of(partition)
+        except LogError as error:
+            raise _translated(error, f"asking for the limits of {partition}") from error
 
     def flush(self) -> None:
         """Return when everything sent is written. Raises as `send` does."""

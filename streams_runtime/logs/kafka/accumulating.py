@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -128,19 +129,37 @@ class Accumulator:
     ) -> bool:
         """True when the sender has to be told: a batch is full, or this is the first record that waits for others."""
         with self.lock:
-            is_full = queue.append(key, value, timestamp_ms, headers, size)
-            self.bytes += size
-            self.open_bytes += size
-            if self.open_bytes >= BATCH_BYTES:
-                self._close_open()
-                is_full = True
-            if is_full:
-                self.has_full = True
-            elif self.lingers:
-                return False
-            else:
-                self.lingers = True
-            return True
+            return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers, size))
+
+    def append_columns(
+        self,
+        queue: PartitionQueue,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> bool:
+        """Rows without headers. True as for `append`."""
+        total, is_full, append = 0, False, queue.append
+        with self.lock:
+            for key, value, timestamp_ms in zip(keys, values, timestamps_ms, strict=True):
+                size = (0 if key is None else len(key)) + (0 if value is None else len(value))
+                is_full |= append(key, value, timestamp_ms, (), size)
+                total += size
+            return self._appended(total, is_full=is_full)
+
+    def _appended(self, size: int, *, is_full: bool) -> bool:
+        self.bytes += size
+        self.open_bytes += size
+        if self.open_bytes >= BATCH_BYTES:
+            self._close_open()
+            is_full = True
+        if is_full:
+            self.has_full = True
+        elif self.lingers:
+            return False
+        else:
+            self.lingers = True
+        return True
 
     def close_open(self) -> None:
         with self.lock:

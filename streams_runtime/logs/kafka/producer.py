@@ -102,12 +102,27 @@ class KafkaProducer:
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
-        target = self._targets.get(partition)
-        if target is None:
-            target = self._new_target(partition)
+        target = self._targets.get(partition) or self._new_target(partition)
         size = target.limits.size_of(partition, key, value, timestamp_ms, headers)
         if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size):
             self._send_something()
+
+    def send_columns(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        if not self._state.accepts_records:
+            self._state.refuse_record()
+        target = self._targets.get(partition) or self._new_target(partition)
+        self._make_room()  # before the rows are taken: it may fail
+        if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms):
+            self._tell_sender()
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        return (self._targets.get(partition) or self._new_target(partition)).limits
 
     def flush(self) -> None:
         self._state.check_usable()
@@ -258,11 +273,20 @@ class KafkaProducer:
 
     def _send_something(self) -> None:
         """Send full batches at once, waiting for room if there is too much; send the rest soon."""
+        if self._tell_sender():
+            self._make_room()
+
+    def _tell_sender(self) -> bool:
+        """Whether a batch is full, which is sent at once; others are sent soon."""
         if not self._accumulator.has_full:
             self._call_soon(self._sender.linger)
-            return
+            return False
         self._accumulator.has_full = False
         self._call_soon(self._sender.start)
+        return True
+
+    def _make_room(self) -> None:
+        """Wait while there is too much. Raises what the sender met."""
         most = self._settings.buffer_memory
         if self._accumulator.bytes > most:
             self._run(self._sender.drain(lambda: self._accumulator.bytes <= most))

@@ -17,6 +17,7 @@ from streams_runtime.logs.base import (
     TopicDescription,
 )
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.records import Headers
 
 
@@ -152,6 +153,20 @@ class WatchedProducer:
     ) -> None:
         self._watched.note("send")
         self._producer.send(partition, key, value, timestamp_ms, headers)
+
+    def send_columns(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        for _ in keys:
+            self._watched.note("send")
+        self._producer.send_columns(partition, keys, values, timestamps_ms)
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        return self._producer.limits_of(partition)
 
     def flush(self) -> None:
         self._watched.note("flush")

@@ -24,6 +24,7 @@ from streams_runtime.logs.base import (
     TopicDescription,
 )
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.records import Headers
 
 T = TypeVar("T")
@@ -214,6 +215,19 @@ class _NamespacedProducer:
     ) -> None:
         named = self._names.inside(partition)
         self._names.run(lambda: self._inside.send(named, key, value, timestamp_ms, headers))
+
+    def send_columns(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        named = self._names.inside(partition)
+        self._names.run(lambda: self._inside.send_columns(named, keys, values, timestamps_ms))
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        return self._inside.limits_of(self._names.inside(partition))
 
     def flush(self) -> None:
         self._names.run(self._inside.flush)
