@@ -26,6 +26,11 @@ class Change(NamedTuple, Generic[V]):
     old: V | None = None
 
 
+def value_of_change(change: tuple[V | None, V | None]) -> V | None:
+    """What a stream of a table's changes has for each of them."""
+    return change[0]
+
+
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class ChangedSerde(Generic[V]):
     """Raises StreamsError for a change without values, and for bytes in none of the three forms."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason
 from streams_runtime.processors.api import KIn, Processor, ProcessorContext, VIn
 from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
 
 _logger = logging.getLogger(__name__)
@@ -42,3 +43,7 @@ class PassThrough(ForwardingProcessor[Any, Any]):
 
     def process(self, record: Record[Any, Any]) -> None:
         self.forward(record)
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        loop.forward(given)
+        return True

@@ -19,6 +19,7 @@ from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
 
@@ -47,6 +48,21 @@ class StreamTableJoinProcessor(ForwardingProcessor[Any, Any]):
         if found is not None:
             self.forward(Record(key, self._joiner(value, found.value), timestamp_ms, headers))
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        found, joined = loop.new("found"), loop.new("joined")
+        with loop.block(f"if {given.key} is None or {given.value} is None:"):
+            loop.remember_position()
+            reason = loop.bind("reason", DropReason.NULL_KEY_OR_VALUE)
+            loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null join key or value')")
+        with loop.block("else:"):
+            loop.line(f"{found} = {loop.bind('get', self._get)}({given.key})")
+            with loop.block(f"if {found} is not None:"):
+                loop.line(f"{joined} = {loop.bind('joiner', self._joiner)}({given.value}, {found}[0])")
+                loop.forward(given._replace(value=joined))
+        return True
+
 
 class StreamTableLeftJoinProcessor(StreamTableJoinProcessor):
     """Leaves out a record without value only. A record without key gets no table value (KIP-962)."""
@@ -59,6 +75,21 @@ class StreamTableLeftJoinProcessor(StreamTableJoinProcessor):
         found = None if key is None else self._get(key)
         joined = self._joiner(value, None if found is None else found.value)
         self.forward(Record(key, joined, timestamp_ms, headers))
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        found, joined = loop.new("found"), loop.new("joined")
+        with loop.block(f"if {given.value} is None:"):
+            loop.remember_position()
+            reason = loop.bind("reason", DropReason.NULL_KEY_OR_VALUE)
+            loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null join key or value')")
+        with loop.block("else:"):
+            loop.line(f"{found} = None if {given.key} is None else {loop.bind('get', self._get)}({given.key})")
+            other = f"None if {found} is None else {found}[0]"
+            loop.line(f"{joined} = {loop.bind('joiner', self._joiner)}({given.value}, {other})")
+            loop.forward(given._replace(value=joined))
+        return True
 
 
 class JoinSide:

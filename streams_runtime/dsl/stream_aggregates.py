@@ -15,13 +15,16 @@ from typing import Any, Generic, TypeVar
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
+from streams_runtime.dsl.fused_table_store import FusedKeyValueStore, FusedTableStore
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 
 A = TypeVar("A")
 
@@ -97,7 +100,7 @@ class StreamAggregateProcessor(ForwardingProcessor[Any, Any]):
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        store = context.state_store(self._store_name)
+        self._store = store = context.state_store(self._store_name)
         self._get, self._put = store.get, store.put
         self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
 
@@ -121,3 +124,42 @@ class StreamAggregateProcessor(ForwardingProcessor[Any, Any]):
         self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
         if not self._held_back:
             self.forward(Record(key, Change(new, old), timestamp_ms, headers))
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        store = self._store
+        if given.old or (self._sends_old_values and not self._held_back):
+            return False
+        if not isinstance(store, SerdesTimestampedKeyValueStore):
+            return False
+        with loop.block(f"if {given.key} is None or {given.value} is None:"):
+            loop.remember_position()
+            reason = loop.bind("reason", DropReason.NULL_KEY_OR_VALUE)
+            loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null key or value')")
+        with loop.block("else:"):
+            state = FusedKeyValueStore(loop, store, given)
+            new, timestamp_ms = write_aggregation(loop, state, given, self._initializer, self._aggregator)
+            if not self._held_back:
+                loop.forward(Given(given.key, new, timestamp_ms, old="None", change=loop.bind("change", Change)))
+        return True
+
+
+def write_aggregation(
+    loop: LoopWriter, state: FusedTableStore, given: Given, initializer: Initializer, aggregator: Aggregator
+) -> tuple[str, str]:
+    """Write the lines that put the record into the aggregate of its key. Gives the variables of its value and time."""
+    new, timestamp_ms = loop.new("aggregate"), loop.new("timestamp_ms")
+    state.look_up()
+    call = f"{new} = {loop.bind('aggregator', aggregator)}({given.key}, {given.value}, "
+    with loop.block(f"if {state.stored} is None:"):
+        loop.line(f"{timestamp_ms} = {given.timestamp_ms}")
+        if aggregator is one_more and initializer is zero:
+            loop.line(f"{new} = 1")
+        else:
+            loop.line(f"{call}{loop.bind('initializer', initializer)}())")
+    with loop.block("else:"):
+        state.read(new, timestamp_ms)
+        with loop.block(f"if {timestamp_ms} < {given.timestamp_ms}:"):
+            loop.line(f"{timestamp_ms} = {given.timestamp_ms}")
+        loop.line(f"{new} += 1" if aggregator is one_more else f"{call}{new})")
+    state.put(new, timestamp_ms)
+    return new, timestamp_ms

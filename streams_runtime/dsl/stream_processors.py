@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor
+from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
 
 AnyRecord = Record[Any, Any]
@@ -27,6 +29,14 @@ class KStreamMap(ForwardingProcessor[Any, Any]):
         key, value = self._mapper(key, value)
         self.forward(Record(key, value, timestamp_ms, headers))
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        key, value = loop.new("key"), loop.new("value")
+        loop.line(f"{key}, {value} = {loop.bind('mapper', self._mapper)}({given.key}, {given.value})")
+        loop.forward(Given(key, value, given.timestamp_ms))
+        return True
+
 
 class KStreamSelectKey(ForwardingProcessor[Any, Any]):
     """In Kafka a `KStreamMap` does this."""
@@ -38,6 +48,14 @@ class KStreamSelectKey(ForwardingProcessor[Any, Any]):
     def process(self, record: AnyRecord) -> None:
         key, value, timestamp_ms, headers = record
         self.forward(Record(self._selector(key, value), value, timestamp_ms, headers))
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        key = loop.new("key")
+        loop.line(f"{key} = {loop.bind('selector', self._selector)}({given.key}, {given.value})")
+        loop.forward(given._replace(key=key))
+        return True
 
 
 class KStreamFlatMap(ForwardingProcessor[Any, Any]):
@@ -51,6 +69,15 @@ class KStreamFlatMap(ForwardingProcessor[Any, Any]):
         for new_key, new_value in self._mapper(key, value):
             forward(Record(new_key, new_value, timestamp_ms, headers))
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        key, value = loop.new("key"), loop.new("value")
+        mapper = loop.bind("mapper", self._mapper)
+        with loop.block(f"for {key}, {value} in {mapper}({given.key}, {given.value}):"):
+            loop.forward(Given(key, value, given.timestamp_ms))
+        return True
+
 
 class KStreamMapValues(ForwardingProcessor[Any, Any]):
     def __init__(self, mapper: Callable[[Any], Any]) -> None:
@@ -61,6 +88,17 @@ class KStreamMapValues(ForwardingProcessor[Any, Any]):
         key, value, timestamp_ms, headers = record
         self.forward(Record(key, self._mapper(value), timestamp_ms, headers))
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            if self._mapper is not value_of_change:
+                return False
+            loop.forward(Given(given.key, given.value, given.timestamp_ms))
+            return True
+        value = loop.new("value")
+        loop.line(f"{value} = {loop.bind('mapper', self._mapper)}({given.value})")
+        loop.forward(given._replace(value=value))
+        return True
+
 
 class KStreamMapValuesWithKey(ForwardingProcessor[Any, Any]):
     def __init__(self, mapper: Callable[[Any, Any], Any]) -> None:
@@ -70,6 +108,14 @@ class KStreamMapValuesWithKey(ForwardingProcessor[Any, Any]):
     def process(self, record: AnyRecord) -> None:
         key, value, timestamp_ms, headers = record
         self.forward(Record(key, self._mapper(key, value), timestamp_ms, headers))
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        value = loop.new("value")
+        loop.line(f"{value} = {loop.bind('mapper', self._mapper)}({given.key}, {given.value})")
+        loop.forward(given._replace(value=value))
+        return True
 
 
 class KStreamFlatMapValues(ForwardingProcessor[Any, Any]):
@@ -83,6 +129,14 @@ class KStreamFlatMapValues(ForwardingProcessor[Any, Any]):
         for new_value in self._mapper(value):
             forward(Record(key, new_value, timestamp_ms, headers))
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        value = loop.new("value")
+        with loop.block(f"for {value} in {loop.bind('mapper', self._mapper)}({given.value}):"):
+            loop.forward(given._replace(value=value))
+        return True
+
 
 class KStreamFlatMapValuesWithKey(ForwardingProcessor[Any, Any]):
     def __init__(self, mapper: Callable[[Any, Any], Iterable[Any]]) -> None:
@@ -95,6 +149,14 @@ class KStreamFlatMapValuesWithKey(ForwardingProcessor[Any, Any]):
         for new_value in self._mapper(key, value):
             forward(Record(key, new_value, timestamp_ms, headers))
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        value = loop.new("value")
+        with loop.block(f"for {value} in {loop.bind('mapper', self._mapper)}({given.key}, {given.value}):"):
+            loop.forward(given._replace(value=value))
+        return True
+
 
 class KStreamFilter(ForwardingProcessor[Any, Any]):
     def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
@@ -105,6 +167,13 @@ class KStreamFilter(ForwardingProcessor[Any, Any]):
         if self._predicate(record[0], record[1]):
             self.forward(record)
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        with loop.block(f"if {loop.bind('predicate', self._predicate)}({given.key}, {given.value}):"):
+            loop.forward(given)
+        return True
+
 
 class KStreamFilterNot(ForwardingProcessor[Any, Any]):
     def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
@@ -114,6 +183,13 @@ class KStreamFilterNot(ForwardingProcessor[Any, Any]):
     def process(self, record: AnyRecord) -> None:
         if not self._predicate(record[0], record[1]):
             self.forward(record)
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        with loop.block(f"if not {loop.bind('predicate', self._predicate)}({given.key}, {given.value}):"):
+            loop.forward(given)
+        return True
 
 
 class NullKeyFilter(ForwardingProcessor[Any, Any]):
@@ -128,6 +204,14 @@ class NullKeyFilter(ForwardingProcessor[Any, Any]):
             return
         self.forward(record)
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        with loop.block(f"if {given.key} is None:"):
+            loop.remember_position()
+            loop.line(f"{loop.bind('drop', self.drop)}({loop.bind('reason', DropReason.NULL_KEY)}, 'null key')")
+        with loop.block("else:"):
+            loop.forward(given)
+        return True
+
 
 class KStreamPeek(ForwardingProcessor[Any, Any]):
     def __init__(self, action: Callable[[Any, Any], object]) -> None:
@@ -138,6 +222,13 @@ class KStreamPeek(ForwardingProcessor[Any, Any]):
         self._action(record[0], record[1])
         self.forward(record)
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        loop.line(f"{loop.bind('action', self._action)}({given.key}, {given.value})")
+        loop.forward(given)
+        return True
+
 
 class ForeachProcessor(Processor[Any, Any]):
     def __init__(self, action: Callable[[Any, Any], object]) -> None:
@@ -145,6 +236,12 @@ class ForeachProcessor(Processor[Any, Any]):
 
     def process(self, record: AnyRecord) -> None:
         self._action(record[0], record[1])
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        loop.line(f"{loop.bind('action', self._action)}({given.key}, {given.value})")
+        return True
 
 
 class KStreamBranch(ForwardingProcessor[Any, Any]):
@@ -166,3 +263,20 @@ class KStreamBranch(ForwardingProcessor[Any, Any]):
                 return
         if self._default is not None:
             self.forward(record, self._default)
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        if given.old:
+            return False
+        word = "if"
+        for predicate, child in self._branches:
+            with loop.block(f"{word} {loop.bind('predicate', predicate)}({given.key}, {given.value}):"):
+                loop.forward(given, child)
+            word = "elif"
+        if not self._branches:
+            if self._default is None:
+                return False
+            loop.forward(given, self._default)
+        elif self._default is not None:
+            with loop.block("else:"):
+                loop.forward(given, self._default)
+        return True

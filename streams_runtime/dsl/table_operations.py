@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.graph_nodes import ProcessorGraphNode
 from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Materialized, Store, materialized
@@ -50,7 +51,7 @@ def with_new_values(
 def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
     """Every change as a record with the new value."""
     node_name = table.graph.naming.given_or(name, "KTABLE-TOSTREAM-")
-    node = ProcessorGraphNode(node_name, partial(KStreamMapValues, _new_value))
+    node = ProcessorGraphNode(node_name, partial(KStreamMapValues, value_of_change))
     table.graph.add(node, [table.node])
     return Stage(table.graph, node, table.sources, table.key_serde, table.value_serde)
 
@@ -111,7 +112,3 @@ def _derived(
     node = TableNode(node_name, supplier)
     table.graph.add(node, [table.node])
     return replace(table, node=node, value_serde=value_serde, supplier=supplier)
-
-
-def _new_value(change: tuple[V | None, V | None]) -> V | None:
-    return change[0]

@@ -11,12 +11,15 @@ from typing import Any
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
+from streams_runtime.dsl.fused_table_store import FusedKeyValueStore, write_reading_time
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 
 _logger = logging.getLogger(__name__)
 
@@ -59,6 +62,14 @@ class PlainTableSource(ForwardingProcessor[Any, Any]):
             return
         self.forward(Record(key, Change(value), timestamp_ms, headers))
 
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        with loop.block(f"if {given.key} is None:"):
+            loop.remember_position()
+            loop.line(f"{loop.bind('drop', self.drop)}({loop.bind('reason', DropReason.NULL_KEY)}, 'null key')")
+        with loop.block("else:"):
+            loop.forward(given._replace(old="None", change=loop.bind("change", Change)))
+        return True
+
 
 class StoredTableSource(ForwardingProcessor[Any, Any]):
     def __init__(self, store: str, sends_old_values: bool) -> None:
@@ -68,7 +79,7 @@ class StoredTableSource(ForwardingProcessor[Any, Any]):
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        store = context.state_store(self._store_name)
+        self._store = store = context.state_store(self._store_name)
         self._get, self._put = store.get, store.put
         self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
 
@@ -85,6 +96,29 @@ class StoredTableSource(ForwardingProcessor[Any, Any]):
             return
         old = before.value if self._sends_old_values and before is not None else None
         self.forward(Record(key, Change(value, old), timestamp_ms, headers))
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        store = self._store
+        if self._sends_old_values and not self._held_back:
+            return False
+        if not isinstance(store, SerdesTimestampedKeyValueStore):
+            return False
+        with loop.block(f"if {given.key} is None:"):
+            loop.remember_position()
+            loop.line(f"{loop.bind('drop', self.drop)}({loop.bind('reason', DropReason.NULL_KEY)}, 'null key')")
+        with loop.block("else:"):
+            state = FusedKeyValueStore(loop, store, given)
+            state.look_up()
+            old_ms = loop.new("old_ms")
+            with loop.block(f"if {state.stored} is not None:"):
+                write_reading_time(loop, state.stored, old_ms)
+                with loop.block(f"if {given.timestamp_ms} < {old_ms}:"):
+                    loop.remember_position()
+                    loop.line(f"{loop.bind('warn', self._warn_of_disorder)}({old_ms}, {given.timestamp_ms})")
+            state.put(given.value, given.timestamp_ms)
+            if not self._held_back:
+                loop.forward(given._replace(old="None", change=loop.bind("change", Change)))
+        return True
 
     def _warn_of_disorder(self, old_ms: int, new_ms: int) -> None:
         """The later record still wins, because a table follows the order of its topic."""

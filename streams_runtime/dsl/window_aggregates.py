@@ -13,14 +13,17 @@ from typing import Any
 
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.forwarding import ForwardingProcessor
+from streams_runtime.dsl.fused_table_store import FusedWindowStore
 from streams_runtime.dsl.materialized import WindowStoreMaker
-from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer
+from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer, write_aggregation
 from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
+from streams_runtime.state_stores.timestamped import SerdesTimestampedWindowStore
 
 
 class KStreamWindowAggregate(StoredTableSupplier):
@@ -65,7 +68,7 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        store = context.state_store(self._store_name)
+        self._store = store = context.state_store(self._store_name)
         self._fetch, self._put = store.fetch, store.put
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -73,15 +76,44 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
             self.drop(DropReason.NULL_KEY, "null key")
             return
         timestamp_ms = record[2]
-        if timestamp_ms > self._stream_time_ms:
-            self._stream_time_ms = timestamp_ms
-        close_ms = self._stream_time_ms - self._windows.grace_ms
+        close_ms = self._closed_by(timestamp_ms)
         size_ms = self._windows.size_ms
         for start_ms in self._windows.starts_for(timestamp_ms):
             if start_ms + size_ms > close_ms:
                 self._update(record, start_ms)
             else:
                 self._drop_late(start_ms, start_ms + size_ms, timestamp_ms, close_ms)
+
+    def fuse(self, loop: LoopWriter, given: Given) -> bool:
+        store = self._store
+        if given.old or self._sends_old_values or not isinstance(store, SerdesTimestampedWindowStore):
+            return False
+        size_ms = self._windows.size_ms
+        start_ms, close_ms, windowed = loop.new("start_ms"), loop.new("close_ms"), loop.new("windowed")
+        with loop.block(f"if {given.key} is None:"):
+            loop.remember_position()
+            loop.line(f"{loop.bind('drop', self.drop)}({loop.bind('reason', DropReason.NULL_KEY)}, 'null key')")
+        with loop.block("else:"):
+            loop.line(f"{close_ms} = {loop.bind('closed_by', self._closed_by)}({given.timestamp_ms})")
+            starts = f"{loop.bind('starts_for', self._windows.starts_for)}({given.timestamp_ms})"
+            with loop.block(f"for {start_ms} in {starts}:"):
+                with loop.block(f"if {start_ms} + {size_ms} > {close_ms}:"):
+                    state = FusedWindowStore(loop, store, given, start_ms)
+                    new, newest_ms = write_aggregation(loop, state, given, self._initializer, self._aggregator)
+                    window = f"({given.key}, {start_ms}, {start_ms} + {size_ms})"
+                    loop.line(f"{windowed} = new_record({loop.bind('Windowed', Windowed)}, {window})")
+                    loop.forward(Given(windowed, new, newest_ms, old="None", change=loop.bind("change", Change)))
+                with loop.block("else:"):
+                    loop.remember_position()
+                    late = f"{start_ms}, {start_ms} + {size_ms}, {given.timestamp_ms}, {close_ms}"
+                    loop.line(f"{loop.bind('drop_late', self._drop_late)}({late})")
+        return True
+
+    def _closed_by(self, timestamp_ms: int) -> int:
+        """A record of this time has come: windows that end by the time that this gives are closed."""
+        if timestamp_ms > self._stream_time_ms:
+            self._stream_time_ms = timestamp_ms
+        return self._stream_time_ms - self._windows.grace_ms
 
     def _drop_late(self, start_ms: int, end_ms: int, timestamp_ms: int, close_ms: int) -> None:
         """Counted once for each closed window, as in Kafka."""

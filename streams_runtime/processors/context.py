@@ -13,6 +13,7 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.current_node import Child, CurrentNode
+from streams_runtime.processors.fused_loop import FusableFlush
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.records import Headers, Record, RecordMetadata
 
@@ -20,7 +21,7 @@ from streams_runtime.records import Headers, Record, RecordMetadata
 class NodeContext:
     """The `ProcessorContext` of one node. Open from the processor's `init` until its `close` has returned."""
 
-    __slots__ = ("_children", "_current", "_name", "_runtime", "connected_stores")
+    __slots__ = ("_children", "_current", "_name", "_runtime", "connected_stores", "flush")
 
     def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
         self.connected_stores = connected_stores
@@ -28,6 +29,8 @@ class NodeContext:
         self._current = current
         self._children: tuple[Child, ...] = ()
         self._runtime: TaskRuntime | None = None
+        self.flush: FusableFlush | None = None
+        """Of the store whose record cache forwards as this node."""
 
     def open(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
@@ -38,6 +41,7 @@ class NodeContext:
     def close(self) -> None:
         self._runtime = None
         self._children = ()
+        self.flush = None
 
     @property
     def application_id(self) -> str:

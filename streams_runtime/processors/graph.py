@@ -14,6 +14,7 @@ from assignor.topology.group_topology import Subtopology, SubtopologyStore
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.fused_loop import Outputs
 from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
@@ -119,6 +120,12 @@ class ProcessorGraph:
             self._initialized.append(node)
         for node in self._nodes:
             node.link()
+
+    def fuse_flushes(self, runtime: TaskRuntime, outputs: Outputs) -> None:
+        """Let loops flush record caches where that is possible. After `init`. Raises as `outputs` does."""
+        for node in self._nodes:
+            if isinstance(node, ProcessorRunner):
+                node.fuse_flush(runtime, outputs)
 
     def close(self) -> None:
         """Call every processor's `close`, parents first, even after errors. Idempotent.

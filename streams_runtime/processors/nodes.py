@@ -6,17 +6,19 @@ which node runs costs one attribute (`current_node`). Source: `ProcessorNode`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from streams_runtime.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import Child, CurrentNode
+from streams_runtime.processors.fused_loop import CannotFuse, FusedLoop, Given, LoopWriter, Outputs
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 from streams_runtime.records import Record
-from streams_runtime.serdes import NestedSerde, serde_for_topic
+from streams_runtime.serdes import BytesSerde, NestedSerde, serde_for_topic
 
 
 class NodeRunner(Protocol):
@@ -32,6 +34,10 @@ class NodeRunner(Protocol):
 
     def entry(self) -> Callable[[Record[Any, Any]], None]:
         """The function that takes this node's records."""
+        ...
+
+    def fuse(self, loop: LoopWriter, given: Given) -> None:
+        """Write what this node and those below do to a record into the loop."""
         ...
 
     def close(self) -> None: ...
@@ -76,6 +82,9 @@ class SourceRunner:
     def entry(self) -> Callable[[Record[Any, Any]], None]:
         return self.process
 
+    def fuse(self, loop: LoopWriter, given: Given) -> None:
+        raise StreamsRuntimeError(f"source {self.name} cannot be below another node")
+
     def process(self, record: Record[Any, Any]) -> None:
         """Errors of user code pass through. `ProcessorGraph.current_node` then names the node they came from."""
         children = self._children
@@ -97,6 +106,36 @@ class SourceRunner:
         current.name = None
         if current.failed_at:  # an outer node has caught the error
             current.forget()
+
+    def fused(
+        self,
+        runtime: TaskRuntime,
+        outputs: Outputs,
+        read_key: Callable[[bytes], Any] | None,
+        read_value: Callable[[bytes], Any] | None,
+    ) -> FusedLoop | None:
+        """What `process` does to record after record, as one loop; None where that gains nothing. After `link`.
+
+        `read_key`, `read_value`: from bytes; None for what stays bytes. Raises as `outputs` does.
+        """
+        if self.timestamp_extractor is not None:
+            return None
+        loop = LoopWriter(outputs)
+        for variable, read in (("key", read_key), ("value", read_value)):
+            if read is not None:
+                with loop.block(f"if {variable} is not None:"):
+                    loop.line(f"{variable} = {loop.bind('read', read)}({variable})")
+        with loop.block("if timestamp_ms < 0:"):
+            loop.line("queue.drop(at, timestamp_ms)")
+            loop.line("state.left_out += 1")
+            loop.line("continue")
+        with loop.block("if timestamp_ms > stream_time_ms:"):
+            loop.line("stream_time_ms = timestamp_ms")
+        try:
+            loop.written(self._below, partial(loop.forward, loop.source))
+        except CannotFuse:
+            return None
+        return loop.compiled(self._current, runtime) if loop.fused else None
 
     def close(self) -> None:
         self._children = None
@@ -134,6 +173,30 @@ class ProcessorRunner:
             self._process = self.processor.process
             return self._process_with_stores
         return self.processor.process
+
+    def fuse(self, loop: LoopWriter, given: Given) -> None:
+        """Only a class that has both of `process` and `fuse` does the same in both."""
+        processor = self.processor
+        own = type(processor).__dict__
+        if "fuse" in own and "process" in own:
+            fuse: Callable[[LoopWriter, Given], bool] = processor.fuse  # type: ignore[attr-defined]
+            if loop.written(self._below, partial(fuse, loop, given)):
+                return
+        loop.call(self.name, self.entry(), given)
+
+    def fuse_flush(self, runtime: TaskRuntime, outputs: Outputs) -> None:
+        """If a store of this node holds changes back, let a loop write and forward them, as far as that is possible."""
+        flush = self._context.flush
+        if flush is None:
+            return
+        loop = LoopWriter(outputs, of_records=False)
+        try:
+            with loop.inside(self.name):
+                if not loop.written(self._below, partial(flush.fuse, loop)):
+                    return
+        except CannotFuse:
+            return
+        flush.use(loop.compiled(self._current, runtime).run)
 
     def _process_with_stores(self, record: Record[Any, Any]) -> None:
         """The changes of a store carry timestamp and headers of the record that this node was given, even after nodes
@@ -203,6 +266,24 @@ class SinkRunner:
             raise self._mismatch(key, value, error) from error
         self._send(self.topic, None, written_key, written_value, timestamp_ms, headers)
 
+    def fuse(self, loop: LoopWriter, given: Given) -> None:
+        if self._partitioner is not None or given.old:
+            loop.call(self.name, self.entry(), given)
+            return
+        loop.fused += 1
+        loop.if_it_fails = partial(self._translated, given)
+        key, value = given.key, given.value
+        if not isinstance(self._settings.key_serde, BytesSerde):
+            key = loop.new("written_key")
+            serialize = loop.bind("serialize", self._serialize_key)
+            loop.line(f"{key} = None if {given.key} is None else {serialize}({given.key})")
+        if not isinstance(self._settings.value_serde, BytesSerde):
+            value = loop.new("written_value")
+            serialize = loop.bind("serialize", self._serialize_value)
+            loop.line(f"{value} = None if {given.value} is None else {serialize}({given.value})")
+        loop.if_it_fails = None
+        loop.outputs.write_row(loop, self.topic, key, value, given.timestamp_ms)
+
     def _process_partitioned(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
         partition = self._partition(key, value)
@@ -214,6 +295,12 @@ class SinkRunner:
         except Exception as error:
             raise self._mismatch(key, value, error) from error
         self._send(self.topic, partition, written_key, written_value, timestamp_ms, headers)
+
+    def _translated(self, given: Given, variables: Mapping[str, Any], error: Exception) -> Exception:
+        """What `process` raises for an error of a serde."""
+        if isinstance(error, SchemaRegistryUnavailable):
+            return error
+        return self._mismatch(variables[given.key], variables[given.value], error)
 
     def _mismatch(self, key: object, value: object, error: Exception) -> SerdeMismatch:
         settings = self._settings

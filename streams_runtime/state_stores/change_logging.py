@@ -42,6 +42,11 @@ class _ChangeLoggingStore(WrappedStateStore[Inner]):
         self._changes = _NOT_LOGGED
         self._clock = _NO_RECORD
 
+    @property
+    def is_logged(self) -> bool:
+        """Whether changes go to a changelog here; not in a standby, and not where a source topic serves as one."""
+        return self._changes is not _NOT_LOGGED
+
     def open(self, context: StoreContext) -> None:
         super().open(context)
         self._bind(context)

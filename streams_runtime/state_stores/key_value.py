@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.records import RecordContext
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.caching import CachingKeyValueStore
+from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.wrapped import WrappedStateStore
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+class StoreParts(NamedTuple):
+    """`store`: bytes, below cache and changelog. `cache`: None for a store without a record cache. `is_logged`: whether
+    changes have to go to a changelog.
+    """
+
+    store: KeyValueStore[bytes, bytes]
+    cache: CachingKeyValueStore | None
+    is_logged: bool
+
+
 class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generic[K, V]):
     """`KeyValueStore[K, V]`. Raises StreamsRuntimeError for a key that is None. Errors of a serde pass through."""
 
-    __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of")
+    __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of", "key_serde")
 
     def __init__(self, inner: KeyValueStore[bytes, bytes], key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner)
+        self.key_serde = key_serde
         self._from_key = key_serde.serialize
         self._key_of = key_serde.deserialize
         self._to_value = value_serde.serialize
@@ -88,6 +100,16 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
             )
 
         return inner.set_flush_listener(flushed, sends_old_values=sends_old_values)
+
+    def parts(self) -> StoreParts:
+        """What a fused loop works with, instead of calling this object."""
+        inner = self._inner
+        cache = inner if isinstance(inner, CachingKeyValueStore) and inner.has_cache else None
+        below = inner.inner if isinstance(inner, CachingKeyValueStore) else inner
+        logged = isinstance(below, ChangeLoggingKeyValueBytesStore) and below.is_logged
+        if isinstance(below, ChangeLoggingKeyValueBytesStore):
+            below = below.inner
+        return StoreParts(below, cache, logged)
 
     def _objects(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         key_of, value_of = self._key_of, self._value_of

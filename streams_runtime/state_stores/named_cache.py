@@ -35,9 +35,12 @@ class Memory(Protocol):
 
 
 class NamedCache:
-    """`write`: writes and forwards a value. `entries`: least recently used first. `dirty`: by their last change."""
+    """`write`: writes and forwards a value. `entries`: least recently used first. `dirty`: by their last change.
 
-    __slots__ = ("_memory", "_write", "dirty", "entries", "size_bytes")
+    `flush_keys`: flushes those of these keys that are dirty; a fused loop may take its place.
+    """
+
+    __slots__ = ("_memory", "_write", "dirty", "entries", "flush_keys", "size_bytes")
 
     def __init__(self, memory: Memory, write: Callable[[bytes, Entry], None]) -> None:
         self._memory = memory
@@ -45,28 +48,46 @@ class NamedCache:
         self.entries: OrderedDict[bytes, Entry] = OrderedDict()
         self.dirty: dict[bytes, None] = {}
         self.size_bytes = 0
+        self.flush_keys: Callable[[list[bytes]], None] = self._flush_one_by_one
 
     def put(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
         """A change. May flush, and raises what that raises; the change is in the cache even then."""
-        dirty = self.dirty
-        dirty.pop(key, None)
+        self.put_sized(key, value, context, change_overhead(context))
+
+    def put_sized(self, key: bytes, value: bytes | None, context: RecordContext, overhead: int) -> None:
+        """As `put`, with what `change_overhead` gives for this context."""
+        entries, dirty, memory = self.entries, self.dirty, self._memory
+        before = entries.get(key)
+        grown = size = len(key) + overhead + (0 if value is None else len(value))
+        entries[key] = (value, context, size)
+        if before is not None:
+            entries.move_to_end(key)
+            grown -= before[2]
+            dirty.pop(key, None)
         dirty[key] = None
-        size = len(key) + _OVERHEAD + _context_bytes(context)
-        self._place(key, (value, context, size if value is None else size + len(value)))
+        self.size_bytes += grown
+        memory.size_bytes += grown
+        while memory.size_bytes > memory.max_bytes and entries:
+            self.evict_one()
 
     def put_clean(self, key: bytes, value: bytes) -> None:
         """A value that was read from the store, and is not in the cache. May flush, and raises what that raises."""
-        self._place(key, (value, None, len(key) + _OVERHEAD + len(value)))
+        size = len(key) + _OVERHEAD + len(value)
+        self.entries[key] = (value, None, size)
+        self.size_bytes += size
+        self._memory.size_bytes += size
+        while self._memory.size_bytes > self._memory.max_bytes and self.entries:
+            self.evict_one()
 
     def flush(self) -> None:
         """Write what is dirty now. After an error, what was not written stays dirty."""
-        self._flush(list(self.dirty))
+        self.flush_keys(list(self.dirty))
 
     def evict_one(self) -> None:
         """Let go of the value that was not used for the longest time. Raises what a flush raises."""
         key, entry = next(iter(self.entries.items()))
         if key in self.dirty:
-            self._flush([key, *(other for other in self.dirty if other != key)])
+            self.flush_keys([key, *(other for other in self.dirty if other != key)])
         if self.entries.get(key) is entry and key not in self.dirty:
             self._remove(key)
 
@@ -84,29 +105,18 @@ class NamedCache:
         self.dirty.clear()
         self.entries.clear()
 
-    def _place(self, key: bytes, entry: Entry) -> None:
-        entries, memory = self.entries, self._memory
-        before = entries.get(key)
-        entries[key] = entry
-        grown = entry[2]
-        if before is not None:
-            entries.move_to_end(key)
-            grown -= before[2]
-        self.size_bytes += grown
-        memory.size_bytes += grown
-        while memory.size_bytes > memory.max_bytes and entries:
-            self.evict_one()
+    def write_one(self, key: bytes, entry: Entry) -> None:
+        """Write one change, and let it count as written."""
+        self._write(key, entry)
+        if self.entries.get(key) is entry:  # else what is downstream has changed it again
+            self.dirty.pop(key, None)
+            if entry[0] is None:
+                self._remove(key)
 
-    def _flush(self, keys: list[bytes]) -> None:
+    def _flush_one_by_one(self, keys: list[bytes]) -> None:
         for key in keys:
-            if key not in self.dirty:  # a flush inside of this one has written it
-                continue
-            entry = self.entries[key]
-            self._write(key, entry)
-            if self.entries.get(key) is entry:  # else what is downstream has changed it again
-                self.dirty.pop(key, None)
-                if entry[0] is None:
-                    self._remove(key)
+            if key in self.dirty:  # else a flush inside of this one has written it
+                self.write_one(key, self.entries[key])
 
     def _remove(self, key: bytes) -> None:
         size = self.entries.pop(key)[2]
@@ -114,9 +124,10 @@ class NamedCache:
         self._memory.size_bytes -= size
 
 
-def _context_bytes(context: RecordContext) -> int:
+def change_overhead(context: RecordContext) -> int:
+    """What a change takes beside its key and its value, in bytes."""
     _, headers, metadata = context
-    size = 0 if metadata is None else len(metadata[0])
+    size = _OVERHEAD if metadata is None else _OVERHEAD + len(metadata[0])
     for name, value in headers:
         size += len(name) + (0 if value is None else len(value))
     return size

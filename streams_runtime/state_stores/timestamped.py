@@ -42,9 +42,11 @@ class ValueAndTimestampSerde(Generic[V]):
 class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):
     """`TimestampedKeyValueStore[K, V]`. A ValueAndTimestamp without a value deletes, as None does."""
 
-    __slots__ = ()
+    __slots__ = ("value_serde",)
 
     def __init__(self, inner: KeyValueStore[bytes, bytes], key_serde: Serde[K], value_serde: Serde[V]) -> None:
+        self.value_serde = value_serde
+        """Of the value alone."""
         super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde))
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None) -> None:
@@ -61,11 +63,13 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
     """`WindowStore[K, ValueAndTimestamp[V]]`. A ValueAndTimestamp without a value deletes, as None does."""
 
-    __slots__ = ()
+    __slots__ = ("value_serde",)
 
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
     ) -> None:
+        self.value_serde = value_serde
+        """Of the value alone."""
         super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde), window_size_ms=window_size_ms)
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start_ms: int) -> None:

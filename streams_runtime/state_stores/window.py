@@ -9,6 +9,7 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
 from streams_runtime.state_stores.window_keys import window_end_ms
 from streams_runtime.state_stores.wrapped import WrappedStateStore
@@ -23,17 +24,25 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
     Differs from Kafka: a window that starts before 1970 is refused. In Kafka it lands in a wrong segment.
     """
 
-    __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of", "_window_size_ms")
+    __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of", "_window_size_ms", "key_serde")
 
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
     ) -> None:
         super().__init__(inner)
+        self.key_serde = key_serde
         self._from_key = key_serde.serialize
         self._key_of = key_serde.deserialize
         self._to_value = value_serde.serialize
         self._value_of = value_serde.deserialize
         self._window_size_ms = window_size_ms
+
+    def parts(self) -> tuple[WindowBytesStore, bool]:
+        """For a fused loop: the bytes below the changelog, and whether changes have to go to one."""
+        inner = self._inner
+        if isinstance(inner, ChangeLoggingWindowBytesStore):
+            return inner.inner, inner.is_logged
+        return inner, False
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None:
         if not 0 <= window_start_ms <= JAVA_LONG_MAX:

@@ -17,6 +17,10 @@ class WrappedStateStore(Generic[Inner]):
         self._inner = inner
 
     @property
+    def inner(self) -> Inner:
+        return self._inner
+
+    @property
     def name(self) -> str:
         return self._inner.name
 

@@ -29,6 +29,7 @@ from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.tasks.record_queue import RecordQueue
 
 MAX_TASK_IDLE_DISABLED = -1
+_MOST_OTHERS = 2
 
 RecordRun = tuple[RecordQueue, int]
 """The next records to process: the first ones of this queue, so many at most, before those of any other queue."""
@@ -128,8 +129,8 @@ class PartitionGroup:
     def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
         """The next run, of `max_records` at most; None when not `ready`. Raises as `ready` does.
 
-        The caller polls the records. With several partitions a run has one record, since the next one may be
-        another partition's.
+        The caller polls the records. With several partitions a run ends before a record that may be another
+        partition's turn.
         """
         only = self._only
         if only is not None:
@@ -142,7 +143,17 @@ class PartitionGroup:
         assert head is not None, "a group that is ready has a head"
         queue = head[1]
         self._idle[queue.partition] = queue
-        return queue, 1
+        return queue, 1 + self._before_others(queue, max_records - 1)
+
+    def _before_others(self, queue: RecordQueue, most: int) -> int:
+        """How many records behind the head of the queue come before those of any other queue, in any case.
+
+        With more than two others, taking one record after the other could change the turns of those with equal times.
+        """
+        others = len(self._heap)
+        if most < 1 or others > _MOST_OTHERS or not queue.loop:  # only a loop takes several at once
+            return 0
+        return queue.count_before(next(iter(self._heap))[0] if others else None, most)
 
     def clear(self) -> None:
         """Forget records, times and what is known about the log."""

@@ -13,23 +13,38 @@ from contextlib import contextmanager
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import positive_hash
+from streams_runtime.processors.fused_loop import LoopWriter
 from streams_runtime.records import Headers
+from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
 class RecordCollector:
     """The `ChangeLogger` of the task's stores. `changelogs`: the partition for the changes of each logged store."""
 
-    __slots__ = ("_changelogs", "_keyless", "_producer", "_send", "_targets", "_task_id", "_written")
+    __slots__ = (
+        "_changelogs",
+        "_keyless",
+        "_logged",
+        "_producer",
+        "_rows",
+        "_send",
+        "_targets",
+        "_task_id",
+        "_written",
+    )
 
     def __init__(self, task_id: TaskId, producer: StreamsProducer, changelogs: Mapping[str, TopicPartition]) -> None:
         self._task_id = task_id
         self._producer = producer
         self._send = producer.send
         self._changelogs = dict(changelogs)
+        self._logged = frozenset(self._changelogs.values())
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
+        self._rows: dict[TopicPartition, PartitionRows] = {}
         self._keyless = task_id.partition  # so that tasks start at different partitions
 
     def partitions_of(self, topic: str) -> int:
@@ -48,23 +63,86 @@ class RecordCollector:
         """Raises StreamsRuntimeError (topic, partition, timestamp), TaskMigrated, LogTimeout."""
         targets = self._targets.get(topic) or self._look_up(topic)
         if partition is None:
-            if key is None:
-                self._keyless += 1
-                partition = self._keyless % len(targets)
-            else:
-                partition = positive_hash(key) % len(targets)
+            partition = (self._next_keyless() if key is None else positive_hash(key)) % len(targets)
         elif not 0 <= partition < len(targets):
             raise StreamsRuntimeError(f"topic {topic} has {len(targets)} partitions, not {partition}", self._task_id)
         if timestamp_ms < 0:
             raise StreamsRuntimeError(f"a record for topic {topic} has the timestamp {timestamp_ms}", self._task_id)
-        self._send(targets[partition], key, value, timestamp_ms, headers)
+        target = targets[partition]
+        if self._rows:
+            self._settle(target)
+        self._send(target, key, value, timestamp_ms, headers)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Send a store's change to its changelog. Raises as `send` does."""
         changelog = self._changelogs[store]
         self._written.add(changelog)
+        if self._rows:
+            self._settle(changelog)
         # before the first record (in `init`) there is no time, and the log takes no negative timestamp
         self._send(changelog, key, value, timestamp_ms if timestamp_ms > 0 else 0)
+
+    # --- rows of fused loops
+
+    def write_row(self, loop: LoopWriter, topic: str, key: str, value: str, timestamp_ms: str) -> None:
+        """See `Outputs`."""
+        targets = self._targets.get(topic) or self._look_up(topic)
+        partitions = [self._rows_of(target) for target in targets]
+        limits = self._producer.limits_of(targets[0])
+        with loop.block(f"if {_too_large(loop, limits, key, value)}:"):
+            loop.line(f"{loop.bind('send', self.send)}({topic!r}, None, {key}, {value}, {timestamp_ms}, ())")
+        with loop.block("else:"):
+            if len(partitions) == 1:
+                _add_row(loop, partitions[0], key, value, timestamp_ms)
+                return
+            rows = TopicRows(partitions, self._next_keyless)
+            by_key, place = loop.bind("by_key", rows.by_key), loop.bind("place", rows.place)
+            add_key, add_value, add_time = loop.new("add_key"), loop.new("add_value"), loop.new("add_time")
+            loop.line(f"{add_key}, {add_value}, {add_time} = {by_key}.get({key}) or {place}({key})")
+            loop.line(f"{add_key}({key})")
+            loop.line(f"{add_value}({value})")
+            loop.line(f"{add_time}({timestamp_ms})")
+
+    def write_change(self, loop: LoopWriter, store: str, key: str, value: str, timestamp_ms: str) -> None:
+        """See `Outputs`."""
+        changelog = self._changelogs.get(store)
+        if changelog is None:
+            return
+        limits = self._producer.limits_of(changelog)
+        with loop.block(f"if {_too_large(loop, limits, key, value)}:"):
+            loop.line(f"{loop.bind('log_change', self.log_change)}({store!r}, {key}, {value}, {timestamp_ms})")
+        with loop.block("else:"):
+            _add_row(loop, self._rows_of(changelog), key, value, timestamp_ms)
+
+    def settle(self) -> None:
+        """Give the producer all rows. Raises as `send` does; what it has not taken by then, the next call gives it."""
+        for rows in self._rows.values():
+            if rows.timestamps_ms:
+                self._give(rows)
+
+    def _settle(self, partition: TopicPartition) -> None:
+        rows = self._rows.get(partition)
+        if rows is not None and rows.timestamps_ms:
+            self._give(rows)
+
+    def _give(self, rows: PartitionRows) -> None:
+        self._producer.make_ready()
+        if rows.partition in self._logged:
+            self._written.add(rows.partition)
+        self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms)
+        rows.clear()
+
+    def _rows_of(self, partition: TopicPartition) -> PartitionRows:
+        rows = self._rows.get(partition)
+        if rows is None:
+            rows = self._rows[partition] = PartitionRows(partition)
+        return rows
+
+    def _next_keyless(self) -> int:
+        self._keyless += 1
+        return self._keyless
+
+    # --- what was written
 
     @contextmanager
     def watched(self, changed: Callable[[], None]) -> Iterator[None]:
@@ -98,6 +176,9 @@ class RecordCollector:
         """The task is closed: forget which changelogs it wrote to."""
         self._written.clear()
         self._targets.clear()
+        for rows in self._rows.values():
+            rows.clear()
+        self._rows.clear()
 
     def _look_up(self, topic: str) -> tuple[TopicPartition, ...]:
         partitions = self._producer.log.partitions_of(topic)
@@ -106,3 +187,17 @@ class RecordCollector:
         targets = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         self._targets[topic] = targets
         return targets
+
+
+def _too_large(loop: LoopWriter, limits: RecordLimits, key: str, value: str) -> str:
+    """The condition for a record that cannot be a row, because the topic refuses it."""
+    most = loop.bind("most_bytes", limits.max_bytes)
+    size = f"(0 if {key} is None else len({key})) + (0 if {value} is None else len({value})) > {most}"
+    return f"{key} is None or {size}" if limits.compacts else size
+
+
+def _add_row(loop: LoopWriter, rows: PartitionRows, key: str, value: str, timestamp_ms: str) -> None:
+    for hint, add, variable in zip(
+        ("add_key", "add_value", "add_time"), rows.add, (key, value, timestamp_ms), strict=True
+    ):
+        loop.line(f"{loop.bind(hint, add)}({variable})")

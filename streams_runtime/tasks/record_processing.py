@@ -2,7 +2,7 @@
 
     process                runs a number of records, run by run of one partition
     punctuate_...          fires what stream time or wall-clock time has reached
-    flush_cache            writes and forwards what the record caches of the task's stores hold back
+    flush                  writes and forwards what the record caches of the task's stores hold back
     init_processors, close_processors
 
 Rules: stream time is the highest timestamp processed. A record that fails goes to the handler of processing errors. A
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
@@ -31,6 +31,7 @@ from streams_runtime.errors import (
     TaskTimeout,
 )
 from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.records import Record
 from streams_runtime.state_stores.task_cache import TaskCache
@@ -41,7 +42,7 @@ from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.record_collector import RecordCollector
-from streams_runtime.tasks.record_queue import RecordQueue
+from streams_runtime.tasks.record_queue import QueuedColumns, RecordQueue
 
 ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
 """Errors that are not about the record that was processed: no handler decides on them."""
@@ -59,6 +60,7 @@ class RecordProcessing:
         "_exactly_once",
         "_graph",
         "_handling",
+        "_has_fused_flushes",
         "_processed",
         "_task_id",
         "runtime",
@@ -90,6 +92,7 @@ class RecordProcessing:
         self._clock = clock
         self._exactly_once = exactly_once
         self._processed = 0
+        self._has_fused_flushes = False  # since the processors were initialised
 
     # --- processors
 
@@ -97,6 +100,7 @@ class RecordProcessing:
         """Raises StreamsRuntimeError for an error in a processor's `init`; then all of them are closed again."""
         runtime = self.runtime
         runtime.init_time_ms = runtime.current_system_time_ms = self._clock.now_ms()
+        self._has_fused_flushes = False
         try:
             with self._watched():
                 self._graph.init(runtime)
@@ -165,8 +169,25 @@ class RecordProcessing:
     def _process_run(self, queue: RecordQueue, max_records: int) -> None:
         if not self._commits.is_needed:  # spares a call for each run, which may have one record only
             self._commits.begin_work()
+        self.runtime.queue = queue
+        loop = queue.loop
+        if loop is None:
+            loop = queue.loop = self._fused(queue)
+        if loop is False:
+            self._process_one_by_one(queue, max_records)
+            return
+        if queue.has_head:  # it was read for its timestamp
+            self._process_one_by_one(queue, 1)
+            max_records -= 1
+        if max_records:
+            columns = queue.columns(max_records)
+            if columns is None:
+                self._process_one_by_one(queue, max_records)
+            else:
+                self._process_columns(loop, queue, columns)
+
+    def _process_one_by_one(self, queue: RecordQueue, max_records: int) -> None:
         runtime = self.runtime
-        runtime.queue = queue
         poll, process = queue.poll, queue.process
         stream_time_ms = runtime.stream_time_ms
         done = self._processed
@@ -186,6 +207,47 @@ class RecordProcessing:
                 done += 1
         finally:
             self._processed = done
+
+    def _fused(self, queue: RecordQueue) -> FusedLoop | Literal[False]:
+        """Raises LogTimeout. False as well when a topic is not there: the first record that needs it then fails."""
+        try:
+            if not self._has_fused_flushes:
+                self._graph.fuse_flushes(self.runtime, self._collector)
+                self._has_fused_flushes = True
+            return queue.source.fused(self.runtime, self._collector, *queue.readers) or False
+        except LogTimeout:
+            raise
+        except StreamsRuntimeError:
+            return False
+
+    def _process_columns(self, loop: FusedLoop, queue: RecordQueue, columns: QueuedColumns) -> None:
+        """All of them, or all up to one that failed and that the task may go on without."""
+        loop.left_out = 0
+        try:
+            loop.run(queue, *columns)
+        except Exception as error:
+            at = loop.at
+            queue.passed(columns, at)
+            self._processed += at - columns.start - loop.left_out
+            self._failed_at(loop, queue, columns, error)
+            return
+        except BaseException:
+            queue.passed(columns, loop.at)
+            raise
+        queue.passed(columns, columns.stop)
+        self._processed += columns.stop - columns.start - loop.left_out
+        self._collector.settle()
+
+    def _failed_at(self, loop: FusedLoop, queue: RecordQueue, columns: QueuedColumns, error: Exception) -> None:
+        at = loop.at
+        if loop.was_reading:
+            queue.unreadable(at, error)
+        else:
+            record = queue.record_at(columns, at)
+            queue.passed(columns, at + 1)
+            self._processing_failed(queue, record, error)
+            self._processed += 1
+        self._collector.settle()
 
     def _process_again(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
         """Process a record that was taken before and not finished. It counts in stream time already."""
@@ -226,12 +288,13 @@ class RecordProcessing:
         self.runtime.stream_time_punctuations.clear()
         self.runtime.system_time_punctuations.clear()
 
-    # --- record caches
+    # --- what is held back
 
-    def flush_cache(self) -> None:
-        """Raises as `process` does; what was not flushed by then is flushed by the next call."""
+    def flush(self) -> None:
+        """Give the producer everything. Raises as `process` does; what was not given by then, the next call gives."""
         try:
             self._cache.flush()
+            self._collector.settle()
         except LogTimeout as error:
             raise self._timed_out(error) from error
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
+from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import BytesSerde, serde_for_topic
@@ -26,6 +28,18 @@ from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
 
 _logger = logging.getLogger(__name__)
+
+
+class QueuedColumns(NamedTuple):
+    """Records of one batch without headers: those from `start` up to `stop`, by their places in the columns."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps_ms: Sequence[int]
+    offsets: Sequence[int]
+    start: int
+    stop: int
+
 
 _NONE: tuple[()] = ()
 _new_record = tuple.__new__
@@ -36,7 +50,8 @@ class RecordQueue:
 
     `losses`: counts those with a negative timestamp.
 
-    `process`: the source's function for the records that `poll` gives.
+    `process`: the source's function for the records that `poll` gives. `loop`: what does the same for columns, False
+    where that is not possible, None while nobody has looked.
     """
 
     __slots__ = (
@@ -57,6 +72,7 @@ class RecordQueue:
         "_task_id",
         "_timestamps",
         "_values",
+        "loop",
         "partition",
         "partition_time_ms",
         "process",
@@ -72,6 +88,7 @@ class RecordQueue:
     ) -> None:
         self.partition = partition
         self.process: Callable[[Record[Any, Any]], None] = source.process
+        self.loop: FusedLoop | Literal[False] | None = None
         self.partition_time_ms = UNKNOWN_TIME
         self._task_id = task_id
         self._losses = losses or uncounted(task_id)
@@ -98,6 +115,7 @@ class RecordQueue:
         self._length = 0
         self._index = 0  # of the first record of the current batch that was not read yet
         self._head: Record[Any, Any] | None = None
+        self.loop = None
         self.partition_time_ms = UNKNOWN_TIME
 
     def __len__(self) -> int:
@@ -125,6 +143,75 @@ class RecordQueue:
         if self._head is None:
             self._head = self._read()
         return None if self._head is None else self._head[2]
+
+    # --- for a fused loop, which reads the columns itself
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the next record was read already."""
+        return self._head is not None
+
+    @property
+    def source(self) -> SourceRunner:
+        return self._source
+
+    @property
+    def readers(self) -> tuple[Callable[[bytes], Any] | None, Callable[[bytes], Any] | None]:
+        """What reads a key and a value; None for bytes that stay bytes."""
+        return self._deserialize_key, self._deserialize_value
+
+    def columns(self, most: int) -> QueuedColumns | None:
+        """The next records of the batch that is read, `most` of them at most. None: `poll` has to give the next one."""
+        if self._head is not None:
+            return None
+        if self._index == self._length:
+            if not self._batches:
+                return None
+            self._take(self._batches.popleft())
+        if self._headers is not None:
+            return None
+        stop = min(self._length, self._index + most)
+        return QueuedColumns(self._keys, self._values, self._timestamps, self._offsets, self._index, stop)
+
+    def count_before(self, limit_ms: int | None, most: int) -> int:
+        """How many of the next records behind the head, in the batch that is read, have a timestamp below the limit.
+
+        None: no limit. 0 where `columns` gives nothing.
+        """
+        if self._headers is not None:
+            return 0
+        stop = min(self._length, self._index + most)
+        if limit_ms is None:
+            return stop - self._index
+        return sum(1 for _ in takewhile(limit_ms.__gt__, self._timestamps[self._index : stop]))
+
+    def polled(self, index: int) -> None:
+        """The record at `index` of the batch counts as polled."""
+        self._index = index + 1
+
+    def passed(self, columns: QueuedColumns, stop: int) -> None:
+        """The records of `columns` up to `stop` were handed out."""
+        self._index = stop
+        if stop > columns.start:
+            self.partition_time_ms = max(self.partition_time_ms, *columns.timestamps_ms[columns.start : stop])
+
+    def record_at(self, columns: QueuedColumns, index: int) -> Record[Any, Any]:
+        """A record that can be read, as `poll` would have given it."""
+        key: Any = columns.keys[index]
+        value: Any = columns.values[index]
+        if key is not None and self._deserialize_key is not None:
+            key = self._deserialize_key(key)
+        if value is not None and self._deserialize_value is not None:
+            value = self._deserialize_value(value)
+        return Record(key, value, columns.timestamps_ms[index], _NONE)
+
+    def unreadable(self, index: int, error: Exception) -> None:
+        """The record at `index` goes to the handler. Raises as `poll` does; the record stays in the queue then."""
+        self._index = index
+        self._on_failure(self.failed(index, self._source.name, error))
+        self._index = index + 1
+
+    # ---
 
     def next_offset(self) -> int | None:
         """The offset of the first record that `poll` has not given; None when the queue is empty."""
@@ -185,7 +272,7 @@ class RecordQueue:
             self._index = index + 1
             if timestamp_ms >= 0:
                 return _new_record(Record, (key, value, timestamp_ms, headers))
-            self._drop(index, timestamp_ms)
+            self.drop(index, timestamp_ms)
 
     def _take(self, batch: RecordBatch) -> None:
         self._offsets = batch.offsets
@@ -197,7 +284,8 @@ class RecordQueue:
         self._backlog -= self._length
         self._index = 0
 
-    def _drop(self, index: int, timestamp_ms: int) -> None:
+    def drop(self, index: int, timestamp_ms: int) -> None:
+        """Count and log the record at `index`, which has a negative timestamp."""
         _logger.log(
             self._losses.log_level(DropReason.NEGATIVE_TIMESTAMP, self.partition.topic),
             "task %s drops a record with the negative timestamp %d: topic=%s, partition=%d, offset=%d",

@@ -391,7 +391,7 @@ class StreamTask:
             raise self._lifecycle.illegal("prepare a commit")
         if self._commits.check():
             self._commits.expect_transaction()
-            self._processing.flush_cache()
+            self._processing.flush()
         # at-least-once: the commit itself writes what was sent, so that a fenced thread writes nothing
         self._commits.prepare()
         return {partition: one.offset for partition, one in self._commits.prepared.items()}

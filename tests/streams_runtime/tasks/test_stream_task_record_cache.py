@@ -252,10 +252,10 @@ def test_should_flush_again_after_the_log_was_away(tmp_path: Path) -> None:
     one = caching(tmp_path).start()
     one.write(IN, "a", "b")
     one.run()
-    one.log.fail["partitions_of"] = LogTimeout("away")
+    one.log.fail["send"] = LogTimeout("away")
     with pytest.raises(LogTimeout):
         one.task.prepare_commit()
-    del one.log.fail["partitions_of"]
+    del one.log.fail["send"]
     assert one.commit() == {IN: 2}
     assert one.output() == ["2"]
 
@@ -264,7 +264,7 @@ def test_should_start_over_when_the_log_was_away_in_a_transaction(tmp_path: Path
     one = caching(tmp_path, configs=EXACTLY_ONCE).start()
     one.write(IN, "a", "b")
     one.run()
-    one.log.fail["partitions_of"] = LogTimeout("away")
+    one.log.fail["send"] = LogTimeout("away")
     with pytest.raises(TaskCorrupted):
         one.task.prepare_commit()
 

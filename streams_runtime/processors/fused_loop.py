@@ -1,0 +1,322 @@
+"""One Python loop for everything that happens to the records of a source: no call and no tuple that a record does not
+need.
+
+A topology is a graph of small objects. Handing a record from one to the next costs a tuple, two calls and some notes of
+who runs, which is more than most of them do. So the nodes below a source are written out as the text of one function,
+in the order in which a record would visit them, and that function is compiled. It does to each record, one after the
+other, exactly what the nodes would do.
+
+    source            reads key and value
+    map, filter, ...  one or two lines each, which call the user's function
+    count, reduce     a look into the store, and a row for its changelog
+    sink              a row for the output topic
+    any other node    a call, as without the loop; what is below that node is none of the loop's business
+
+A node takes part by a method `fuse` beside its `process`; a class that has only one of them (a subclass that changes
+`process`, for example) does not. Rules for who writes one: both do the same to every record, in the same order; state
+is in the object, not in the loop, since a record may also come by `process`; and where `process` calls a function of
+the user, the loop calls it as often and with the same.
+
+Source: none in Kafka, where the JVM's compiler does this by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType
+from typing import Any, NamedTuple, Protocol
+
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.records import Record, RecordContext
+
+MOST_LINES = 2_000
+"""A graph whose paths meet again and again would grow without end, because each path is written out."""
+
+_MOST_BLOCKS = 60
+"""Python takes a hundred levels of indentation."""
+
+READING = "<reading>"
+"""In the place of a node's name; no node can have it."""
+
+_INDENT = " "
+
+
+class CannotFuse(StreamsRuntimeError):
+    """The loop would be too long, or cannot do what a node needs. Nobody sees it: the nodes run one by one then."""
+
+
+class Given(NamedTuple):
+    """The names of the variables that hold a record at one place in the loop.
+
+    `old`: what a table sends beside its new value, which `value` holds then, as the two of a `change`; both are empty
+    for the record of a stream.
+    """
+
+    key: str
+    value: str
+    timestamp_ms: str
+    old: str = ""
+    change: str = ""
+
+
+class FusableNode(Protocol):
+    """A node as the loop sees it. `ProcessorRunner` and `SinkRunner` are such."""
+
+    @property
+    def name(self) -> str: ...
+    def fuse(self, loop: LoopWriter, given: Given) -> None: ...
+
+
+class FusableFlush(Protocol):
+    """What a node has that forwards when the record cache of its store is flushed."""
+
+    def fuse(self, loop: LoopWriter) -> bool:
+        """Write the lines for one change. False: it wrote none."""
+        ...
+
+    def use(self, run: Callable[[list[bytes]], None]) -> None:
+        """Flush keys in this way from now on."""
+        ...
+
+
+class Outputs(Protocol):
+    """What the loop writes to. `RecordCollector` is one."""
+
+    def write_row(self, loop: LoopWriter, topic: str, key: str, value: str, timestamp_ms: str) -> None:
+        """Write the lines that add a row for a topic. All three are names of variables, with bytes or None in them.
+
+        Raises StreamsRuntimeError and LogTimeout, as the first record for that topic does without the loop.
+        """
+        ...
+
+    def write_change(self, loop: LoopWriter, store: str, key: str, value: str, timestamp_ms: str) -> None:
+        """Write the lines that add a row for the changelog of a store, if it has one."""
+        ...
+
+
+Translate = Callable[[Mapping[str, Any], Exception], Exception]
+"""The variables of the loop and the error to the error that the node raises by itself."""
+
+
+class LoopWriter:
+    """Collects the text of the loop. `fuse` of a node writes its lines with it.
+
+    `outputs`: of the task. `of_records`: of a source's records; else of the changes that a record cache held back.
+    """
+
+    def __init__(self, outputs: Outputs, *, of_records: bool = True) -> None:
+        self.outputs = outputs
+        self._of_records = of_records
+        self.source: Given = Given("key", "value", "timestamp_ms")
+        self.names: dict[str, Any] = {"new_record": _new_record, "Record": Record}
+        self.fused = 0
+        """How many nodes below the source are written out."""
+        self.if_it_fails: Translate | None = None
+        """For the lines that are written next."""
+        self._lines: list[str] = []
+        self._nodes: list[tuple[str, Translate | None]] = []
+        self._depth = 4
+        self._inside: list[str] = [READING]
+        self._below: list[list[Any]] = [[]]
+        self._counts: dict[str, int] = {}
+
+    # --- for nodes
+
+    def bind(self, hint: str, value: object) -> str:
+        """A name for an object that stays the same."""
+        name = self.new(hint)
+        self.names[name] = value
+        return name
+
+    def new(self, hint: str) -> str:
+        """A name that nobody else has."""
+        number = self._counts.get(hint, 0)
+        self._counts[hint] = number + 1
+        return f"{hint}_{number}"
+
+    def line(self, text: str) -> None:
+        if len(self._lines) >= MOST_LINES:
+            raise CannotFuse("the loop would be too long")
+        self._lines.append(_INDENT * self._depth + text)
+        self._nodes.append((self._inside[-1], self.if_it_fails))
+
+    @contextmanager
+    def block(self, text: str) -> Iterator[None]:
+        """What is written inside stands below `text`, which ends with a colon."""
+        if self._depth >= _MOST_BLOCKS:
+            raise CannotFuse("the loop would be too deep")
+        self.line(text)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    @contextmanager
+    def inside(self, node: str) -> Iterator[None]:
+        """Lines that are written inside belong to this node."""
+        self._inside.append(node)
+        try:
+            yield
+        finally:
+            self._inside.pop()
+
+    def forward(self, given: Given, child: str | None = None) -> None:
+        """Hand a record to all children of the node that is being written, or to the one of this name."""
+        children = [each for each in self._below[-1] if child is None or each.name == child]
+        if not children:
+            self.line("pass")
+        for each in children:
+            self._enter(each, given)
+
+    def remember_position(self) -> None:
+        """Before a call that may ask which record is processed."""
+        if not self._of_records:
+            raise CannotFuse("a change that was held back has no input record")
+        key, value, timestamp_ms = self.source[:3]
+        self.line("queue.polled(at)")
+        self.line(f"runtime.record = new_record(Record, ({key}, {value}, {timestamp_ms}, ()))")
+        self.line("runtime.stream_time_ms = stream_time_ms")
+
+    def call(self, name: str, process: Callable[[Record[Any, Any]], None], given: Given) -> None:
+        """The node as it is, with all that is below it."""
+        value = given.value
+        if given.old:
+            value = f"new_record({given.change}, ({given.value}, {given.old}))"
+        self.remember_position()
+        self.line(f"current.name = {name!r}")
+        self.line(f"current.timestamp_ms = {self.source.timestamp_ms}")
+        self.line(
+            f"{self.bind('process', process)}(new_record(Record, ({given.key}, {value}, {given.timestamp_ms}, ())))"
+        )
+        self.line("current.name = None")
+        self.line("current.timestamp_ms = -1")
+
+    def written(self, children: list[Any], write: Callable[[], object]) -> bool:
+        """Have a node write its lines, with these children for `forward`. False: it wrote none."""
+        self._below.append(children)
+        try:
+            if write() is False:
+                return False
+        finally:
+            self._below.pop()
+        if len(self._below) > 1:  # not the source itself
+            self.fused += 1
+        return True
+
+    # --- inside
+
+    def _enter(self, node: FusableNode, given: Given) -> None:
+        with self.inside(node.name):
+            node.fuse(self, given)
+
+    def compiled(self, current: CurrentNode, runtime: Any) -> FusedLoop:
+        """The function, with what it needs of the task."""
+        head, tail = (_RECORDS_HEAD, _RECORDS_TAIL) if self._of_records else (_CHANGES_HEAD, _CHANGES_TAIL)
+        text = "\n".join((head, *self._lines, tail))
+        state = FusedLoop(current, runtime, [*[("", None)] * (head.count("\n") + 1), *self._nodes])
+        namespace = {**self.names, "current": current, "runtime": runtime, "state": state}
+        exec(_code(text), namespace)  # noqa: S102 - the text is made here, of names made here
+        state.run = namespace["fused"]
+        return state
+
+
+class FusedLoop:
+    """`run` is the loop. Of records: `run(queue, keys, values, timestamps_ms, offsets, start, stop)` does to these
+    records of a batch what the graph does. After an error `at` is the record that failed, and `was_reading` whether it
+    could not be read. `left_out`: how many records had a negative timestamp; whoever calls sets it to 0.
+
+    Of changes: `run(keys)` writes and forwards what a record cache has of them.
+    """
+
+    __slots__ = ("_current", "_nodes", "_runtime", "at", "left_out", "run", "was_reading")
+
+    def __init__(self, current: CurrentNode, runtime: Any, nodes: list[tuple[str, Translate | None]]) -> None:
+        self._current = current
+        self._runtime = runtime
+        self._nodes = nodes
+        self.at = self.left_out = 0
+        self.was_reading = False
+        self.run: Callable[..., None] = _not_compiled
+
+    def failed(self, at: int, error: BaseException) -> BaseException:
+        """Called by the loop with the record that it was at. Gives the error to raise."""
+        self.at = at
+        node, instead = self._origin(error)
+        self.was_reading = node == READING
+        current = self._current
+        if current.name is None:
+            current.name = node
+        current.failed(error, None)
+        current.timestamp_ms = -1
+        return instead
+
+    def flush_failed(self, error: Exception, context: RecordContext) -> None:
+        """Called by the loop of changes for an error of a node below. Raises it if no handler decides otherwise."""
+        node, instead = self._origin(error)
+        runtime = self._runtime
+        before = runtime.enter_context(context)
+        try:
+            runtime.flush_failed(node, instead)
+        finally:
+            runtime.leave_context(before)
+
+    def _origin(self, error: BaseException) -> tuple[str, BaseException]:
+        """The node whose line failed, and what it raises for this error."""
+        trace = error.__traceback__
+        if trace is None or not 0 < trace.tb_lineno <= len(self._nodes):
+            return "", error
+        node, translate = self._nodes[trace.tb_lineno - 1]
+        if translate is None or not isinstance(error, Exception):
+            return node, error
+        instead = translate(trace.tb_frame.f_locals, error)
+        if instead is not error:
+            instead.__cause__ = error
+        return node, instead
+
+
+_RECORDS_HEAD = """\
+def fused(queue, keys, values, timestamps_ms, offsets, start, stop):
+  topic, partition = queue.partition
+  stream_time_ms = runtime.stream_time_ms
+  at = start
+  if current.failed_at:
+    current.forget()
+  rows = zip(range(start, stop), keys[start:stop], values[start:stop], timestamps_ms[start:stop])
+  try:
+   for at, key, value, timestamp_ms in rows:"""
+_RECORDS_TAIL = """\
+  except BaseException as error:
+    instead = state.failed(at, error)
+    if instead is error:
+      raise
+    raise instead
+  finally:
+    runtime.stream_time_ms = stream_time_ms"""
+_CHANGES_HEAD = """\
+def fused(keys):
+   if current.failed_at:
+    current.forget()
+   for key_bytes in keys:
+    if key_bytes not in dirty:
+     continue
+    entry = entries[key_bytes]
+    stored, context, _ = entry
+    if stored is None or context[1]:
+     write(key_bytes, entry)
+     continue"""
+_CHANGES_TAIL = ""
+
+
+@lru_cache(maxsize=256)
+def _code(text: str) -> CodeType:
+    """Tasks of one subtopology have the same text."""
+    return compile(text, "<fused loop>", "exec")
+
+
+def _not_compiled(*_: object) -> None:
+    raise AssertionError("the loop is not compiled")
+
+
+_new_record = tuple.__new__

@@ -1,0 +1,54 @@
+"""What a fused loop has written and the producer does not have yet: columns, by partition.
+
+Rule: whoever sends to a partition in another way gives the producer its rows first, so that records keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from assignor.types import TopicPartition
+from streams_runtime.partitioner import positive_hash
+
+_HOT_KEYS = 100_000
+
+AddRow = tuple[Callable[[bytes | None], None], Callable[[bytes | None], None], Callable[[int], None]]
+"""Adds a key, a value and a timestamp; one is called after the other."""
+
+
+class PartitionRows:
+    """Lists of the same length. They stay the same objects, because loops know their `append`."""
+
+    __slots__ = ("add", "keys", "partition", "timestamps_ms", "values")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps_ms: list[int] = []
+        self.add: AddRow = (self.keys.append, self.values.append, self.timestamps_ms.append)
+
+    def clear(self) -> None:
+        self.keys.clear()
+        self.values.clear()
+        self.timestamps_ms.clear()
+
+
+class TopicRows:
+    """Which partition takes a row. `by_key`: what `place` has found. `keyless`: the next partition for no key."""
+
+    __slots__ = ("_keyless", "_partitions", "by_key")
+
+    def __init__(self, partitions: Sequence[PartitionRows], keyless: Callable[[], int]) -> None:
+        self._partitions = partitions
+        self._keyless = keyless
+        self.by_key: dict[bytes | None, AddRow] = {}
+
+    def place(self, key: bytes | None) -> AddRow:
+        partitions = self._partitions
+        if key is None:
+            return partitions[self._keyless() % len(partitions)].add
+        if len(self.by_key) >= _HOT_KEYS:
+            self.by_key.clear()
+        add = self.by_key[key] = partitions[positive_hash(key) % len(partitions)].add
+        return add

@@ -1,0 +1,299 @@
+"""A fused loop does to records exactly what the nodes do one by one: whatever the topology, the records and the errors.
+
+Two tasks get the same records in the same portions; one of them may not fuse. Everything that can be seen of them has
+to be equal: records of all topics, changelogs, stores, commits, losses, what handlers were asked, and the order in
+which functions of the user were called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from assignor.types import TopicPartition
+from streams_runtime.dsl import KStream, StreamsBuilder, TimeWindows
+from streams_runtime.logs.base import NewTopic
+from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
+from streams_runtime.processors.nodes import ProcessorRunner, SourceRunner
+from streams_runtime.processors.topology import Topology
+from streams_runtime.records import Record
+from streams_runtime.serdes import STRING
+from streams_runtime.state_stores.thread_cache import ThreadCache
+from tests.examples import share
+from tests.streams_runtime.tasks.running_task import APPLICATION, EXACTLY_ONCE, IN, OTHER, RunningTask, Trouble
+
+MANY = "many"
+STEPS = (
+    "map", "select_key", "flat_map", "map_values", "map_values_with_key", "flat_map_values", "filter", "filter_not",
+    "peek", "for_each", "split", "merge", "to out", "to many", "process", "count", "reduce", "aggregate", "table",
+    "windowed", "join", "left join", "of table",
+)  # fmt: skip
+TOPOLOGIES = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 3)), min_size=1, max_size=7)
+KEYS = st.none() | st.sampled_from([b"a", b"b", b"c", b"\xff"])
+VALUES = st.none() | st.sampled_from([b"", b"x", b"xy", b"oops", b"long" * 30, b"\xfe"])
+RECORDS = st.tuples(KEYS, VALUES, st.integers(-1, 12))
+PORTIONS = st.lists(st.tuples(st.lists(RECORDS, max_size=12), st.integers(1, 6), st.booleans()), min_size=1, max_size=4)
+"""Records that are written, how many are processed at a time, and whether there is a commit after it."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What the functions of the user were called with, in order."""
+
+    calls: list[object] = field(default_factory=list)
+
+    def note(self, name: str, *arguments: object) -> None:
+        self.calls.append((name, *arguments))
+        if any(argument in ("oops", "spoo") for argument in arguments):
+            raise Trouble(f"{name} does not like it")
+
+    def mapped(self, name: str, key: Any, value: Any) -> tuple[Any, Any]:
+        self.note(name, key, value)
+        return (None if key == "b" else key), (None if value is None else value[::-1])
+
+    def key(self, name: str, key: Any, value: Any) -> Any:
+        self.note(name, key, value)
+        return value
+
+    def flat(self, name: str, key: Any, value: Any) -> list[tuple[Any, Any]]:
+        self.note(name, key, value)
+        return [] if value is None else [(key, letter) for letter in value[:2]]
+
+    def value(self, name: str, value: Any) -> Any:
+        self.note(name, value)
+        return None if value == "x" else f"{value}!"
+
+    def value_with_key(self, name: str, key: Any, value: Any) -> Any:
+        self.note(name, key, value)
+        return f"{key}{value}"
+
+    def values(self, name: str, value: Any) -> list[Any]:
+        self.note(name, value)
+        return [value, None]
+
+    def is_wanted(self, name: str, key: Any, value: Any) -> bool:
+        self.note(name, key, value)
+        return value is not None and len(value) % 2 == 0
+
+    def peek(self, name: str, key: Any, value: Any) -> None:
+        self.note(name, key, value)
+
+    def reduced(self, name: str, value: Any, other: Any) -> Any:
+        self.note(name, value, other)
+        return None if other == "x" else f"{value}{other}"[:20]
+
+    def nothing(self, name: str) -> Any:
+        self.note(name)
+        return ""
+
+    def aggregated(self, name: str, key: Any, value: Any, aggregate: Any) -> Any:
+        self.note(name, key, value)
+        return None if value == "x" else f"{aggregate}{value}"[:20]
+
+
+class Curious(Processor[Any, Any]):
+    """A node that no loop knows. It looks at everything that a context tells."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+
+    def process(self, record: Record[Any, Any]) -> None:
+        context = self._context
+        self._heard.note("process", *record, context.record_metadata, context.headers, context.current_stream_time_ms)
+        context.forward(record)
+
+
+def topology_of(steps: list[tuple[str, int]], heard: Heard) -> Topology:
+    """Each step goes on from one of the streams so far; its number says from which."""
+    builder = StreamsBuilder()
+    streams: list[KStream[Any, Any]] = [builder.stream("in", STRING, STRING)]
+    reads_table = any(step in ("join", "left join", "of table") for step, _ in steps)
+    other = builder.table("other", STRING, STRING, store="other") if reads_table else None
+    for number, (step, which) in enumerate(steps):
+        stream, name = streams[which % len(streams)], f"{step}-{number}"
+
+        def function(method: Callable[..., Any], name: str = name) -> Any:
+            return partial(method, name)
+
+        match step:
+            case "map":
+                streams.append(stream.map(function(heard.mapped)))
+            case "select_key":
+                streams.append(stream.select_key(function(heard.key)))
+            case "flat_map":
+                streams.append(stream.flat_map(function(heard.flat)))
+            case "map_values":
+                streams.append(stream.map_values(function(heard.value)))
+            case "map_values_with_key":
+                streams.append(stream.map_values_with_key(function(heard.value_with_key)))
+            case "flat_map_values":
+                streams.append(stream.flat_map_values(function(heard.values)))
+            case "filter":
+                streams.append(stream.filter(function(heard.is_wanted)))
+            case "filter_not":
+                streams.append(stream.filter_not(function(heard.is_wanted)))
+            case "peek":
+                streams.append(stream.peek(function(heard.peek)))
+            case "for_each":
+                stream.for_each(function(heard.peek))
+            case "split":
+                split = stream.split(name=f"split-{number}-").branch(function(heard.is_wanted), name="even")
+                streams += split.default_branch(name="rest").values()
+            case "merge":
+                streams.append(stream.merge(streams[-1]))
+            case "to out":
+                stream.to("out", key_serde=STRING, value_serde=STRING)
+            case "to many":
+                stream.to(MANY, key_serde=STRING, value_serde=STRING)
+            case "process":
+                streams.append(stream.process(partial(Curious, heard)))
+            case "count":
+                table = stream.group_by_key(key_serde=STRING, value_serde=STRING).count(store=f"count-{number}")
+                streams.append(table.to_stream().map_values(str))
+            case "reduce":
+                kept = stream.group_by_key(key_serde=STRING, value_serde=STRING).reduce(
+                    function(heard.reduced), store=f"reduce-{number}"
+                )
+                streams.append(kept.to_stream())
+            case "aggregate":
+                initializer, aggregator = function(heard.nothing), function(heard.aggregated)
+                made = stream.group_by_key(key_serde=STRING, value_serde=STRING).aggregate(
+                    initializer, aggregator, value_serde=STRING, store=f"aggregate-{number}"
+                )
+                streams.append(made.to_stream())
+            case "windowed":
+                windows = TimeWindows(4, 2 + 2 * (which % 2), 3)
+                window = stream.group_by_key(key_serde=STRING, value_serde=STRING).windowed_by(windows)
+                if which < 2:
+                    counts = window.count(store=f"windowed-{number}")
+                    streams.append(counts.to_stream().map(lambda key, value: (key.key, f"{key.start_ms}:{value}")))
+                else:
+                    reduced = window.reduce(function(heard.reduced), store=f"windowed-{number}")
+                    streams.append(reduced.to_stream().map(lambda key, value: (key.key, f"{key.start_ms}:{value}")))
+            case "join" if other is not None:
+                streams.append(stream.join(other, function(heard.reduced)))
+            case "left join" if other is not None:
+                streams.append(stream.left_join(other, function(heard.reduced)))
+            case "of table" if other is not None:
+                streams.append(other.to_stream())
+            case "table":
+                of_table = stream.group_by_key(key_serde=STRING, value_serde=STRING).reduce(
+                    function(heard.reduced), store=f"table-{number}"
+                )
+                streams.append(of_table.filter(function(heard.is_wanted)).to_stream())
+    return builder.build()
+
+
+class Watched:
+    """One task, and all that can be seen of it."""
+
+    def __init__(self, directory: Path, steps: list[tuple[str, int]], *, exactly_once: bool, cache_bytes: int) -> None:
+        self.heard = Heard()
+        self.failures: list[object] = []
+        self.one = one = RunningTask(
+            directory,
+            topology_of(steps, self.heard),
+            EXACTLY_ONCE if exactly_once else {},
+            processing_handler=self.handle,
+            deserialization_handler=self.handle,
+            cache=ThreadCache(cache_bytes) if cache_bytes else None,
+        )
+        topics = {topic for topic in one.graph.sink_topics if topic != "out"}
+        changelogs = {changelog for changelog in one.graph.store_changelogs.values() if changelog is not None}
+        one.log.create_topics([NewTopic(topic, 3) for topic in sorted(topics)])
+        one.log.create_topics([NewTopic(topic, 1, {"cleanup.policy": "compact"}) for topic in sorted(changelogs)])
+        self.partitions = [TopicPartition("out", 0)]
+        self.partitions += [TopicPartition(topic, number) for topic in sorted(topics) for number in range(3)]
+        self.partitions += [TopicPartition(topic, 0) for topic in sorted(changelogs)]
+        one.start()
+
+    def handle(self, failed: FailedRecord) -> HandlerResponse:
+        self.failures.append(
+            (failed.metadata, failed.node, failed.key, failed.value, failed.timestamp_ms, repr(failed.error))
+        )
+        return HandlerResponse.CONTINUE
+
+    def take(self, records: list[tuple[bytes | None, bytes | None, int]], at_a_time: int, *, commits: bool) -> object:
+        one = self.one
+        portions = {IN: records}
+        if OTHER in one.inputs:
+            portions = {IN: records[::2], OTHER: records[1::2]}
+        for partition, portion in portions.items():
+            if portion:
+                one.log.write(partition, *[(key, value, max(0, at_ms)) for key, value, at_ms in portion])
+        for batch in one.consumer.poll(0, 1_000):  # no log of ours takes a negative timestamp, but a broker may
+            one.task.add_records(replace(batch, timestamps_ms=[at_ms for _, _, at_ms in portions[batch.partition]]))
+        processed = []
+        while done := one.process(at_a_time):
+            processed.append(done)
+        return processed, dict(one.commit()) if commits else None, one.committed()
+
+    def entries(self) -> dict[str, list[object]]:
+        stores: dict[str, Any] = dict(self.one.task.stores)
+        return {
+            name: list(store.fetch_all(0, 100) if hasattr(store, "fetch_all") else store.all())
+            for name, store in stores.items()
+        }
+
+    def seen(self) -> dict[str, object]:
+        one = self.one
+        stores = self.entries()
+        one.commit()
+        return {
+            "heard": self.heard.calls,
+            "failures": self.failures,
+            "stores before the commit": stores,
+            "stores": self.entries(),
+            "records": {str(partition): one.log.read(partition) for partition in self.partitions},
+            "committed": one.log.log.committed_offsets(APPLICATION, [IN, OTHER]),
+            "dropped": one.task.dropped_records,
+            "stream time": one.task.runtime.stream_time_ms,
+            "checkpointed": one.task.changelog_offsets(),
+        }
+
+
+Portion = tuple[list[tuple[bytes | None, bytes | None, int]], int, bool]
+
+
+def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once: bool, cache_bytes: int) -> None:
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        fused = Watched(Path(directory, "fused"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
+        taken = [fused.take(records, count, commits=commits) for records, count, commits in portions]
+        seen = fused.seen()
+        patch.setattr(SourceRunner, "fused", lambda *_: None)
+        patch.setattr(ProcessorRunner, "fuse_flush", lambda *_: None)
+        plain = Watched(Path(directory, "plain"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
+        assert taken == [plain.take(records, count, commits=commits) for records, count, commits in portions]
+        assert seen == plain.seen()
+
+
+@share(0.4)
+@given(TOPOLOGIES, PORTIONS, st.booleans(), st.sampled_from([0, 0, 700, 1 << 20]))
+def test_should_do_to_records_what_the_nodes_do_one_by_one(
+    steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int
+) -> None:
+    check(steps, portions, exactly_once=exactly_once, cache_bytes=cache_bytes)
+
+
+IN_TURNS: list[Portion] = [([(b"a", b"%d" % at_ms, at_ms) for at_ms in (1, 5, 3, 6, 9, 8)], 6, True)] * 2
+
+
+@example([], IN_TURNS, "join", 0)
+@share(0.2)
+@given(TOPOLOGIES, PORTIONS, st.sampled_from(["join", "left join"]), st.sampled_from([0, 1 << 20]))
+def test_should_take_turns_between_partitions_as_records_do_one_by_one(
+    steps: list[tuple[str, int]], portions: list[Portion], join: str, cache_bytes: int
+) -> None:
+    joined = [(join, 0), ("to out", 1), ("peek", 1), *steps]
+    check(joined, portions, exactly_once=True, cache_bytes=cache_bytes)
