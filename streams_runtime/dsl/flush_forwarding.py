@@ -16,6 +16,7 @@ from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record, RecordContext
 from streams_runtime.serdes import BytesSerde
 from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.state_stores.named_cache import as_context
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 
 
@@ -57,14 +58,14 @@ class FusableTableFlush:
     def use(self, run: Callable[[list[bytes]], None]) -> None:
         cache = self._store.parts().cache
         if cache is not None:
-            cache.flush_with(run)
+            cache.held.flush_keys = run
 
     def fuse(self, loop: LoopWriter) -> bool:
         parts = self._store.parts()
         if parts.cache is None:
             return False
         cache = parts.cache
-        loop.names.update(dirty=cache.dirty, entries=cache.entries, write=cache.write)
+        loop.names.update(dirty=cache.dirty, entries=cache.entries, write=cache.held.write_one)
         write_reading(loop, self._store, "stored", "value", "timestamp_ms")
         if isinstance(self._store.key_serde, BytesSerde):
             loop.line("key = key_bytes")
@@ -73,7 +74,7 @@ class FusableTableFlush:
         with loop.block("try:"):
             loop.forward(Given("key", "value", "timestamp_ms", old="None", change=loop.bind("change", Change)))
         with loop.block("except Exception as error:"):
-            loop.line("state.flush_failed(error, context)")
+            loop.line(f"state.flush_failed(error, {loop.bind('as_context', as_context)}(context))")
         loop.line(f"{loop.bind('put', parts.store.put)}(key_bytes, stored)")
         if parts.is_logged:
             loop.line("value_bytes = stored[8:]")

@@ -11,8 +11,9 @@ from struct import Struct
 from typing import Any
 
 from streams_runtime.processors.fused_loop import Given, LoopWriter
-from streams_runtime.records import RecordContext, RecordMetadata
+from streams_runtime.records import RecordContext
 from streams_runtime.serdes import LONG, BytesSerde
+from streams_runtime.state_stores.caching import CachingKeyValueStore
 from streams_runtime.state_stores.named_cache import change_overhead
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore, SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_key
@@ -68,32 +69,49 @@ class FusedKeyValueStore(FusedTableStore):
     def __init__(self, loop: LoopWriter, store: SerdesTimestampedKeyValueStore[Any, Any], given: Given) -> None:
         super().__init__(loop, store, given)
         self._parts = store.parts()
+        self._entry = loop.new("entry")
 
     def look_up(self) -> None:
         loop, cache = self._loop, self._parts.cache
         if cache is None:
             loop.line(f"{self.stored} = {loop.bind('get', self._parts.store.get)}({self.key})")
             return
-        entry = loop.new("entry")
-        loop.line(f"{entry} = {loop.bind('cached', cache.entries.get)}({self.key})")
-        with loop.block(f"if {entry} is None:"):
+        loop.line(f"{self._entry} = {loop.bind('cached', cache.entries.get)}({self.key})")
+        with loop.block(f"if {self._entry} is None:"):
             loop.line(f"{self.stored} = {loop.bind('get', cache.get)}({self.key})")
+            loop.line(f"{self._entry} = {loop.bind('cached', cache.entries.get)}({self.key})")
         with loop.block("else:"):
-            loop.line(f"{self.stored} = {entry}[0]")
+            loop.line(f"{self.stored} = {self._entry}[0]")
             loop.line(f"{loop.bind('use', cache.entries.move_to_end)}({self.key})")
 
     def put_bytes(self, stored: str, serialized: str, changed_ms: str) -> None:
         loop, parts = self._loop, self._parts
         if parts.cache is not None:
-            metadata = f"new_record({loop.bind('RecordMetadata', RecordMetadata)}, (topic, partition, offsets[at]))"
-            made_by = f"({self._given.timestamp_ms}, (), {metadata})"
-            context = f"new_record({loop.bind('RecordContext', RecordContext)}, {made_by})"
-            overhead = f"{loop.bind('least', change_overhead(_NO_CONTEXT))} + len(topic)"
-            loop.line(f"{loop.bind('put', parts.cache.put_sized)}({self.key}, {stored}, {context}, {overhead})")
+            self._hold_back(parts.cache, stored)
             return
         loop.line(f"{loop.bind('put', parts.store.put)}({self.key}, {stored})")
         if parts.is_logged:
             loop.outputs.write_change(loop, self._store.name, self.key, serialized, changed_ms)
+
+    def _hold_back(self, cache: CachingKeyValueStore, stored: str) -> None:
+        """What `NamedCache.put` does, without its call. After `look_up` the key is the one that was used last."""
+        loop, entry = self._loop, self._entry
+        size, grown = loop.new("size"), loop.new("grown")
+        entries, dirty = loop.bind("entries", cache.entries), loop.bind("dirty", cache.dirty)
+        held, memory = loop.bind("held", cache.held), loop.bind("memory", cache.held.memory)
+        least = loop.bind("least", change_overhead(_NO_CONTEXT))
+        loop.line(f"{size} = len({self.key}) + {least} + len(topic) + (0 if {stored} is None else len({stored}))")
+        loop.line(f"{grown} = {size} if {entry} is None else {size} - {entry}[2]")
+        context = f"({self._given.timestamp_ms}, (), (topic, partition, offsets[at]))"
+        loop.line(f"{entries}[{self.key}] = ({stored}, {context}, {size})")
+        with loop.block(f"if {self.key} in {dirty}:"):
+            loop.line(f"del {dirty}[{self.key}]")
+        loop.line(f"{dirty}[{self.key}] = None")
+        with loop.block(f"if {grown}:"):
+            loop.line(f"{held}.size_bytes += {grown}")
+            loop.line(f"{memory}.size_bytes += {grown}")
+        with loop.block(f"if {memory}.size_bytes > {memory}.max_bytes:"):
+            loop.line(f"{loop.bind('make_room', cache.held.make_room)}()")
 
 
 class FusedWindowStore(FusedTableStore):

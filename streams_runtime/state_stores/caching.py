@@ -16,12 +16,12 @@ not count as a use of what it reads; and a reverse range leaves out what was del
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from threading import get_ident
 
 from streams_runtime.records import RecordContext
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
-from streams_runtime.state_stores.named_cache import Entry, NamedCache
+from streams_runtime.state_stores.named_cache import Entry, NamedCache, as_context
 from streams_runtime.state_stores.overlay import Stored, merged
 from streams_runtime.state_stores.task_cache import RecordContexts, TaskCache
 from streams_runtime.state_stores.wrapped import WrappedStateStore
@@ -86,8 +86,9 @@ class CachingKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]]):
         return True
 
     def _write(self, key: bytes, entry: Entry) -> None:
-        value, context, _ = entry
-        assert context is not None, "a value that was only read is not dirty"
+        value, made_by, _ = entry
+        assert made_by is not None, "a value that was only read is not dirty"
+        context = as_context(made_by)
         inner, listener = self._inner, self._listener
         old = None
         if listener is not None and (value is None or self._sends_old_values):
@@ -109,31 +110,20 @@ class CachingKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]]):
         return self._cache is not None
 
     @property
-    def dirty(self) -> Mapping[bytes, None]:
-        """The keys that a flush would write. The same object as long as there is a cache."""
-        return self._held().dirty
-
-    @property
-    def entries(self) -> OrderedDict[bytes, Entry]:
-        """What the cache has, by key. The same object as long as there is a cache."""
-        return self._held().entries
-
-    def flush_with(self, run: Callable[[list[bytes]], None]) -> None:
-        """Flush keys in this way, which does what `write` does to each that is dirty, until the store is closed."""
-        self._held().flush_keys = run
-
-    def write(self, key: bytes, entry: Entry) -> None:
-        """Write and forward one change, and let it count as written."""
-        self._held().write_one(key, entry)
-
-    def _held(self) -> NamedCache:
+    def held(self) -> NamedCache:
+        """What is held back. The same object as long as there is a cache."""
         assert self._cache is not None, "only a store with a cache is asked for it"
         return self._cache
 
     @property
-    def put_sized(self) -> Callable[[bytes, bytes | None, RecordContext, int], None]:
-        """See `NamedCache`."""
-        return self._held().put_sized
+    def dirty(self) -> dict[bytes, None]:
+        """The keys that a flush would write. The same object as long as there is a cache."""
+        return self.held.dirty
+
+    @property
+    def entries(self) -> OrderedDict[bytes, Entry]:
+        """What the cache has, by key. The same object as long as there is a cache."""
+        return self.held.entries
 
     # --- changes
 

@@ -18,9 +18,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from streams_runtime.records import RecordContext
+from streams_runtime.records import Headers, RecordContext, RecordMetadata
 
-Entry = tuple[bytes | None, RecordContext | None, int]
+AnyContext = RecordContext | tuple[int, Headers, tuple[str, int, int] | None]
+"""A fused loop, which makes one for each record, makes plain tuples. See `as_context`."""
+
+Entry = tuple[bytes | None, AnyContext | None, int]
 """A value, None for a deletion; the record that changed it, None for a value that was only read; its size."""
 
 _OVERHEAD = 24 + 1 + 8 + 8 + 4
@@ -40,43 +43,32 @@ class NamedCache:
     `flush_keys`: flushes those of these keys that are dirty; a fused loop may take its place.
     """
 
-    __slots__ = ("_memory", "_write", "dirty", "entries", "flush_keys", "size_bytes")
+    __slots__ = ("_write", "dirty", "entries", "flush_keys", "memory", "size_bytes")
 
     def __init__(self, memory: Memory, write: Callable[[bytes, Entry], None]) -> None:
-        self._memory = memory
+        self.memory = memory
         self._write = write
         self.entries: OrderedDict[bytes, Entry] = OrderedDict()
         self.dirty: dict[bytes, None] = {}
         self.size_bytes = 0
         self.flush_keys: Callable[[list[bytes]], None] = self._flush_one_by_one
 
-    def put(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+    def put(self, key: bytes, value: bytes | None, context: AnyContext) -> None:
         """A change. May flush, and raises what that raises; the change is in the cache even then."""
-        self.put_sized(key, value, context, change_overhead(context))
-
-    def put_sized(self, key: bytes, value: bytes | None, context: RecordContext, overhead: int) -> None:
-        """As `put`, with what `change_overhead` gives for this context."""
-        entries, dirty, memory = self.entries, self.dirty, self._memory
-        before = entries.get(key)
-        grown = size = len(key) + overhead + (0 if value is None else len(value))
-        entries[key] = (value, context, size)
-        if before is not None:
-            entries.move_to_end(key)
-            grown -= before[2]
-            dirty.pop(key, None)
+        dirty = self.dirty
+        dirty.pop(key, None)
         dirty[key] = None
-        self.size_bytes += grown
-        memory.size_bytes += grown
-        while memory.size_bytes > memory.max_bytes and entries:
-            self.evict_one()
+        size = len(key) + change_overhead(context)
+        self._place(key, (value, context, size if value is None else size + len(value)))
 
     def put_clean(self, key: bytes, value: bytes) -> None:
         """A value that was read from the store, and is not in the cache. May flush, and raises what that raises."""
-        size = len(key) + _OVERHEAD + len(value)
-        self.entries[key] = (value, None, size)
-        self.size_bytes += size
-        self._memory.size_bytes += size
-        while self._memory.size_bytes > self._memory.max_bytes and self.entries:
+        self._place(key, (value, None, len(key) + _OVERHEAD + len(value)))
+
+    def make_room(self) -> None:
+        """As long as all caches take too much, evict. Raises what a flush raises."""
+        memory, entries = self.memory, self.entries
+        while memory.size_bytes > memory.max_bytes and entries:
             self.evict_one()
 
     def flush(self) -> None:
@@ -94,16 +86,28 @@ class NamedCache:
     def evict_clean(self) -> None:
         """As long as all caches take too much, let go of what is not dirty."""
         for key in [key for key in self.entries if key not in self.dirty]:
-            if self._memory.size_bytes <= self._memory.max_bytes:
+            if self.memory.size_bytes <= self.memory.max_bytes:
                 return
             self._remove(key)
 
     def clear(self) -> None:
         """Forget everything, also what is dirty."""
-        self._memory.size_bytes -= self.size_bytes
+        self.memory.size_bytes -= self.size_bytes
         self.size_bytes = 0
         self.dirty.clear()
         self.entries.clear()
+
+    def _place(self, key: bytes, entry: Entry) -> None:
+        entries = self.entries
+        before = entries.get(key)
+        entries[key] = entry
+        grown = entry[2]
+        if before is not None:
+            entries.move_to_end(key)
+            grown -= before[2]
+        self.size_bytes += grown
+        self.memory.size_bytes += grown
+        self.make_room()
 
     def write_one(self, key: bytes, entry: Entry) -> None:
         """Write one change, and let it count as written."""
@@ -121,10 +125,16 @@ class NamedCache:
     def _remove(self, key: bytes) -> None:
         size = self.entries.pop(key)[2]
         self.size_bytes -= size
-        self._memory.size_bytes -= size
+        self.memory.size_bytes -= size
 
 
-def change_overhead(context: RecordContext) -> int:
+def as_context(context: AnyContext) -> RecordContext:
+    """With the names of its parts."""
+    timestamp_ms, headers, metadata = context
+    return RecordContext(timestamp_ms, headers, None if metadata is None else RecordMetadata(*metadata))
+
+
+def change_overhead(context: AnyContext) -> int:
     """What a change takes beside its key and its value, in bytes."""
     _, headers, metadata = context
     size = _OVERHEAD if metadata is None else _OVERHEAD + len(metadata[0])

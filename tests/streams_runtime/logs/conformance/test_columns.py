@@ -42,7 +42,8 @@ def test_should_write_the_same_records(log: Log, transactional_id: str | None) -
     few: list[Row] = [(b"k", b"v"), (None, b"no key"), (b"no value", None), (b"", b"")]
     large: list[Row] = [(b"%d" % number, bytes(100_000)) for number in range(8)]
     many: list[Row] = [(b"%d" % number, b"x") for number in range(10_000)]
-    for rows in (few, large, [(b"huge", bytes(500_000))], many, few):
+    huge: list[Row] = [(b"huge", bytes(500_000))]
+    for rows in (few, large, huge, many, few):
         send(producer, rows)
         for partition in (ONE_BY_ONE, AS_COLUMNS):  # another record between columns, of another kind
             producer.send(partition, b"between", b"them", NOW_MS, (("name", b"value"),))
