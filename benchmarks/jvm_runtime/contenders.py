@@ -24,19 +24,20 @@ from benchmarks.jvm_runtime.input_records import (
     write,
 )
 from benchmarks.jvm_runtime.outputs import Outputs, outputs_of, read_records
-from benchmarks.jvm_runtime.programs import Program, RunFigures, kafka_streams, ours
+from benchmarks.jvm_runtime.programs import Program, RunFigures, kafka_streams, ours, quix
 from streams_runtime import NewTopic, open_log
 from streams_runtime.logs.base import Log
 
-EMBEDDED, EMBEDDED_2, KAFKA, JVM = "embedded", "embedded-2-threads", "kafka", "kafka-streams"
+EMBEDDED, EMBEDDED_2, KAFKA, JVM, QUIX = "embedded", "embedded-2-threads", "kafka", "kafka-streams", "quix"
 LABELS = {
     EMBEDDED: "ours, embedded log",
     EMBEDDED_2: "ours, embedded log, 2 threads",
     KAFKA: "ours, Kafka",
     JVM: "Kafka Streams",
+    QUIX: "Quix Streams",
 }
 CONTENDERS = tuple(LABELS)
-ON_KAFKA = (KAFKA, JVM)
+ON_KAFKA = (KAFKA, JVM, QUIX)
 _LOOK_S = 0.005
 _LONGEST_COMMIT_S = 60.0
 
@@ -123,17 +124,20 @@ class OnEmbeddedLog:
 
 
 class OnBroker:
-    """Ours or Kafka Streams, each run with topics of its own beside the input."""
+    """One of `ON_KAFKA`, each run with topics of its own beside the input."""
 
-    def __init__(self, cell: Cell, what: Input, places: Places, *, in_java: bool) -> None:
+    def __init__(self, name: str, cell: Cell, what: Input, places: Places) -> None:
         assert places.servers is not None, "there is a broker"
         self._cell = cell
         self._what = what
         self._places = places
-        self._own = () if in_java else (places.servers,)
+        self._own = () if name == JVM else (places.servers,)
         self._log = open_log(places.servers)
         places.prepare_broker(self._log, what, table=cell.has_table)
-        self._program = kafka_streams(cell, places.servers) if in_java else ours(cell)
+        if name == JVM:
+            self._program = kafka_streams(cell, places.servers)
+        else:
+            self._program = quix(cell) if name == QUIX else ours(cell)
 
     def __enter__(self) -> Self:
         return self
@@ -194,5 +198,5 @@ def _wait_for_commit(log: Log, group: str, of: Sequence[TopicPartition]) -> None
 def start(contender: str, cell: Cell, what: Input, places: Places) -> Contender:
     """Its program is started; nothing runs yet. Raises JarsUnavailable for Kafka Streams."""
     if contender in ON_KAFKA:
-        return OnBroker(cell, what, places, in_java=contender == JVM)
+        return OnBroker(contender, cell, what, places)
     return OnEmbeddedLog(cell, what, places, threads=2 if contender == EMBEDDED_2 else 1)

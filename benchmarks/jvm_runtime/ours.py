@@ -8,30 +8,17 @@ coordinator in another one, whose CPU does not count.
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.jvm_runtime.clock import Figures
 from benchmarks.jvm_runtime.topologies import topology
 from streams_runtime import Application, InstanceState, LocalRun, ProcessingGuarantee, StreamsConfig, StreamsInstance
 
 _LOOK_SHARPLY_S, _LOOK_S = 0.001, 0.02
 _RECORDS = "streams_processed_records_total"
 _ALIVE = (InstanceState.REBALANCING, InstanceState.RUNNING)
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """`records`: processed since the instance was started. Times in nanoseconds; CPU of this process, and of its stream
-    threads alone.
-    """
-
-    records: int
-    wall_ns: int
-    process_ns: int
-    threads_ns: int
 
 
 class Instances:
@@ -80,10 +67,7 @@ class Instances:
         ended = _figures(self._instance)
         self._running.close()
         begun, self._instance, self._begun = self._begun, None, None
-        return (
-            f"{ended.records - begun.records} {ended.wall_ns - begun.wall_ns} "
-            f"{ended.process_ns - begun.process_ns} {ended.threads_ns - begun.threads_ns}"
-        )
+        return ended.since(begun)
 
     def _wait_for(self, records: int, look_s: float) -> Figures:
         instance = self._instance
@@ -103,13 +87,7 @@ def _processed(instance: StreamsInstance) -> int:
 
 
 def _figures(instance: StreamsInstance) -> Figures:
-    names = {thread.name for thread in instance.status().threads}
-    threads_ns = sum(
-        time.clock_gettime_ns(time.pthread_getcpuclockid(thread.ident))
-        for thread in threading.enumerate()
-        if thread.name in names and thread.ident is not None
-    )
-    return Figures(_processed(instance), time.perf_counter_ns(), time.process_time_ns(), threads_ns)
+    return Figures.now(_processed(instance), {thread.name for thread in instance.status().threads})
 
 
 def main() -> None:

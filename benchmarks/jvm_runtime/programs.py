@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -102,13 +103,24 @@ class Program:
 
 def ours(cell: Cell, threads: int = 1) -> Program:
     """Python as it is."""
-    topics = (topic_of_events(cell.keys), topic_of_table(cell.keys))
-    module = "benchmarks.jvm_runtime.ours"
-    return Program([sys.executable, "-m", module, cell.application, *topics, str(cell.cache_bytes), str(threads)])
+    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.ours", *_arguments(cell, threads)])
+
+
+def quix(cell: Cell) -> Program:
+    """Where `has_quix`."""
+    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.quix", *_arguments(cell, 1)])
+
+
+def has_quix() -> bool:
+    return find_spec("quixstreams") is not None
 
 
 def kafka_streams(cell: Cell, bootstrap_servers: str) -> Program:
     """A JVM with its default settings and one stream thread. Raises JarsUnavailable."""
-    topics = (topic_of_events(cell.keys), topic_of_table(cell.keys))
     java = [jars.java(), _QUIET, "-cp", jars.compiled(HARNESS), HARNESS.stem]
-    return Program([*java, bootstrap_servers, cell.application, *topics, str(cell.cache_bytes), "1"])
+    return Program([*java, bootstrap_servers, *_arguments(cell, 1)])
+
+
+def _arguments(cell: Cell, threads: int) -> list[str]:
+    topics = (topic_of_events(cell.keys), topic_of_table(cell.keys))
+    return [cell.application, *topics, str(cell.cache_bytes), str(threads)]

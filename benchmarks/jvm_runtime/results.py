@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 from benchmarks.jvm_runtime.cells import Cell
 from benchmarks.jvm_runtime.measuring import MeasuredCell
 from benchmarks.jvm_runtime.programs import RunFigures
+from benchmarks.jvm_runtime.spark_row import CountOnSpark
+
+_ON_SPARK = "keyed count on Spark"
 
 
 class MeasuredCells:
@@ -25,11 +28,10 @@ class MeasuredCells:
                 self._rows[row["cell"]] = row
 
     def add(self, measured: MeasuredCell) -> None:
-        row = {**asdict(measured), "cell": measured.cell.name}
-        self._rows[measured.cell.name] = row
-        if self._file is not None:
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+        self._add({**asdict(measured), "cell": measured.cell.name})
+
+    def add_spark(self, found: Mapping[str, CountOnSpark]) -> None:
+        self._add({"cell": _ON_SPARK, "ways": {way: asdict(each) for way, each in found.items()}})
 
     def of(self, cell: Cell, contenders: Sequence[str] = ()) -> MeasuredCell | None:
         """None: not measured yet, or not with all of these."""
@@ -42,3 +44,14 @@ class MeasuredCells:
     def all_of(self, cells: Iterable[Cell]) -> list[MeasuredCell]:
         found = (self.of(cell) for cell in cells)
         return [measured for measured in found if measured is not None]
+
+    def spark(self) -> dict[str, CountOnSpark]:
+        """By way; empty when it was not measured."""
+        row = self._rows.get(_ON_SPARK, {"ways": {}})
+        return {way: CountOnSpark(**each) for way, each in row["ways"].items()}
+
+    def _add(self, row: dict[str, Any]) -> None:
+        self._rows[row["cell"]] = row
+        if self._file is not None:
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")

@@ -23,14 +23,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.jvm_runtime.cells import APPLICATIONS, CACHES, KEYS, QUICK, Cell, Choice
-from benchmarks.jvm_runtime.contenders import CONTENDERS, EMBEDDED_2, ON_KAFKA, Places
+from benchmarks.jvm_runtime.cells import APPLICATIONS, CACHES, KEYS, PROCESSOR, QUICK, TYPICAL_KEYS, Cell, Choice
+from benchmarks.jvm_runtime.contenders import CONTENDERS, EMBEDDED_2, ON_KAFKA, QUIX, Places
 from benchmarks.jvm_runtime.goals import goals_page
 from benchmarks.jvm_runtime.input_records import Input, first_timestamp_ms
 from benchmarks.jvm_runtime.measuring import QUICK as QUICK_EFFORT
 from benchmarks.jvm_runtime.measuring import Effort, measure
-from benchmarks.jvm_runtime.programs import HARNESS
+from benchmarks.jvm_runtime.programs import HARNESS, has_quix
 from benchmarks.jvm_runtime.results import MeasuredCells
+from benchmarks.jvm_runtime.spark_row import measure_on_spark, spark_page
 from benchmarks.jvm_runtime.tables import pages, ratios
 from benchmarks.turns import load_average, progress
 from tests.oracle import jars
@@ -44,7 +45,9 @@ _LEAD_IN_SHARE = 4
 
 def run(console: Console, *, quick: bool = False) -> None:
     """Everything that fits into an hour, or with `quick` two applications with few records."""
-    _Run(console, QUICK if quick else Choice(), QUICK_EFFORT if quick else Effort(), CONTENDERS).print()
+    _Run(
+        console, QUICK if quick else Choice(), QUICK_EFFORT if quick else Effort(), CONTENDERS, with_spark=not quick
+    ).print()
 
 
 def run_with_options(console: Console, arguments: Sequence[str]) -> None:
@@ -61,6 +64,7 @@ def run_with_options(console: Console, arguments: Sequence[str]) -> None:
     parser.add_argument("--records", type=int, help="events of a run; a quarter of them comes before the clock starts")
     parser.add_argument("--runs", type=int, help="measured runs of each contender")
     parser.add_argument("--warm-up-records", type=int, help="that a JVM processes before its first measured run")
+    parser.add_argument("--spark", action="store_true", help="also the keyed count on Spark, as without options")
     parser.add_argument("--quick", action="store_true", help="two applications, few records, a few seconds a cell")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="begin no cell later (default %(default)g)")
     parser.add_argument("--results", type=Path, help="a file that cells are added to; what it has is not run again")
@@ -77,7 +81,16 @@ def run_with_options(console: Console, arguments: Sequence[str]) -> None:
         effort, runs=options.runs or effort.runs, warm_up_records=options.warm_up_records or effort.warm_up_records
     )
     contenders = options.contender or CONTENDERS
-    _Run(console, choice, effort, contenders, options.minutes, options.results, options.markdown).print()
+    _Run(
+        console,
+        choice,
+        effort,
+        contenders,
+        with_spark=options.spark,
+        minutes=options.minutes,
+        results=options.results,
+        markdown=options.markdown,
+    ).print()
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -93,6 +106,8 @@ class _Run:
         choice: Choice,
         effort: Effort,
         contenders: Sequence[str],
+        *,
+        with_spark: bool,
         minutes: float = MINUTES,
         results: Path | None = None,
         markdown: Path | None = None,
@@ -101,6 +116,7 @@ class _Run:
         self._choice = choice
         self._effort = effort
         self._contenders = tuple(name for name in CONTENDERS if name in contenders)
+        self._with_spark = with_spark
         self._until = time.monotonic() + 60 * minutes
         self._first_ms = first_timestamp_ms(time.time_ns() // 1_000_000)
         self._results = MeasuredCells(results)
@@ -110,8 +126,9 @@ class _Run:
         """Raises AssertionError when the results of two contenders differ."""
         cells = self._choice.cells()
         left = self._measure(cells)
-        measured = self._results.all_of(cells)
-        tables = [*pages(measured), goals_page(measured)]
+        left_out_spark = self._with_spark and not self._measure_spark()
+        measured, on_spark = self._results.all_of(cells), self._results.spark()
+        tables = [*pages(measured), *([spark_page(on_spark)] if on_spark else []), goals_page(measured, on_spark)]
         for table in tables:
             self._console.print(table.for_console())
         if self._markdown is not None:
@@ -121,6 +138,8 @@ class _Run:
             self._console.print("with so little warm-up of the JVM: this shows that it works, not how fast it is")
         if left:
             self._console.print(f"not measured in time: {left} of {len(cells)} cells; --minutes gives more")
+        if left_out_spark:
+            self._console.print("not measured in time: the keyed count on Spark; --minutes gives more")
         worst = max(ratios(measured), default=None)
         if worst is None:
             self._console.print("no Kafka Streams beside ours, no ratio")
@@ -148,6 +167,19 @@ class _Run:
                 bar.advance(work)
         return left
 
+    def _measure_spark(self) -> bool:
+        """Whether there was time for it."""
+        if not self._results.spark():
+            if time.monotonic() > self._until:
+                return False
+            what = Input(self._effort.records, TYPICAL_KEYS, self._first_ms)
+            with progress() as bar, tempfile.TemporaryDirectory(prefix="bench-jvm-runtime-") as directory:
+                work = bar.add_task("Spark", total=None)
+                self._results.add_spark(
+                    measure_on_spark(what, Path(directory), lambda words: bar.update(work, description=words))
+                )
+        return True
+
     def _servers(self, directory: Path, stack: ExitStack) -> str | None:
         """Of a broker for those who need one. Without its jars they are left out."""
         if not set(ON_KAFKA) & set(self._contenders):
@@ -164,7 +196,9 @@ class _Run:
         return broker.bootstrap_servers
 
     def _of_cell(self, cell: Cell) -> tuple[str, ...]:
-        return tuple(name for name in self._contenders if name != EMBEDDED_2 or cell.is_typical)
+        """Those who have something to be compared with in this cell."""
+        wanted = {EMBEDDED_2: cell.is_typical, QUIX: cell.application == PROCESSOR and has_quix()}
+        return tuple(name for name in self._contenders if wanted.get(name, True))
 
 
 def _of_cell(cell: Cell, say: Callable[[str], None]) -> Callable[[str], None]:

@@ -11,7 +11,6 @@ from benchmarks.jvm_runtime.contenders import EMBEDDED, JVM, KAFKA, LABELS
 from benchmarks.jvm_runtime.measuring import MeasuredCell
 
 OURS = (EMBEDDED, KAFKA)
-_SHOWN = (EMBEDDED, KAFKA, JVM)
 
 
 class Ratio(NamedTuple):
@@ -44,15 +43,20 @@ def pages(measured: Sequence[MeasuredCell]) -> list[Page]:
 
 def _cpu_page(measured: Sequence[MeasuredCell]) -> Page:
     headings = ["application", "keys", "cache"]
-    for contender in _SHOWN:
+    shown = [name for name in LABELS if any(name in each.runs for each in measured)]
+    for contender in shown:
         headings += [LABELS[contender], "thread"]
     headings += ["embedded / KS", "Kafka / KS", "equal results"]
-    return Page("CPU µs a record: of the process, and of its stream thread alone", headings, [*map(_cpu, measured)])
+    return Page(
+        "CPU µs a record: of the process, and of its stream thread alone",
+        headings,
+        [_cpu(each, shown) for each in measured],
+    )
 
 
-def _cpu(each: MeasuredCell) -> list[str]:
+def _cpu(each: MeasuredCell, shown: Sequence[str]) -> list[str]:
     row = _words(each.cell)
-    for contender in _SHOWN:
+    for contender in shown:
         if contender in each.runs:
             figures = each.typical(contender)
             row += [f"{figures.cpu_us:.2f}", f"{figures.threads_us:.2f}"]

@@ -19,6 +19,7 @@ from benchmarks.jvm_runtime.outputs import OutputRecord, check_equal, outputs_of
 from benchmarks.jvm_runtime.programs import RunFigures
 from benchmarks.jvm_runtime.results import MeasuredCells
 from benchmarks.jvm_runtime.running import run_with_options
+from benchmarks.jvm_runtime.spark_row import GROUP_BY, IN_PANDAS, OURS, CountOnSpark
 from benchmarks.jvm_runtime.tables import pages, ratios
 
 COUNTED = Cell(COUNT, 10_000, NO_CACHE)
@@ -35,6 +36,10 @@ def measured(cell: Cell, cpu_us: Mapping[str, float], rates: Mapping[str, float]
     rate = rates or {}
     runs = {name: [figures(each, rate=rate.get(name, 100_000))] for name, each in cpu_us.items()}
     return MeasuredCell(cell, runs, {}, 10_000)
+
+
+def on_spark(cpu_us: float) -> CountOnSpark:
+    return CountOnSpark(records=1_000, wall_s=1, executors_s=cpu_us / 1_000, all_s=cpu_us / 500)
 
 
 def text_of(console: Console) -> str:
@@ -113,15 +118,18 @@ def test_should_say_of_each_goal_whether_it_was_reached() -> None:
             measured(COUNTED, cpu_us, {EMBEDDED: 100_000, EMBEDDED_2: 195_000}),
             measured(Cell(JOIN, 1_000, "default"), {EMBEDDED: 9, JVM: 8}),
             measured(Cell(PROCESSOR, 10_000, NO_CACHE), {EMBEDDED: 5, KAFKA: 5.5}),
-        ]
+        ],
+        {OURS: on_spark(5), IN_PANDAS: on_spark(40), GROUP_BY: on_spark(5)},
     )
-    said = {each.goal.partition(":")[0]: (each.measured, each.reached) for each in found if each.reached is not None}
+    said = {each.goal.partition(", ")[0]: (each.measured, each.reached) for each in found if each.reached is not None}
     assert said == {
-        "keyed count": ("worst 0.94 x; 2 of 2 reached", True),
-        "stream-table join": ("worst 1.12 x; 0 of 1 reached", False),
-        "processor with a store": ("worst 5.50 µs", True),
-        "2 stream threads, embedded log": ("worst 1.95 x", True),
-        "on Kafka": ("worst +1.50 µs", False),
+        "keyed count: at most 1.0 x Kafka Streams": ("worst 0.94 x; 2 of 2 reached", True),
+        "stream-table join: at most 1.0 x Kafka Streams": ("worst 1.12 x; 0 of 1 reached", False),
+        "processor with a store: at most 6 µs a record": ("worst 5.50 µs", True),
+        "2 stream threads": ("worst 1.95 x", True),
+        "on Kafka: at most 1 µs a record more than on the embedded log": ("worst +1.50 µs", False),
+        "keyed count on Spark: at most 0.1 x transformWithStateInPandas": ("0.12 x", False),
+        "keyed count on Spark: at most 1.0 x groupBy.count": ("1.00 x", True),
     }
 
 
@@ -132,6 +140,9 @@ def test_should_go_on_from_a_file_of_results(tmp_path: Path) -> None:
     again = MeasuredCells(file)
     assert again.of(COUNTED, [EMBEDDED, JVM]) == cell
     assert again.of(COUNTED, [EMBEDDED, KAFKA]) is None
+    assert again.spark() == {}
+    again.add_spark({OURS: on_spark(5)})
+    assert MeasuredCells(file).spark() == {OURS: on_spark(5)}
 
 
 def test_should_print_our_figures_without_a_broker(tmp_path: Path) -> None:
