@@ -135,7 +135,8 @@ class OnBroker:
         self._log = open_log(places.servers)
         places.prepare_broker(self._log, what, table=cell.has_table)
         if name == JVM:
-            self._program = kafka_streams(cell, places.servers)
+            places.directory.mkdir(parents=True, exist_ok=True)
+            self._program = kafka_streams(cell, places.servers, places.directory)
         else:
             self._program = quix(cell) if name == QUIX else ours(cell)
 

@@ -115,9 +115,13 @@ def has_quix() -> bool:
     return find_spec("quixstreams") is not None
 
 
-def kafka_streams(cell: Cell, bootstrap_servers: str) -> Program:
-    """A JVM with its default settings and one stream thread. Raises JarsUnavailable."""
-    java = [jars.java(), _QUIET, "-cp", jars.compiled(HARNESS), HARNESS.stem]
+def kafka_streams(cell: Cell, bootstrap_servers: str, directory: Path) -> Program:
+    """A JVM with its default settings and one stream thread. Raises JarsUnavailable.
+
+    `directory`: for RocksDB's library, which nobody removes when the JVM is killed.
+    """
+    options = [_QUIET, f"-Djava.io.tmpdir={directory}"]
+    java = [jars.java(), *options, "-cp", jars.compiled(HARNESS), HARNESS.stem]
     return Program([*java, bootstrap_servers, *_arguments(cell, 1)])
 
 
