@@ -135,7 +135,7 @@ docs: setup ## the documentation as a site in build/site, from docs/ and the cod
 	$(BIN)/python -m sphinx -b html -c docs -d build/doctrees -E -n -W --keep-going -q . build/site
 	@echo "The site is build/site/index.html"
 
-bench: setup ## the leader beside Kafka's own in a JVM; the runtime beside plain rocksdict and plain loops; time to take over
+bench: setup ## the leader and the runtime beside Kafka's own in a JVM; the runtime beside plain rocksdict and plain loops; time to take over
 	$(BIN)/python -m benchmarks
 
 lock: setup ## pin every dependency anew, with hashes

@@ -10,6 +10,7 @@
 | `restore-memory` | memory while ten million records are restored | the same process after its warm-up |
 | `standby-rate` | a standby that catches up | an active task restored from the same changelog |
 | `processing-rate` | the records of one stream thread | a plain Python loop on the same log |
+| `jvm-runtime` | CPU a record of a stream thread, for five applications | Kafka Streams in a JVM; also Quix, Spark |
 | `failover` | the time until a lost task runs again | the session time-out, which a silent death has to wait for |
 | `failover-defaults` | the same for README's application with default settings | Kafka Streams with its defaults |
 | `promotion` | the time until a group that has grown is balanced | the same with Kafka's probing deadline |

@@ -28,6 +28,7 @@ from benchmarks import (
 from benchmarks.forwarding import running as forwarding
 from benchmarks.group_load import running as group_load
 from benchmarks.jvm_leader import running as jvm_leader
+from benchmarks.jvm_runtime import running as jvm_runtime
 from benchmarks.storage_faults import running as storage_faults
 
 BENCHMARKS = {
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "restore-memory": restore_memory.run,
     "standby-rate": standby_rate.run,
     "processing-rate": processing_rate.run,
+    "jvm-runtime": jvm_runtime.run,
     "failover": failover.run,
     "failover-defaults": failover_defaults.run,
     "promotion": promotion.run,
@@ -52,6 +54,7 @@ WITH_OPTIONS = {
     "failover-defaults": failover_defaults.run_with_options,
     "group-load": group_load.run_with_options,
     "jvm-leader": jvm_leader.run_with_options,
+    "jvm-runtime": jvm_runtime.run_with_options,
     "storage-faults": storage_faults.run_with_options,
 }
 """They take options of their own when they are run alone: `python -m benchmarks failover-defaults --help`."""

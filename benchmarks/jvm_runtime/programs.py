@@ -1,0 +1,130 @@
+"""The two programs that are timed, as processes that answer one command at a time, within a limit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.jvm_runtime.cells import Cell
+from benchmarks.jvm_runtime.input_records import topic_of_events, topic_of_table
+from tests.checkout import ROOT
+from tests.oracle import jars
+
+HARNESS = Path(__file__).parent / "Instance.java"
+LONGEST_ANSWER_S = 300.0
+_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+_END_OF_WORDS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """From when the clock started until all was committed. `records`: that were processed in the meantime.
+
+    `process_s`: CPU seconds of the whole process, with GC and JIT of a JVM. `threads_s`: those of its stream threads.
+    """
+
+    records: int
+    wall_s: float
+    process_s: float
+    threads_s: float
+
+    @property
+    def cpu_us(self) -> float:
+        """Microseconds of the process for each record."""
+        return self.process_s / self.records * 1e6
+
+    @property
+    def threads_us(self) -> float:
+        """Microseconds of the stream threads for each record."""
+        return self.threads_s / self.records * 1e6
+
+    @property
+    def records_a_second(self) -> float:
+        return self.records / self.wall_s
+
+
+class Program:
+    """A context manager: a process that runs instances of one application, one after the other."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the program
+        self._process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, text=True, cwd=ROOT
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._words.close()
+
+    def run(self, *words: object) -> None:
+        """Until it has processed everything, which need not be committed yet. `words`: as the program takes them."""
+        answer = self._ask(" ".join(map(str, ("run", *words))))
+        assert answer == "processed", answer
+
+    def end(self) -> RunFigures:
+        """The figures until now. The instance is closed."""
+        records, *times_ns = map(int, self._ask("end").split())
+        wall_s, process_s, threads_s = (each / 1e9 for each in times_ns)
+        return RunFigures(records, wall_s, process_s, threads_s)
+
+    def _ask(self, command: str) -> str:
+        """Raises AssertionError with the last words of the program when it does not answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        watchdog = threading.Timer(LONGEST_ANSWER_S, self._process.kill)
+        watchdog.start()
+        try:
+            self._process.stdin.write(f"{command}\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except OSError:
+            answer = ""
+        finally:
+            watchdog.cancel()
+        if answer.endswith("\n"):
+            return answer.strip()
+        self._process.wait()
+        self._words.seek(0)
+        words = self._words.read().decode(errors="replace")[-_END_OF_WORDS:]
+        raise AssertionError(f"{command!r} was not answered within {LONGEST_ANSWER_S:g} s: {words}")
+
+
+def ours(cell: Cell, threads: int = 1) -> Program:
+    """Python as it is."""
+    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.ours", *_arguments(cell, threads)])
+
+
+def quix(cell: Cell) -> Program:
+    """Where `has_quix`."""
+    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.quix", *_arguments(cell, 1)])
+
+
+def has_quix() -> bool:
+    return find_spec("quixstreams") is not None
+
+
+def kafka_streams(cell: Cell, bootstrap_servers: str, directory: Path) -> Program:
+    """A JVM with its default settings and one stream thread. Raises JarsUnavailable.
+
+    `directory`: for RocksDB's library, which nobody removes when the JVM is killed.
+    """
+    options = [_QUIET, f"-Djava.io.tmpdir={directory}"]
+    java = [jars.java(), *options, "-cp", jars.compiled(HARNESS), HARNESS.stem]
+    return Program([*java, bootstrap_servers, *_arguments(cell, 1)])
+
+
+def _arguments(cell: Cell, threads: int) -> list[str]:
+    topics = (topic_of_events(cell.keys), topic_of_table(cell.keys))
+    return [cell.application, *topics, str(cell.cache_bytes), str(threads)]
