@@ -93,6 +93,8 @@ class RecordCollector:
             loop.line(f"{loop.bind('send', self.send)}({topic!r}, None, {key}, {value}, {timestamp_ms}, ())")
         with loop.block("else:"):
             if len(partitions) == 1:
+                with loop.block(f"if {key} is None:"):  # the other topics of the task take their turns with it
+                    loop.line(f"{loop.bind('next_keyless', self._next_keyless)}()")
                 _add_row(loop, partitions[0], key, value, timestamp_ms)
                 return
             rows = TopicRows(partitions, self._next_keyless)

@@ -90,6 +90,35 @@ class PartitionQueue:
         self.open = Batch(builder, size)
         return batch is not None
 
+    def extend(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]
+    ) -> tuple[int, bool]:
+        """`append` for each row, without headers. Gives the bytes of all, and whether a batch became full."""
+        total = count = size = 0
+        is_full, add = False, None
+        if (batch := self.open) is not None:
+            count, size, add = batch.count, batch.size, batch.builder.append
+        for key, value, timestamp_ms in zip(keys, values, timestamps_ms, strict=True):
+            of_row = (0 if key is None else len(key)) + (0 if value is None else len(value))
+            total += of_row
+            size += of_row
+            if (
+                add is not None
+                and size <= BATCH_BYTES
+                and add(count, timestamp_ms, key, value, _NO_HEADERS) is not None
+            ):
+                count += 1
+                continue
+            if batch is not None:
+                batch.count, batch.size = count, size - of_row
+            is_full |= self.append(key, value, timestamp_ms, (), of_row)
+            batch = self.open
+            assert batch is not None, "a row was added to it"
+            count, size, add = batch.count, batch.size, batch.builder.append
+        if batch is not None:
+            batch.count, batch.size = count, size
+        return total, is_full
+
     def close(self) -> None:
         if self.open is not None:
             self.full.append(self.open)
@@ -139,12 +168,8 @@ class Accumulator:
         timestamps_ms: Sequence[int],
     ) -> bool:
         """Rows without headers. True as for `append`."""
-        total, is_full, append = 0, False, queue.append
         with self.lock:
-            for key, value, timestamp_ms in zip(keys, values, timestamps_ms, strict=True):
-                size = (0 if key is None else len(key)) + (0 if value is None else len(value))
-                is_full |= append(key, value, timestamp_ms, (), size)
-                total += size
+            total, is_full = queue.extend(keys, values, timestamps_ms)
             return self._appended(total, is_full=is_full)
 
     def _appended(self, size: int, *, is_full: bool) -> bool:

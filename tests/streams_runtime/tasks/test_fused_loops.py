@@ -278,6 +278,7 @@ def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once
         assert seen == plain.seen()
 
 
+@example([("to many", 0), ("to out", 0)], [([(None, None, 0)] * 2, 1, False)], False, 0)
 @share(0.4)
 @given(TOPOLOGIES, PORTIONS, st.booleans(), st.sampled_from([0, 0, 700, 1 << 20]))
 def test_should_do_to_records_what_the_nodes_do_one_by_one(
