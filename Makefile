@@ -23,7 +23,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
 
 # What setup.py names, anew when it has changed: a compiled module stands in for its source. Without a C compiler, pure.
-COMPILED := assignor/task_assignors/*.py assignor/task_assignors/*.pxd
+COMPILED := assignor/*/*.py assignor/*/*.pxd
 
 setup: $(VENV)/.compiled ## build .venv from the lock files (and a Java from PyPI where there is none)
 
@@ -152,4 +152,4 @@ lock: setup ## pin every dependency anew, with hashes
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
-	rm -f assignor/task_assignors/*.so
+	rm -f assignor/*/*.so

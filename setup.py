@@ -5,7 +5,7 @@ The packages keep their names, but `migrations`: it stands at the top of the che
 package once it is installed, because any other program may have a `migrations` of its own.
 
 With ASSIGNOR_COMPILE=1, as `make setup` has it, Cython makes machine code of the modules in which a large rebalance
-spends most of its time. It is the same source: a `.pxd` beside a module gives C types to its names. Without Cython, a
+spends most of its time. It is the same source; a `.pxd` beside a module gives C types to its names. Without Cython, a
 C compiler or that variable there is nothing to compile, and Python runs the modules as they are, with equal results.
 The wheel is made without, so that one serves every Python.
 """
@@ -16,14 +16,21 @@ from setuptools import Extension, find_packages, setup
 
 PACKAGES = ("assignor", "coordinator_api", "kafka_client", "kafka_groups", "spark_jobs", "streams_runtime")
 COMPILED = (
+    "assignor.clients.client_metadata",
+    "assignor.clients.client_state",
+    "assignor.clients.end_offsets",
+    "assignor.clients.task_lags",
     "assignor.task_assignors.constrained_priority_set",
     "assignor.task_assignors.lag_ranking",
     "assignor.task_assignors.task_movement",
     "assignor.task_assignors.working_state",
+    "assignor.threads.consumer_assignments",
+    "assignor.threads.tasks_to_threads",
 )
 
 
 def compiled() -> list[Extension]:
+    """None where Cython is missing or nobody asked."""
     if os.environ.get("ASSIGNOR_COMPILE") != "1":
         return []
     try:

@@ -74,7 +74,7 @@ def _wide(console: Console) -> Console:
 def _form() -> str:
     """What runs: setup.py says what is compiled, if anything is."""
     form = "in Python" if (task_movement.__file__ or "").endswith(".py") else "compiled"
-    return f"the movement of tasks runs {form}"
+    return f"ours: the hottest part runs {form}"
 
 
 class _Run:

@@ -1,10 +1,11 @@
-"""The two forms of the modules that setup.py has compiled: the one that imports find, and what Python makes of the
-source, under the same names but apart from it.
+"""The two forms of the modules that move tasks: the one that imports find, which is compiled where setup.py could, and
+what Python makes of the source, under the same names but apart from it.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,26 +18,28 @@ from types import ModuleType
 from tests.checkout import ROOT
 
 _PACKAGE = "assignor.task_assignors"
-COMPILED = ("working_state", "lag_ranking", "constrained_priority_set", "task_movement")
+MOVEMENT = ("working_state", "lag_ranking", "constrained_priority_set", "task_movement")
 """Each after those that it imports."""
 _THEIR_USER = "high_availability"
 
 
-def source(name: str) -> Path:
-    return ROOT / "assignor" / "task_assignors" / f"{name}.py"
+def compiled_modules() -> list[str]:
+    """Those that setup.py names, as paths in the checkout without a suffix."""
+    named = re.findall(r'^    "(assignor\.[\w.]+)",$', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
+    return [name.replace(".", "/") for name in named]
 
 
-def compiled_file(name: str) -> Path | None:
+def compiled_file(module: str) -> Path | None:
     """None: not compiled."""
-    beside = (source(name).with_suffix(suffix) for suffix in EXTENSION_SUFFIXES)
+    beside = (ROOT / f"{module}{suffix}" for suffix in EXTENSION_SUFFIXES)
     return next((path for path in beside if path.exists()), None)
 
 
 @lru_cache(maxsize=1)
 def pure_forms() -> dict[str, ModuleType]:
     """By name, with `high_availability` on top of them."""
-    with _forgotten((*COMPILED, _THEIR_USER)):
-        forms = {name: _from_source(name) for name in COMPILED}
+    with _forgotten((*MOVEMENT, _THEIR_USER)):
+        forms = {name: _from_source(name) for name in MOVEMENT}
         forms[_THEIR_USER] = importlib.import_module(f"{_PACKAGE}.{_THEIR_USER}")
     return forms
 
@@ -47,7 +50,7 @@ def form(name: str, *, pure: bool) -> ModuleType:
 
 def _from_source(name: str) -> ModuleType:
     whole = f"{_PACKAGE}.{name}"
-    loader = SourceFileLoader(whole, str(source(name)))
+    loader = SourceFileLoader(whole, str(ROOT / f"{whole.replace('.', '/')}.py"))
     spec = spec_from_loader(whole, loader)
     assert spec is not None
     module = sys.modules[whole] = module_from_spec(spec)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -17,14 +18,34 @@ from assignor.decisions import Decision, DecisionLog
 from assignor.recording.placement import parse_recorded_placement
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
-from tests.assignor.task_assignors.forms import COMPILED, compiled_file, form, source
+from tests.assignor.task_assignors.forms import MOVEMENT, compiled_file, compiled_modules, form
 from tests.checkout import ROOT, VECTORS
 
 END = 100_000
 BEHIND = [LATEST_OFFSET, UNKNOWN_OFFSET_SUM, 0, 5, 11, 10_000, 10_001, END, JAVA_LONG_MAX]
 
+NOTHING_COMPILED = """
+import sys
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from pathlib import Path
+
+of_sources = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
+
+def only_sources(path):
+    if not Path(path).is_relative_to(Path.cwd() / "assignor"):
+        raise ImportError
+    return of_sources(path)
+
+sys.path_hooks.insert(0, only_sources)
+from assignor.program import main
+from assignor.task_assignors import task_movement
+
+assert task_movement.__file__.endswith(".py")
+main()
+"""
+
 needs_compiled = pytest.mark.skipif(
-    any(compiled_file(name) is None for name in COMPILED),
+    any(compiled_file(module) is None for module in compiled_modules()),
     reason="not compiled here: `make setup` compiles where there is a C compiler",
 )
 
@@ -93,16 +114,26 @@ def test_should_also_place_as_kafka_did_without_being_compiled(name: str) -> Non
     assert compared > 100
 
 
-def test_should_know_what_is_compiled() -> None:
-    in_setup = re.findall(r'^    "assignor\.task_assignors\.(\w+)",$', (ROOT / "setup.py").read_text(), re.MULTILINE)
+@needs_compiled
+def test_should_run_recorded_rebalances_again_with_nothing_compiled() -> None:
+    files = [str(VECTORS / name) for name in ("fresh_rebalances.jsonl.gz", "recordings/threads2.jsonl.gz")]
 
-    assert sorted(COMPILED) == sorted(in_setup)
+    ended = subprocess.run(
+        [sys.executable, "-c", NOTHING_COMPILED, "assign", "--check", *files], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("name", COMPILED)
-def test_should_not_be_older_than_its_source(name: str) -> None:
+def test_should_compile_all_that_moves_tasks() -> None:
+    assert {f"assignor/task_assignors/{name}" for name in MOVEMENT} < {*compiled_modules()}
+
+
+@pytest.mark.parametrize("module", compiled_modules())
+def test_should_not_be_older_than_its_source(module: str) -> None:
     """Imports find the compiled form first: what is changed in the source would not be what runs."""
-    compiled = compiled_file(name)
+    compiled = compiled_file(module)
     if compiled is not None:
-        changed = max(path.stat().st_mtime for path in (source(name), source(name).with_suffix(".pxd")))
+        sources = [path for path in (ROOT / f"{module}.py", ROOT / f"{module}.pxd") if path.exists()]
+        changed = max(path.stat().st_mtime for path in sources)
         assert compiled.stat().st_mtime >= changed, f"{compiled.name} is of an older source: `make setup` compiles it"
