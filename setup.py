@@ -43,6 +43,7 @@ def compiled() -> list[Extension]:
     found: list[Extension] = cythonize(modules, build_dir="build/compiled", compiler_directives=directives, quiet=True)
     for extension in found:
         extension.optional = True  # without a C compiler, a warning
+        extension.extra_compile_args = ["-w"]  # nobody here can mend what a compiler says of Cython's code
     return found
 
 
