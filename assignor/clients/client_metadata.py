@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import TypeVar
 
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, NumberFormatError
@@ -41,6 +42,7 @@ DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-fffffffffff
 """Differs from Kafka: there the dummy client's id is random; results here must be repeatable."""
 
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
+_TOPOLOGY_NAME = itemgetter(2)
 _GROUPS_KEPT = 16
 _CLIENTS_KEPT = 128
 _MANY_CONSUMERS = 100
@@ -207,18 +209,18 @@ class _GroupBuilder:
         if offset_sums:
             client.reported_tasks[member_id] = tuple(offset_sums)
             has_names = client.has_names
-            for task in offset_sums:
-                has_names.add(task[2] is not None)
+            has_names.update([name is not None for name in set(map(_TOPOLOGY_NAME, offset_sums))])
             if len(has_names) > 1:
                 raise named_beside_unnamed()
             client.offset_sums.update(offset_sums)
         if owned_partitions:
             owned, owners, alone = client.owned_partitions, self.owners, (member_id,)
-            for partition in owned_partitions:
-                owned[partition] = member_id
-                before = owners.setdefault(partition, alone)
-                if before is not alone:
-                    owners[partition] = (*before, member_id)
+            owned.update(dict.fromkeys(owned_partitions, member_id))
+            before = list(map(owners.setdefault, owned_partitions, repeat(alone)))
+            if before.count(alone) < len(before):
+                for partition, claimed_by in zip(owned_partitions, before, strict=True):
+                    if claimed_by is not alone:
+                        owners[partition] = (*owners[partition], member_id)
         return client
 
     def build(self) -> GroupMetadata:

@@ -22,6 +22,7 @@ DEFAULT_INITIAL_CAPACITY = 16
 MAXIMUM_CAPACITY = 1 << 30
 TREEIFY_THRESHOLD = 8
 MIN_TREEIFY_CAPACITY = 64
+_SPARSE = 16  # buckets for each key, from which on counting in an array of all buckets takes longer than in a dict
 
 
 def capacity_to_copy(size: int) -> int:
@@ -235,7 +236,8 @@ def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | N
     """
     size = len(spreads)
     capacity = table_size_for(initial_capacity)
-    if size - len(set(map((capacity - 1).__and__, spreads))) < TREEIFY_THRESHOLD:  # too few keys share a bucket
+    is_small = size < capacity + TREEIFY_THRESHOLD
+    if is_small and size - len(set(map((capacity - 1).__and__, spreads))) < TREEIFY_THRESHOLD:  # too few share a bucket
         while size > capacity * 3 // 4 and capacity < MAXIMUM_CAPACITY:
             capacity *= 2
         return capacity
@@ -258,7 +260,7 @@ def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
     present = 0
     while capacity < MIN_TREEIFY_CAPACITY:
         room, mask = capacity * 3 // 4, capacity - 1
-        counts = [0] * capacity
+        counts = bytearray(capacity)
         for spread in spreads[:present]:
             counts[spread & mask] += 1
         for spread in spreads[present : room + 1]:
@@ -292,7 +294,14 @@ def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
     """
     if len(spreads) <= TREEIFY_THRESHOLD:
         return False
-    bucket_of = (capacity - 1).__and__
-    if len(spreads) - len(set(map(bucket_of, spreads))) < TREEIFY_THRESHOLD:
-        return False  # too few keys share a bucket
-    return max(Counter(map(bucket_of, spreads)).values()) > TREEIFY_THRESHOLD
+    if capacity > _SPARSE * len(spreads):
+        in_bucket = Counter(map((capacity - 1).__and__, spreads))
+        return max(in_bucket.values()) > TREEIFY_THRESHOLD
+    counts, mask = bytearray(capacity), capacity - 1
+    for spread in spreads:
+        bucket = spread & mask
+        count = counts[bucket] + 1
+        if count > TREEIFY_THRESHOLD:
+            return True
+        counts[bucket] = count
+    return False

@@ -71,27 +71,27 @@ class ConstrainedPrioritySet:
 
         Clients that are drawn and not accepted go back in the order of the HashSet in which Kafka collects them.
         """
-        if not accepted:
+        entries = self._entries
+        drawn, drawn_client, choices = NOT_QUEUED, 0, 0
+        for client in accepted:
+            entry = entries[client]
+            if entry != NOT_QUEUED:
+                choices += 1
+                if choices == 1 or entry < drawn:
+                    drawn, drawn_client = entry, client
+        if choices == 0:
             self._drain_in_vain()
             return None
-        entries = self._entries
-        wanted = list(map(entries.__getitem__, accepted))
-        drawn = min(wanted)
-        if drawn == NOT_QUEUED:
-            wanted = [entry for entry in wanted if entry != NOT_QUEUED]
-            if not wanted:
-                self._drain_in_vain()
-                return None
-            drawn = min(wanted)
-        if self._doubt is not None and len(wanted) > 1 and not self._is_in_order():
-            drawn = self._heap.first_of(wanted)
-        self._freshly_drained = False
         if self._doubt is not None:
-            self._doubt = ANYWHERE
+            if choices > 1 and not self._is_in_order():
+                drawn = self._heap.first_of([entries[client] for client in accepted if entries[client] != NOT_QUEUED])
+                drawn_client = drawn & CLIENT
+            if self._doubt is not None:
+                self._doubt = ANYWHERE
+        self._freshly_drained = False
         self._written_down.append(drawn)
-        client = drawn & CLIENT
-        entries[client] = NOT_QUEUED
-        return client
+        entries[drawn_client] = NOT_QUEUED
+        return drawn_client
 
     def offer(self, first: int, second: int) -> None:
         """Offers two different clients whose load may have changed, one after the other; one that is already in the

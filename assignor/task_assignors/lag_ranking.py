@@ -10,8 +10,7 @@ are kept by task; the other clients share the task's unreported lag, and follow 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from heapq import merge
+from itertools import filterfalse
 
 from assignor.clients.task_lags import TaskLags, is_caught_up
 from assignor.errors import IllegalStateError
@@ -19,19 +18,25 @@ from assignor.task_assignors.working_state import WorkingState
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId
 
 
-@dataclass(frozen=True, slots=True)
 class LagRanking:
     """`reported[task]`: lag by client, for clients that reported one; `unreported[task]`: the lag of all others.
 
-    `unreported[task]` is None only when every client has reported the task. `caught_up[task]`: of the tasks that were
-    asked for, since each copy of a task asks. Tasks and clients as in `WorkingState`.
+    `unreported[task]` is None only when every client has reported the task. `caught_up[task]`: what
+    `caught_up_instead_of` gave, since each copy of a task asks. Tasks and clients as in `WorkingState`.
     """
 
-    reported: list[dict[int, int]]
-    unreported: list[int | None]
-    client_count: int
-    acceptable_recovery_lag: int
-    caught_up: dict[int, list[int]] = field(default_factory=dict)
+    def __init__(
+        self,
+        reported: list[dict[int, int]],
+        unreported: list[int | None],
+        client_count: int,
+        acceptable_recovery_lag: int,
+    ) -> None:
+        self.reported = reported
+        self.unreported = unreported
+        self.client_count = client_count
+        self.acceptable_recovery_lag = acceptable_recovery_lag
+        self.caught_up: list[list[int]] = [[]] * len(reported)
 
     def is_caught_up(self, task: int, client: int) -> bool:
         return is_caught_up(self.lag(task, client), self.acceptable_recovery_lag)
@@ -71,9 +76,8 @@ class LagRanking:
         acceptable = self.acceptable_recovery_lag
         if 0 <= lag <= acceptable or lag == LATEST_OFFSET or acceptable == JAVA_LONG_MAX:
             return None
-        caught_up = self.caught_up.get(task)
-        if caught_up is None:
-            caught_up = self.caught_up[task] = self.caught_up_clients(task)
+        caught_up = self.caught_up[task] or self.caught_up_clients(task)
+        self.caught_up[task] = caught_up
         if caught_up and lag > acceptable:
             return caught_up
         is_behind = min(reported.values()) < lag or (unreported is not None and unreported < lag)
@@ -95,16 +99,23 @@ class LagRanking:
 
     def ahead_of(self, task: int, client: int) -> Iterator[int]:
         """The clients before `client` by (lag, process id), smallest lag first."""
-        reported = self.reported[task]
-        by_lag: Iterator[tuple[int, int]] = iter(sorted((lag, other) for other, lag in reported.items()))
-        unreported = self.unreported[task]
+        reported, unreported = self.reported[task], self.unreported[task]
+        others: Iterator[int] = iter(())
         if unreported is not None:
-            others = ((unreported, other) for other in range(self.client_count) if other not in reported)
-            by_lag = merge(by_lag, others)
-        for _, other in by_lag:
-            if other == client:
+            others = filterfalse(reported.__contains__, range(self.client_count))
+        other = next(others, None)
+        for lag, each in sorted(zip(reported.values(), reported, strict=True)):
+            while other is not None and unreported is not None and (unreported, other) < (lag, each):
+                if other == client:
+                    return
+                yield other
+                other = next(others, None)
+            if each == client:
                 return
+            yield each
+        while other is not None and other != client:
             yield other
+            other = next(others, None)
 
 
 def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking:

@@ -9,7 +9,6 @@ rebalance. The same holds for standbys. Source: `TaskMovement`, KIP-441.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from operator import itemgetter
 
 from assignor.decisions import Decision, DecisionKind
@@ -20,8 +19,8 @@ from assignor.task_assignors.lag_ranking import LagRanking
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import LATEST_OFFSET, Role
 
-StandbyMovement = tuple[int, int, int]
-"""The number of caught-up clients, the task, the client that should hold the standby."""
+_Movement = tuple[int, int]
+"""The task, and the client that should hold the standby."""
 
 _Said = tuple[DecisionKind, int, int, int | None, DecisionKind | None]
 """A movement: its kind, the task, the client, the target, and what became of its warm-up there. Decisions are made of
@@ -29,11 +28,11 @@ it when somebody looks.
 """
 
 
-@dataclass(slots=True)
 class WarmUpBudget:
     """What remains of max.warmup.replicas; active movements use it first."""
 
-    remaining: int
+    def __init__(self, remaining: int) -> None:
+        self.remaining = remaining
 
     def take(self) -> bool:
         if self.remaining <= 0:
@@ -44,35 +43,45 @@ class WarmUpBudget:
 
 def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
     """Returns how many active tasks could not stay on their targets."""
-    movements: list[tuple[int, int, list[int]]] = []
-    kept: list[int] = []
     owners = state.owner.copy()
-    reported = lags.reported
-    for task, owner in enumerate(owners):
-        caught_up = None if reported[task].get(owner) == LATEST_OFFSET else lags.caught_up_instead_of(task, owner)
-        if caught_up is None:
-            kept.append(task)
-        else:
-            movements.append((len(caught_up), task, caught_up))
+    kept: list[int] = []
+    movements = _active_movements(lags, owners, kept)
     state.log.later(lambda: _told_kept(state, kept, map(owners.__getitem__, kept), Role.ACTIVE))
     if not movements:
         return 0
-    # Fewest caught-up clients first. No two movements here have the same task, so sorting gives the order of the heap.
-    said = _move_active(state, lags, budget, sorted(movements))
+    # no two movements have the same task, so sorting gives the order of Kafka's heap
+    said = _move_active(state, lags, budget, _fewest_caught_up_first(lags, movements))
     state.log.later(lambda: _told(state, said, Role.ACTIVE))
     return len(movements)
 
 
-def _move_active(
-    state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[tuple[int, int, list[int]]]
-) -> list[_Said]:
+def _active_movements(lags: LagRanking, owners: list[int], kept: list[int]) -> list[int]:
+    """Tasks that cannot stay; all others are added to `kept`."""
+    reported = lags.reported
+    movements: list[int] = []
+    for task, owner in enumerate(owners):
+        if reported[task].get(owner) == LATEST_OFFSET or lags.caught_up_instead_of(task, owner) is None:
+            kept.append(task)
+        else:
+            movements.append(task)
+    return movements
+
+
+def _fewest_caught_up_first(lags: LagRanking, tasks: list[int]) -> list[int]:
+    """`tasks`: sorted, and asked for before."""
+    counts = [len(lags.caught_up[task]) for task in tasks]
+    return [tasks[place] for place in sorted(range(len(tasks)), key=counts.__getitem__)]
+
+
+def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[int]) -> list[_Said]:
     """To a caught-up standby, otherwise to any caught-up client, otherwise to the client with the smallest lag."""
-    owners, standbys = state.owner, state.standby
+    owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
     said: list[_Said] = []
     swapped, moved, spent = DecisionKind.SWAPPED, DecisionKind.MOVED_TO_CAUGHT_UP, DecisionKind.WARM_UP_BUDGET_SPENT
-    for _, task, caught_up in movements:
+    for task in movements:
         owner = owners[task]
+        caught_up = caught_up_on[task]
         kind = swapped
         source = queue.poll([client for client in caught_up if task in standbys[client]])
         if source is None:
@@ -117,55 +126,56 @@ def _told(state: WorkingState, said: list[_Said], role: Role) -> Iterator[Decisi
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
     """Returns how many standbys could not stay on their targets and found another client."""
-    movements: list[StandbyMovement] = []
-    caught_up: dict[int, list[int]] = {}
     kept: list[int] = []
     keepers: list[int] = []
-    for client, standby_tasks in enumerate(state.standby):
-        for task in sorted(standby_tasks - state.warm_ups[client]):
-            others = lags.caught_up_instead_of(task, client)
-            if others is None:
-                kept.append(task)
-                keepers.append(client)
-            else:
-                caught_up[task] = others
-                movements.append((len(others), task, client))
+    movements = _standby_movements(state, lags, kept, keepers)
     state.log.later(lambda: _told_kept(state, kept, keepers, Role.STANDBY))
     if not movements:
         return 0
-    in_order = _in_drawing_order(movements, distinct_tasks=len(caught_up))
-    said, moved = _move_standbys(state, lags, budget, in_order, caught_up)
+    said, moved = _move_standbys(state, lags, budget, _in_drawing_order(lags, movements))
     state.log.later(lambda: _told(state, said, Role.STANDBY))
     return moved
 
 
-def _in_drawing_order(movements: list[StandbyMovement], distinct_tasks: int) -> Iterable[StandbyMovement]:
+def _standby_movements(state: WorkingState, lags: LagRanking, kept: list[int], keepers: list[int]) -> list[_Movement]:
+    """Standbys that cannot stay, by client and then by task; all others are added to `kept` and `keepers`."""
+    movements: list[_Movement] = []
+    for client, standby_tasks in enumerate(state.standby):
+        for task in sorted(standby_tasks - state.warm_ups[client]):
+            if lags.caught_up_instead_of(task, client) is None:
+                kept.append(task)
+                keepers.append(client)
+            else:
+                movements.append((task, client))
+    return movements
+
+
+def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Movement]:
     """Fewest caught-up clients first, then by task. A task may be queued for several clients: then Java's heap
     decides.
     """
-    if len(movements) == distinct_tasks:
-        return sorted(movements)
-    heap = JavaPriorityQueue(itemgetter(0, 1), movements)
-    return (movement for movement in iter(heap.poll, None) if movement is not None)
+    client_of = dict(movements)
+    if len(client_of) == len(movements):
+        return [(task, client_of[task]) for task in _fewest_caught_up_first(lags, sorted(client_of))]
+    keyed = [(len(lags.caught_up[task]), task, client) for task, client in movements]
+    heap = JavaPriorityQueue(itemgetter(0, 1), keyed)
+    return [(movement[1], movement[2]) for movement in iter(heap.poll, None) if movement is not None]
 
 
 def _move_standbys(
-    state: WorkingState,
-    lags: LagRanking,
-    budget: WarmUpBudget,
-    movements: Iterable[StandbyMovement],
-    caught_up: dict[int, list[int]],
+    state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[_Movement]
 ) -> tuple[list[_Said], int]:
     """To a caught-up client without a copy, otherwise to the one with the smallest lag before it. Counts what moved."""
-    owners, standbys = state.owner, state.standby
+    owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
     said: list[_Said] = []
     moved = 0
     to_caught_up, spent = DecisionKind.MOVED_TO_CAUGHT_UP, DecisionKind.WARM_UP_BUDGET_SPENT
-    for _, task, client in movements:
+    for task, client in movements:
         kind = to_caught_up
         holder = owners[task]
-        source = queue.poll([other for other in caught_up[task] if other != holder and task not in standbys[other]])
+        caught_up = caught_up_on[task]
+        source = queue.poll([other for other in caught_up if other != holder and task not in standbys[other]])
         if source is None:
             kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP
             source = lags.nearest_ahead_of(task, client)

@@ -8,7 +8,6 @@ the sorted process ids. So comparing numbers compares ids in Kafka's order. Sour
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import InputError
@@ -17,7 +16,6 @@ from assignor.topology.remembered_tasks import places_in_order
 from assignor.types import ProcessId, Role, TaskId
 
 
-@dataclass(slots=True)
 class WorkingState:
     """`tasks`: the stateful ones, sorted; `places`: by task its place there; `clients`: sorted by process. Everything
     else is indexed by these places.
@@ -26,17 +24,19 @@ class WorkingState:
     and standby copies of stateful tasks. `warm_ups[client]`: those of `standby[client]` that only restore.
     """
 
-    tasks: list[TaskId]
-    places: Mapping[TaskId, int]
-    clients: list[PlacementClient]
-    processes: list[ProcessId]
-    capacity: list[int]
-    owner: list[int]
-    active: list[set[int]]
-    standby: list[set[int]]
-    warm_ups: list[set[int]]
-    assigned: list[int]
-    log: DecisionLog
+    def __init__(self, places: Mapping[TaskId, int], clients: list[PlacementClient], log: DecisionLog) -> None:
+        """Nothing assigned yet."""
+        self.tasks: list[TaskId] = list(places)
+        self.places = places
+        self.clients = clients
+        self.processes: list[ProcessId] = [client.process_id for client in clients]
+        self.capacity: list[int] = [client.capacity for client in clients]
+        self.owner: list[int] = [-1] * len(places)
+        self.active: list[set[int]] = [set() for _ in clients]
+        self.standby: list[set[int]] = [set() for _ in clients]
+        self.warm_ups: list[set[int]] = [set() for _ in clients]
+        self.assigned: list[int] = [0] * len(clients)
+        self.log = log
 
     @classmethod
     def of(cls, problem: PlacementProblem, log: DecisionLog) -> WorkingState:
@@ -47,25 +47,11 @@ class WorkingState:
         """
         if not problem.clients:
             raise InputError("a placement needs at least one client", "clients")
-        places = places_in_order(problem.stateful_tasks)
-        tasks = list(places)
         clients = [problem.clients[process] for process in sorted(problem.clients)]
         for client in clients:
             if client.capacity < 1:
                 raise InputError(f"capacity must be at least 1, not {client.capacity}", f"clients.{client.process_id}")
-        return cls(
-            tasks=tasks,
-            places=places,
-            clients=clients,
-            processes=[client.process_id for client in clients],
-            capacity=[client.capacity for client in clients],
-            owner=[-1] * len(tasks),
-            active=[set() for _ in clients],
-            standby=[set() for _ in clients],
-            warm_ups=[set() for _ in clients],
-            assigned=[0] * len(clients),
-            log=log,
-        )
+        return cls(places_in_order(problem.stateful_tasks), clients, log)
 
     def load(self, client: int) -> float:
         """Copies per thread, as Java's double. Source: `ClientState.assignedTaskLoad`."""
@@ -85,15 +71,17 @@ class WorkingState:
         self.assigned[client] += 1
 
     def move_active(self, source: int, destination: int, task: int) -> None:
-        self.active[source].remove(task)
-        self.active[destination].add(task)
+        giver, receiver = self.active[source], self.active[destination]
+        giver.remove(task)
+        receiver.add(task)
         self.owner[task] = destination
         self.assigned[source] -= 1
         self.assigned[destination] += 1
 
     def move_standby(self, source: int, destination: int, task: int) -> None:
-        self.standby[source].remove(task)
-        self.standby[destination].add(task)
+        giver, receiver = self.standby[source], self.standby[destination]
+        giver.remove(task)
+        receiver.add(task)
         self.assigned[source] -= 1
         self.assigned[destination] += 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain, repeat, zip_longest
 
 from assignor.java.order import hash_set_order, task_hash
 from assignor.known_ids import keep, partitions_of_columns, tasks_of_columns
@@ -26,21 +26,24 @@ _KEPT = 16
 @lru_cache(maxsize=_KEPT)
 def source_partitions(sources: Sources) -> PartitionsOfTasks:
     """Every task with the partitions it reads. Source: `PartitionGrouper`."""
-    topics_of = dict(sources)
     tasks: list[TaskId] = []
     for subtopology, topics in sources:
         count = max((count for _, count in topics), default=0)
         tasks += tasks_of_columns(repeat(subtopology), range(count))
-    partitions = {
-        (topic, number): partition
-        for topic, count in dict(chain.from_iterable(topics_of.values())).items()
-        for number, partition in enumerate(partitions_of_columns(repeat(topic), range(count)))
+    counts = dict(chain.from_iterable(topics for _, topics in sources))
+    of_topic = {topic: list(partitions_of_columns(repeat(topic), range(count))) for topic, count in counts.items()}
+    keep(tasks, list(chain.from_iterable(of_topic.values())))
+    of_task = {
+        subtopology: _rows([of_topic[topic][:count] for topic, count in topics]) for subtopology, topics in sources
     }
-    keep(tasks, tuple(partitions.values()))
-    return {
-        task: tuple([partitions[topic, task[1]] for topic, count in topics_of[task[0]] if task[1] < count])
-        for task in hash_set_order(tasks, task_hash)
-    }
+    return {task: of_task[task[0]][task[1]] for task in hash_set_order(tasks, task_hash)}
+
+
+def _rows(columns: list[list[TopicPartition]]) -> list[tuple[TopicPartition, ...]]:
+    """The partitions of each number; `columns`: those of each topic, which may have fewer than others."""
+    if len(set(map(len, columns))) < 2:
+        return list(zip(*columns, strict=True))
+    return [tuple(filter(None, row)) for row in zip_longest(*columns)]
 
 
 @lru_cache(maxsize=_KEPT)
@@ -52,7 +55,12 @@ def task_by_partition(sources: Sources) -> Mapping[TopicPartition, TaskId]:
 @lru_cache(maxsize=_KEPT)
 def changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) -> PartitionsOfTasks:
     """The tasks of one subtopology with a partition of each changelog topic. Source: `ChangelogTopics`."""
-    return {task: tuple([TopicPartition(topic, task[1]) for topic in topics]) for task in task_map_order(tasks)}
+    in_order = task_map_order(tasks)
+    numbers = [task[1] for task in in_order]
+    columns = [
+        map(tuple.__new__, repeat(TopicPartition), zip(repeat(topic), numbers, strict=False)) for topic in topics
+    ]
+    return dict(zip(in_order, zip(*columns, strict=True), strict=True))
 
 
 @lru_cache(maxsize=_KEPT)

@@ -17,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from assignor.pipeline import assign
+from assignor.task_assignors import task_movement
 from benchmarks.jvm_leader.cells import ASSIGNORS, QUICK, REBALANCES, SECOND, SHAPE_NAMES, STRATEGIES, Cell, Choice
 from benchmarks.jvm_leader.codec import measure_codec
 from benchmarks.jvm_leader.contenders import HARNESS, JVM
@@ -70,6 +71,12 @@ def _wide(console: Console) -> Console:
     return Console(file=console.file, width=max(console.width, _WIDTH))
 
 
+def _form() -> str:
+    """What runs: setup.py says what is compiled, if anything is."""
+    form = "in Python" if (task_movement.__file__ or "").endswith(".py") else "compiled"
+    return f"ours: the hottest part runs {form}"
+
+
 class _Run:
     """`print` measures what the choice has and the results do not, and prints all of it."""
 
@@ -93,6 +100,7 @@ class _Run:
         self._sent_first: tuple[tuple[Placing, Shape], Mapping[str, bytes]] | None = None
 
     def print(self) -> None:
+        self._console.print(_form())
         if self._with_jvm:
             try:
                 jars.compiled(HARNESS)

@@ -8,7 +8,7 @@ such a task leaves its client at once (KIP-441), so it has no home to keep. How 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from assignor.clients.task_lags import is_caught_up
@@ -112,7 +112,7 @@ def _with_unknown_as_whole(lags: LagRanking, whole: list[int]) -> LagRanking:
         for task, of_task in enumerate(lags.reported)
     ]
     unreported = [None if lag is None else JAVA_LONG_MAX if lag < 0 else lag for lag in lags.unreported]
-    return replace(lags, reported=reported, unreported=unreported)
+    return LagRanking(reported, unreported, lags.client_count, lags.acceptable_recovery_lag)
 
 
 def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:

@@ -8,8 +8,8 @@ import pytest
 
 from assignor.java.order import hash_set_order
 from assignor.java.priority_queue import JavaPriorityQueue
-from assignor.task_assignors.constrained_priority_set import ConstrainedPrioritySet
 from assignor.types import ProcessId
+from tests.assignor.task_assignors.forms import form
 
 
 class PlainQueue:
@@ -59,7 +59,9 @@ def a_client_about_to_become_lighter(
     return random_source.choice(close or others)
 
 
-def differences_from_lightest_first(random_source: random.Random, draws_have_seldom_a_choice: bool = False) -> int:
+def differences_from_lightest_first(
+    random_source: random.Random, *, draws_have_seldom_a_choice: bool, pure: bool
+) -> int:
     """Play movements on both queues; answers how often the client drawn was not the lightest one accepted.
 
     When draws have seldom a choice, many steps are written down before they have to be carried out.
@@ -70,7 +72,7 @@ def differences_from_lightest_first(random_source: random.Random, draws_have_sel
     counts = [random_source.randint(10, 12) for _ in everybody]
     load = [count / thread for count, thread in zip(counts, threads, strict=True)]
     plain = PlainQueue(processes, load)
-    queue = ConstrainedPrioritySet(processes, counts, threads)
+    queue = form("constrained_priority_set", pure=pure).ConstrainedPrioritySet(processes, counts, threads)
     accepted_counts = [0, 1, 2, len(processes) // 2]
     if draws_have_seldom_a_choice:
         accepted_counts = [1, 1, 1, 1, len(processes) // 2]
@@ -94,14 +96,19 @@ def differences_from_lightest_first(random_source: random.Random, draws_have_sel
 
 
 @pytest.mark.parametrize("draws_have_seldom_a_choice", [False, True])
-def test_should_draw_the_same_clients_as_javas_queue(draws_have_seldom_a_choice: bool) -> None:
+@pytest.mark.parametrize("pure", [False, True])
+def test_should_draw_the_same_clients_as_javas_queue(pure: bool, draws_have_seldom_a_choice: bool) -> None:
     differences = 0
     for seed in range(150):
-        differences += differences_from_lightest_first(random.Random(seed), draws_have_seldom_a_choice)
+        differences += differences_from_lightest_first(
+            random.Random(seed), draws_have_seldom_a_choice=draws_have_seldom_a_choice, pure=pure
+        )
     assert differences > 0, "no case in which the heap's layout shows: the comparison has lost its teeth"
 
 
-def test_should_put_nobody_out_when_nobody_is_accepted() -> None:
-    queue = ConstrainedPrioritySet([ProcessId(0, number) for number in range(3)], [4, 2, 1], [2, 2, 1])
+@pytest.mark.parametrize("pure", [False, True])
+def test_should_put_nobody_out_when_nobody_is_accepted(pure: bool) -> None:
+    queue_class = form("constrained_priority_set", pure=pure).ConstrainedPrioritySet
+    queue = queue_class([ProcessId(0, number) for number in range(3)], [4, 2, 1], [2, 2, 1])
     assert queue.poll([]) is None
     assert [queue.poll(range(3)) for _ in range(4)] == [1, 2, 0, None]

@@ -1,0 +1,28 @@
+# The C types of task_movement.py, for those who compile it.
+cimport cython
+
+from assignor.task_assignors.constrained_priority_set cimport ConstrainedPrioritySet
+from assignor.task_assignors.lag_ranking cimport LagRanking
+from assignor.task_assignors.working_state cimport WorkingState
+
+cdef class WarmUpBudget:
+    cdef readonly object remaining
+    cpdef bint take(self) except -1
+
+@cython.locals(reported=list, movements=list, lags_of_task=dict)
+cdef list _active_movements(LagRanking lags, list owners, list kept)
+
+@cython.locals(counts=list)
+cdef list _fewest_caught_up_first(LagRanking lags, list tasks)
+
+@cython.locals(owners=list, standbys=list, caught_up_on=list, caught_up=list, said=list, queue=ConstrainedPrioritySet)
+cdef list _move_active(WorkingState state, LagRanking lags, WarmUpBudget budget, list movements)
+
+@cython.locals(movements=list)
+cdef list _standby_movements(WorkingState state, LagRanking lags, list kept, list keepers)
+
+@cython.locals(
+    owners=list, standbys=list, caught_up_on=list, caught_up=list, said=list, moved=Py_ssize_t,
+    queue=ConstrainedPrioritySet,
+)
+cdef tuple _move_standbys(WorkingState state, LagRanking lags, WarmUpBudget budget, list movements)

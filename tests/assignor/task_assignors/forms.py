@@ -1,0 +1,73 @@
+"""The two forms of the modules that move tasks: the one that imports find, which is compiled where setup.py could, and
+what Python makes of the source, under the same names but apart from it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+from tests.checkout import ROOT
+
+_PACKAGE = "assignor.task_assignors"
+MOVEMENT = ("working_state", "lag_ranking", "constrained_priority_set", "task_movement")
+"""Each after those that it imports."""
+_THEIR_USER = "high_availability"
+
+
+def compiled_modules() -> list[str]:
+    """Those that setup.py names, as paths in the checkout without a suffix."""
+    named = re.findall(r'^    "(assignor\.[\w.]+)",$', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
+    return [name.replace(".", "/") for name in named]
+
+
+def compiled_file(module: str) -> Path | None:
+    """None: not compiled."""
+    beside = (ROOT / f"{module}{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((path for path in beside if path.exists()), None)
+
+
+@lru_cache(maxsize=1)
+def pure_forms() -> dict[str, ModuleType]:
+    """By name, with `high_availability` on top of them."""
+    with _forgotten((*MOVEMENT, _THEIR_USER)):
+        forms = {name: _from_source(name) for name in MOVEMENT}
+        forms[_THEIR_USER] = importlib.import_module(f"{_PACKAGE}.{_THEIR_USER}")
+    return forms
+
+
+def form(name: str, *, pure: bool) -> ModuleType:
+    return pure_forms()[name] if pure else importlib.import_module(f"{_PACKAGE}.{name}")
+
+
+def _from_source(name: str) -> ModuleType:
+    whole = f"{_PACKAGE}.{name}"
+    loader = SourceFileLoader(whole, str(ROOT / f"{whole.replace('.', '/')}.py"))
+    spec = spec_from_loader(whole, loader)
+    assert spec is not None
+    module = sys.modules[whole] = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _forgotten(names: tuple[str, ...]) -> Iterator[None]:
+    """What has been imported comes back afterwards, also as attributes of the package."""
+    package = importlib.import_module(_PACKAGE)
+    known = {name: importlib.import_module(f"{_PACKAGE}.{name}") for name in names}
+    for name in names:
+        del sys.modules[f"{_PACKAGE}.{name}"]
+    try:
+        yield
+    finally:
+        for name, module in known.items():
+            sys.modules[f"{_PACKAGE}.{name}"] = module
+            setattr(package, name, module)
