@@ -5,14 +5,12 @@ what Python makes of the source, under the same names but apart from it.
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.machinery import EXTENSION_SUFFIXES, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
-from pathlib import Path
 from types import ModuleType
 
 from tests.checkout import ROOT
@@ -21,18 +19,6 @@ _PACKAGE = "assignor.task_assignors"
 MOVEMENT = ("working_state", "lag_ranking", "constrained_priority_set", "task_movement")
 """Each after those that it imports."""
 _THEIR_USER = "high_availability"
-
-
-def compiled_modules() -> list[str]:
-    """Those that setup.py names, as paths in the checkout without a suffix."""
-    named = re.findall(r'^    "(assignor\.[\w.]+)",$', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
-    return [name.replace(".", "/") for name in named]
-
-
-def compiled_file(module: str) -> Path | None:
-    """None: not compiled."""
-    beside = (ROOT / f"{module}{suffix}" for suffix in EXTENSION_SUFFIXES)
-    return next((path for path in beside if path.exists()), None)
 
 
 @lru_cache(maxsize=1)

@@ -18,8 +18,9 @@ from assignor.decisions import Decision, DecisionLog
 from assignor.recording.placement import parse_recorded_placement
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
-from tests.assignor.task_assignors.forms import MOVEMENT, compiled_file, compiled_modules, form
+from tests.assignor.task_assignors.forms import MOVEMENT, form
 from tests.checkout import ROOT, VECTORS
+from tests.compiled_modules import compiled_file, compiled_modules, is_older_than_its_source
 
 END = 100_000
 BEHIND = [LATEST_OFFSET, UNKNOWN_OFFSET_SUM, 0, 5, 11, 10_000, 10_001, END, JAVA_LONG_MAX]
@@ -131,9 +132,7 @@ def test_should_compile_all_that_moves_tasks() -> None:
 
 @pytest.mark.parametrize("module", compiled_modules())
 def test_should_not_be_older_than_its_source(module: str) -> None:
-    """Imports find the compiled form first: what is changed in the source would not be what runs."""
-    compiled = compiled_file(module)
-    if compiled is not None:
-        sources = [path for path in (ROOT / f"{module}.py", ROOT / f"{module}.pxd") if path.exists()]
-        changed = max(path.stat().st_mtime for path in sources)
-        assert compiled.stat().st_mtime >= changed, f"{compiled.name} is of an older source: `make setup` compiles it"
+    """Everywhere but in tests, imports find the compiled form first."""
+    assert not is_older_than_its_source(module), (
+        f"{module} was changed since it was compiled: `make setup` does it anew"
+    )
