@@ -35,8 +35,8 @@ from streams_runtime.records import Record, RecordContext
 MOST_LINES = 2_000
 """A graph whose paths meet again and again would grow without end, because each path is written out."""
 
-_MOST_BLOCKS = 60
-"""Python takes a hundred levels of indentation."""
+_MOST_BLOCKS, _MOST_LOOPS = 60, 15
+"""Python takes a hundred levels of indentation, and twenty loops inside of each other."""
 
 READING = "<reading>"
 """In the place of a node's name; no node can have it."""
@@ -119,6 +119,7 @@ class LoopWriter:
         self._lines: list[str] = []
         self._nodes: list[tuple[str, Translate | None]] = []
         self._depth = 4
+        self._loops = 0
         self._inside: list[str] = [READING]
         self._below: list[list[Any]] = [[]]
         self._counts: dict[str, int] = {}
@@ -146,12 +147,15 @@ class LoopWriter:
     @contextmanager
     def block(self, text: str) -> Iterator[None]:
         """What is written inside stands below `text`, which ends with a colon."""
-        if self._depth >= _MOST_BLOCKS:
+        is_loop = text.startswith("for ")
+        if self._depth >= _MOST_BLOCKS or self._loops + is_loop > _MOST_LOOPS:
             raise CannotFuse("the loop would be too deep")
         self.line(text)
         self._depth += 1
+        self._loops += is_loop
         yield
         self._depth -= 1
+        self._loops -= is_loop
 
     @contextmanager
     def inside(self, node: str) -> Iterator[None]:
