@@ -53,7 +53,7 @@ def own_log(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) 
 
 def _opened(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
     openers: dict[str, Callable[[], Log]] = {
-        "embedded": lambda: EmbeddedLog(tmp_path / "log", clock=clock, minimum_dirty_bytes=0),
+        "embedded": lambda: EmbeddedLog(tmp_path / "log", clock=clock, minimum_dirty_bytes=0, maintenance_ms=60_000),
         "memory": lambda: InMemoryLog(clock),
         "kafka": lambda: _kafka_log(request.getfixturevalue("kafka_broker")),
     }
