@@ -1,8 +1,7 @@
 """Keeps Python's cycle collector away from a computation that makes no cycles.
 
 A rebalance makes hundreds of thousands of small values. The collector starts again for every few hundred of them, and
-looks through all that live: up to a third of the time of a large rebalance. They are all freed without it. Those that
-live on count as old afterwards, as if it had been through them: otherwise its next run would begin with all of them.
+looks through all that live: up to a third of the time of a large rebalance. They are all freed without it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,4 @@ def collected_afterwards() -> Iterator[None]:
     try:
         yield
     finally:
-        if gc.get_freeze_count() == 0:  # what somebody else has frozen stays frozen
-            gc.freeze()
-            gc.unfreeze()  # to the oldest generation
         gc.enable()

@@ -16,11 +16,14 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
+_SETUP = ROOT / "setup.py"
 
 
 def compiled_modules() -> list[str]:
     """Those that setup.py names, as paths in the checkout without a suffix."""
-    named = re.findall(r'^    "(assignor\.[\w.]+)",$', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
+    if not _SETUP.is_file():  # the tests are in an archive, on an executor of Spark
+        return []
+    named = re.findall(r'^    "(assignor\.[\w.]+)",$', _SETUP.read_text(encoding="utf-8"), re.MULTILINE)
     return [name.replace(".", "/") for name in named]
 
 
