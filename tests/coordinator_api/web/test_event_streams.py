@@ -69,6 +69,8 @@ async def test_should_tell_a_token_nothing_of_groups_that_it_does_not_see(tmp_pa
             await olga.put("/v1/groups/b-1", json=definition())
             await olga.put("/v1/groups/a-1", json=definition())
             after = await digest_in(stream)
+        # the page waits until something is known of the new group, which is news by itself
+        assert (await (await service.client("tom")).get("/ui/groups")).is_success
         async with streaming(app_of(service), "/ui/events", TOM) as stream:
             await stream.next()
             last = await digest_in(stream)
