@@ -249,7 +249,8 @@ def test_should_end_each_call_in_time_and_ask_nobody_again_who_failed(
             return said
 
         answered, asked, route = carried_out(addresses, says, call)
-        assert len(asked) <= len(urls) + MOST_REDIRECTS
+        # the first one asked may be where an earlier call was sent on to
+        assert len(asked) <= len({*urls, asked[0][0]}) + MOST_REDIRECTS
         assert sum(timeout_s for (_, timeout_s), (_, said) in zip(asked, earlier, strict=True) if said is None) <= (
             call.longest_s + 1e-6
         )
