@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import Log, NewTopic, Producer
+from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, Producer
 from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0
 
 ONE_BY_ONE, AS_COLUMNS = TopicPartition("one-by-one", 0), TopicPartition("as-columns", 0)
@@ -16,7 +16,8 @@ def everything(log: Log, partition: TopicPartition) -> list[tuple[int, bytes | N
     consumer = log.consumer()
     consumer.assign([partition])
     consumer.seek(partition, 0)
-    end = log.end_offsets([partition])[partition]
+    # a broker marks a committed transaction a moment later, and then it can be read
+    end = log.end_offsets([partition], IsolationLevel.READ_UNCOMMITTED)[partition]
     found: list[tuple[int, bytes | None, bytes | None, int, object]] = []
     while (consumer.position(partition) or 0) < end:
         for batch in consumer.poll(1_000, 100_000):
