@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from types import TracebackType
-from typing import Self
 
-from tests.checkout import ROOT
+from benchmarks.line_program import LineProgram
 from tests.oracle import jars
 
 OURS, JVM = "ours", "JVM"
@@ -69,24 +65,13 @@ class CodecTimes:
     wall_ms: float
 
 
-class Contender:
-    """A context manager: one process with one group. A run that is not done within the limit ends it."""
+class Contender(LineProgram):
+    """One process with one group. A run that is not done within the limit ends it."""
 
     def __init__(self, command: Sequence[str], limit_s: float = LONGEST_RUN_S) -> None:
+        super().__init__(command)
         self._limit_s = limit_s
         self._stopped = threading.Event()
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the contender
-        self._process = subprocess.Popen(  # noqa: S603
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, text=True, cwd=ROOT
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._process.kill()
-        self._process.communicate()
-        self._words.close()
 
     def run(self) -> RunTimes:
         """One rebalance, or none when an earlier one was stopped: the limit then stands for both."""
@@ -122,33 +107,23 @@ class Contender:
 
     def _answer(self, command: str, limit_s: float) -> str | None:
         """None: not within the limit; the process is ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         answered = threading.Event()
         watchdog = threading.Thread(target=self._watch, args=(answered, limit_s))
         watchdog.start()
         try:
-            self._process.stdin.write(f"{command}\n")
-            self._process.stdin.flush()
-            answer = self._process.stdout.readline()
-        except OSError:
-            answer = ""
+            answer = self.ask(command)
         finally:
             answered.set()
             watchdog.join()
-        if answer.endswith("\n"):
-            return answer.strip()
-        if self._stopped.is_set():
-            return None
-        self._process.wait()
-        self._words.seek(0)
-        raise AssertionError(f"{command!r} has no answer: {self._words.read()[-2000:].decode(errors='replace')}")
+        if answer is None and not self._stopped.is_set():
+            raise AssertionError(f"{command!r} has no answer: {self.last_words()}")
+        return answer
 
     def _watch(self, answered: threading.Event, limit_s: float) -> None:
         """End the process after that time, but not one that other programs keep from running: it has to have used as
         much CPU, or five times as much time.
         """
-        pid = self._process.pid
+        pid = self.pid
         until_cpu_s = cpu_seconds(pid) + limit_s
         if answered.wait(limit_s):
             return
@@ -157,7 +132,7 @@ class Contender:
             pass
         if not answered.is_set():
             self._stopped.set()
-            self._process.kill()
+            self.kill()
 
 
 def cpu_seconds(pid: int) -> float:

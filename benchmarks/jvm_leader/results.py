@@ -1,13 +1,13 @@
-"""Measured cells as lines of JSON, so that a run can go on where another one ended."""
+"""The cells that were measured, in this run and in those before it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cell_rows import CellRows
 from benchmarks.jvm_leader.cells import Cell
 from benchmarks.jvm_leader.contenders import JVM, RunTimes
 from benchmarks.jvm_leader.measuring import MeasuredCell
@@ -17,19 +17,10 @@ class MeasuredCells:
     """By name of the cell, in the order in which they were measured. `file`: None keeps them in memory only."""
 
     def __init__(self, file: Path | None) -> None:
-        self._file = file
-        self._rows: dict[str, dict[str, Any]] = {}
-        if file is not None and file.exists():
-            for line in file.read_text(encoding="utf-8").splitlines():
-                row = json.loads(line)
-                self._rows[row["cell"]] = row
+        self._rows = CellRows(file)
 
     def add(self, measured: MeasuredCell) -> None:
-        row = {**asdict(measured), "cell": measured.cell.name}
-        self._rows[measured.cell.name] = row
-        if self._file is not None:
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+        self._rows.add({**asdict(measured), "cell": measured.cell.name})
 
     def of(self, cell: Cell, *, with_jvm: bool) -> MeasuredCell | None:
         """None: not measured yet, or without the JVM."""

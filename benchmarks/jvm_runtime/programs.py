@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from benchmarks.jvm_runtime.cells import Cell
 from benchmarks.jvm_runtime.input_records import topic_of_events, topic_of_table
-from tests.checkout import ROOT
+from benchmarks.line_program import LineProgram
 from tests.oracle import jars
 
 HARNESS = Path(__file__).parent / "Instance.java"
 LONGEST_ANSWER_S = 300.0
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-_END_OF_WORDS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +45,8 @@ class RunFigures:
         return self.records / self.wall_s
 
 
-class Program:
-    """A context manager: a process that runs instances of one application, one after the other."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the program
-        self._process = subprocess.Popen(  # noqa: S603
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, text=True, cwd=ROOT
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._process.kill()
-        self._process.communicate()
-        self._words.close()
+class Program(LineProgram):
+    """Runs instances of one application, one after the other."""
 
     def run(self, *words: object) -> None:
         """Until it has processed everything, which need not be committed yet. `words`: as the program takes them."""
@@ -81,24 +61,15 @@ class Program:
 
     def _ask(self, command: str) -> str:
         """Raises AssertionError with the last words of the program when it does not answer."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        watchdog = threading.Timer(LONGEST_ANSWER_S, self._process.kill)
+        watchdog = threading.Timer(LONGEST_ANSWER_S, self.kill)
         watchdog.start()
         try:
-            self._process.stdin.write(f"{command}\n")
-            self._process.stdin.flush()
-            answer = self._process.stdout.readline()
-        except OSError:
-            answer = ""
+            answer = self.ask(command)
         finally:
             watchdog.cancel()
-        if answer.endswith("\n"):
-            return answer.strip()
-        self._process.wait()
-        self._words.seek(0)
-        words = self._words.read().decode(errors="replace")[-_END_OF_WORDS:]
-        raise AssertionError(f"{command!r} was not answered within {LONGEST_ANSWER_S:g} s: {words}")
+        if answer is None:
+            raise AssertionError(f"{command!r} was not answered within {LONGEST_ANSWER_S:g} s: {self.last_words()}")
+        return answer
 
 
 def ours(cell: Cell, threads: int = 1) -> Program:

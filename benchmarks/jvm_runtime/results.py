@@ -1,13 +1,12 @@
-"""Measured cells as lines of JSON, so that a run can go on where another one ended."""
+"""The cells that were measured, in this run and in those before it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from benchmarks.cell_rows import CellRows
 from benchmarks.jvm_runtime.cells import Cell
 from benchmarks.jvm_runtime.measuring import MeasuredCell
 from benchmarks.jvm_runtime.programs import RunFigures
@@ -20,18 +19,13 @@ class MeasuredCells:
     """By name of the cell, the newest one. `file`: None keeps them in memory only."""
 
     def __init__(self, file: Path | None) -> None:
-        self._file = file
-        self._rows: dict[str, dict[str, Any]] = {}
-        if file is not None and file.exists():
-            for line in file.read_text(encoding="utf-8").splitlines():
-                row = json.loads(line)
-                self._rows[row["cell"]] = row
+        self._rows = CellRows(file)
 
     def add(self, measured: MeasuredCell) -> None:
-        self._add({**asdict(measured), "cell": measured.cell.name})
+        self._rows.add({**asdict(measured), "cell": measured.cell.name})
 
     def add_spark(self, found: Mapping[str, CountOnSpark]) -> None:
-        self._add({"cell": _ON_SPARK, "ways": {way: asdict(each) for way, each in found.items()}})
+        self._rows.add({"cell": _ON_SPARK, "ways": {way: asdict(each) for way, each in found.items()}})
 
     def of(self, cell: Cell, contenders: Sequence[str] = ()) -> MeasuredCell | None:
         """None: not measured yet, or not with all of these."""
@@ -47,11 +41,5 @@ class MeasuredCells:
 
     def spark(self) -> dict[str, CountOnSpark]:
         """By way; empty when it was not measured."""
-        row = self._rows.get(_ON_SPARK, {"ways": {}})
+        row = self._rows.get(_ON_SPARK) or {"ways": {}}
         return {way: CountOnSpark(**each) for way, each in row["ways"].items()}
-
-    def _add(self, row: dict[str, Any]) -> None:
-        self._rows[row["cell"]] = row
-        if self._file is not None:
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")

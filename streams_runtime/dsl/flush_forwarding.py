@@ -64,8 +64,8 @@ class FusableTableFlush:
         parts = self._store.parts()
         if parts.cache is None:
             return False
-        cache = parts.cache
-        loop.names.update(dirty=cache.dirty, entries=cache.entries, write=cache.held.write_one)
+        held = parts.cache.held
+        loop.names.update(dirty=held.dirty, entries=held.entries, write=held.write_one)
         write_reading(loop, self._store, "stored", "value", "timestamp_ms")
         if isinstance(self._store.key_serde, BytesSerde):
             loop.line("key = key_bytes")

@@ -76,13 +76,13 @@ class FusedKeyValueStore(FusedTableStore):
         if cache is None:
             loop.line(f"{self.stored} = {loop.bind('get', self._parts.store.get)}({self.key})")
             return
-        loop.line(f"{self._entry} = {loop.bind('cached', cache.entries.get)}({self.key})")
+        loop.line(f"{self._entry} = {loop.bind('cached', cache.held.entries.get)}({self.key})")
         with loop.block(f"if {self._entry} is None:"):
             loop.line(f"{self.stored} = {loop.bind('get', cache.get)}({self.key})")
-            loop.line(f"{self._entry} = {loop.bind('cached', cache.entries.get)}({self.key})")
+            loop.line(f"{self._entry} = {loop.bind('cached', cache.held.entries.get)}({self.key})")
         with loop.block("else:"):
             loop.line(f"{self.stored} = {self._entry}[0]")
-            loop.line(f"{loop.bind('use', cache.entries.move_to_end)}({self.key})")
+            loop.line(f"{loop.bind('use', cache.held.entries.move_to_end)}({self.key})")
 
     def put_bytes(self, stored: str, serialized: str, changed_ms: str) -> None:
         loop, parts = self._loop, self._parts
@@ -97,7 +97,7 @@ class FusedKeyValueStore(FusedTableStore):
         """What `NamedCache.put` does, without its call. After `look_up` the key is the one that was used last."""
         loop, entry = self._loop, self._entry
         size, grown = loop.new("size"), loop.new("grown")
-        entries, dirty = loop.bind("entries", cache.entries), loop.bind("dirty", cache.dirty)
+        entries, dirty = loop.bind("entries", cache.held.entries), loop.bind("dirty", cache.held.dirty)
         held, memory = loop.bind("held", cache.held), loop.bind("memory", cache.held.memory)
         least = loop.bind("least", change_overhead(_NO_CONTEXT))
         loop.line(f"{size} = len({self.key}) + {least} + len(topic) + (0 if {stored} is None else len({stored}))")

@@ -8,14 +8,13 @@ Rules:
 - Only a flush writes. The stores below are what a checkpoint, a standby and a restore know.
 - In a standby, and in a task without a cache, it only passes on. A close drops what was not flushed.
 
-Source: `CachingKeyValueStore`. Differs from Kafka: a change is written
-after it was forwarded, so that a flush that the log interrupts can be tried again; a close never flushes; a range does
-not count as a use of what it reads; and a reverse range leaves out what was deleted, which Kafka gives with null.
+Source: `CachingKeyValueStore`. Differs from Kafka: a change is written after it was forwarded, so that a flush that the
+log interrupts can be tried again; a close never flushes; a range does not count as a use of what it reads; and a
+reverse range leaves out what was deleted, which Kafka gives with null.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from threading import get_ident
 
@@ -114,16 +113,6 @@ class CachingKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]]):
         """What is held back. The same object as long as there is a cache."""
         assert self._cache is not None, "only a store with a cache is asked for it"
         return self._cache
-
-    @property
-    def dirty(self) -> dict[bytes, None]:
-        """The keys that a flush would write. The same object as long as there is a cache."""
-        return self.held.dirty
-
-    @property
-    def entries(self) -> OrderedDict[bytes, Entry]:
-        """What the cache has, by key. The same object as long as there is a cache."""
-        return self.held.entries
 
     # --- changes
 

@@ -19,7 +19,6 @@ from assignor.access.private_files import make_private_directory
 from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StoreContext
-from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
 from streams_runtime.state_stores.rocksdb_cursors import Cursors, Entry
 from streams_runtime.state_stores.rocksdb_options import store_options, write_options
 
@@ -39,7 +38,7 @@ _NOT_OPEN: Any = _NotOpen()
 
 
 class RocksDBStore:
-    """`KeyValueStore[bytes, bytes]`. Errors of RocksDB become ProcessorStateErrors that name the directory."""
+    """What `WriteBehindStore` needs. Errors of RocksDB become ProcessorStateErrors that name the directory."""
 
     __slots__ = ("_cursors", "_database", "_directory", "_name", "_write_options")
 
@@ -91,31 +90,6 @@ class RocksDBStore:
         except Exception as error:
             raise self._failure(error) from error
 
-    def put(self, key: bytes, value: bytes | None) -> None:
-        try:
-            if value is None:
-                self._database.delete(key)
-            else:
-                self._database.put(key, value)
-        except Exception as error:
-            raise self._failure(error) from error
-
-    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        present = self.get(key)
-        if present is None:
-            self.put(key, value)
-        return present
-
-    def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Puts all of them or, after an error, none."""
-        if entries:
-            self.write([key for key, _ in entries], [value for _, value in entries])
-
-    def delete(self, key: bytes) -> bytes | None:
-        present = self.get(key)
-        self.put(key, None)
-        return present
-
     def restore(self, batch: RecordBatch) -> None:
         """Records without a key are skipped, as in Kafka."""
         self.write(batch.keys, batch.values)
@@ -143,21 +117,9 @@ class RocksDBStore:
         except Exception as error:
             raise self._failure(error) from error
 
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        if is_inverted(start, end, self._name):
-            return iter(())
-        return self.scan(start, None if end is None else after(end))
-
     def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        if is_inverted(start, end, self._name):
-            return iter(())
+        """A snapshot of the keys from `end` down to `start`, with both of them. None is an open end."""
         return self._read(lambda database: _backwards(database, start, end))
-
-    def all(self) -> Iterator[Entry]:
-        return self.scan(None, None)
-
-    def prefix_scan(self, prefix: bytes) -> Iterator[Entry]:
-        return self.scan(prefix, prefix_end(prefix))
 
     def scan(self, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
         """A snapshot of the keys from `start` up to, and without, `before`. None is an open end."""

@@ -144,6 +144,37 @@ class RecordQueue:
             self._head = self._read()
         return None if self._head is None else self._head[2]
 
+    def next_offset(self) -> int | None:
+        """The offset of the first record that `poll` has not given; None when the queue is empty."""
+        if self._head is not None:
+            return self._offsets[self._index - 1]
+        if self._index < self._length:
+            return self._offsets[self._index]
+        return self._batches[0].offsets[0] if self._batches else None
+
+    def polled_metadata(self) -> RecordMetadata:
+        """The metadata of the record that `poll` gave last; valid until the next `poll` or `head_timestamp_ms`."""
+        topic, partition = self.partition
+        return RecordMetadata(topic, partition, self._offsets[self._index - 1])
+
+    def failed(self, index: int, node: str, error: Exception) -> FailedInputRecord:
+        """The record at `index` of the current batch, as bytes, with its error."""
+        topic, partition = self.partition
+        return FailedInputRecord(
+            self._task_id,
+            RecordMetadata(topic, partition, self._offsets[index]),
+            node,
+            self._keys[index],
+            self._values[index],
+            () if self._headers is None else self._headers[index],
+            self._timestamps[index],
+            error,
+        )
+
+    def polled_failed(self, node: str, error: Exception) -> FailedInputRecord:
+        """The record that `poll` gave last, as bytes, with its error."""
+        return self.failed(self._index - 1, node, error)
+
     # --- for a fused loop, which reads the columns itself
 
     @property
@@ -211,38 +242,7 @@ class RecordQueue:
         self._on_failure(self.failed(index, self._source.name, error))
         self._index = index + 1
 
-    # ---
-
-    def next_offset(self) -> int | None:
-        """The offset of the first record that `poll` has not given; None when the queue is empty."""
-        if self._head is not None:
-            return self._offsets[self._index - 1]
-        if self._index < self._length:
-            return self._offsets[self._index]
-        return self._batches[0].offsets[0] if self._batches else None
-
-    def polled_metadata(self) -> RecordMetadata:
-        """The metadata of the record that `poll` gave last; valid until the next `poll` or `head_timestamp_ms`."""
-        topic, partition = self.partition
-        return RecordMetadata(topic, partition, self._offsets[self._index - 1])
-
-    def failed(self, index: int, node: str, error: Exception) -> FailedInputRecord:
-        """The record at `index` of the current batch, as bytes, with its error."""
-        topic, partition = self.partition
-        return FailedInputRecord(
-            self._task_id,
-            RecordMetadata(topic, partition, self._offsets[index]),
-            node,
-            self._keys[index],
-            self._values[index],
-            () if self._headers is None else self._headers[index],
-            self._timestamps[index],
-            error,
-        )
-
-    def polled_failed(self, node: str, error: Exception) -> FailedInputRecord:
-        """The record that `poll` gave last, as bytes, with its error."""
-        return self.failed(self._index - 1, node, error)
+    # --- inside
 
     def _read(self) -> Record[Any, Any] | None:
         """The next good record. Bad ones are dropped, unless the handler says otherwise."""

@@ -293,7 +293,7 @@ def test_should_delete_whole_segments_from_disk_when_they_expire(tmp_path: Path)
         for segment in (3, 4, 5)
         for key in (b"a", b"b")
     ]
-    assert [key for key, _ in on_disk.all()] == expected
+    assert [key for key, _ in on_disk.scan(None, None)] == expected
     on_disk.close()
 
 
@@ -307,7 +307,7 @@ def test_should_have_segments_of_a_minute_at_least(tmp_path: Path) -> None:
     store.close()
     on_disk = RocksDBStore("w")
     on_disk.open(context(tmp_path))
-    assert [key[:8] for key, _ in on_disk.all()] == [bytes(8), bytes(7) + b"\x01"]
+    assert [key[:8] for key, _ in on_disk.scan(None, None)] == [bytes(8), bytes(7) + b"\x01"]
     on_disk.close()
 
 

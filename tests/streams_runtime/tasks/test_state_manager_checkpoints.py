@@ -367,5 +367,5 @@ def test_should_empty_a_rocksdb_store_that_the_checkpoint_does_not_name(director
     assert state.changelog_offsets() == {COUNTS: 0}
     store = state.stores["counts"]
     assert isinstance(store, RocksDBStore)
-    assert list(store.all()) == []
+    assert list(store.scan(None, None)) == []
     state.wipe()
