@@ -21,8 +21,8 @@ RUNTIME: dict[str, str] = {
     "in the order of their timestamps. -1 never waits.",
     "task.timeout.ms": "How long a task may make no progress because the log does not answer. Then its thread fails.",
     "statestore.cache.max.bytes": "How much the record caches of an instance may hold, shared equally by its stream "
-    "threads. Key-value stores with `caching` write, log and forward a changed key once, at a commit or when the "
-    "cache is full. 0 switches it off: every update is written and forwarded by itself.",
+    "threads. Stores with `caching`, which tables and windows have, write, log and forward a changed key once, at a "
+    "commit or when the cache is full. 0 switches it off: every update is written and forwarded by itself.",
     "poll.ms": "How long a thread without work waits for records.",
     "max.poll.records": "The most records that one poll returns.",
     "buffered.records.per.partition": "A task that has buffered more records of a partition than this pauses it.",

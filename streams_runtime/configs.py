@@ -69,7 +69,7 @@ class StreamsConfig:
     num_stream_threads: int = 1
     max_task_idle_ms: int = 0
     task_timeout_ms: int = 300_000
-    statestore_cache_max_bytes: int = 0
+    statestore_cache_max_bytes: int = 10 * 1024 * 1024
     poll_ms: int = 100
     max_poll_records: int = 1_000
     buffered_records_per_partition: int = 1_000

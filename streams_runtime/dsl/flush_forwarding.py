@@ -5,11 +5,12 @@ Source: `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, cast
 
 from streams_runtime.dsl.change import Change
-from streams_runtime.dsl.fused_table_store import write_reading
+from streams_runtime.dsl.fused_table_store import AnyTimestampedStore, write_reading
 from streams_runtime.processors.api import ProcessorContext
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
@@ -17,7 +18,8 @@ from streams_runtime.records import Record, RecordContext
 from streams_runtime.serdes import BytesSerde
 from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.named_cache import as_context
-from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore, SerdesTimestampedWindowStore
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES
 
 
 def forwards_when_flushed(context: ProcessorContext, store: Any, *, sends_old_values: bool) -> bool:
@@ -41,18 +43,21 @@ def forwards_when_flushed(context: ProcessorContext, store: Any, *, sends_old_va
 
     if not set_flush_listener(flushed, sends_old_values=sends_old_values):
         return False
-    if isinstance(store, SerdesTimestampedKeyValueStore) and not sends_old_values:
-        cast("NodeContext", context).flush = FusableTableFlush(store)
+    if not sends_old_values:
+        if isinstance(store, SerdesTimestampedKeyValueStore):
+            cast("NodeContext", context).flush = FusableTableFlush(store)
+        elif isinstance(store, SerdesTimestampedWindowStore):
+            cast("NodeContext", context).flush = FusableWindowFlush(store)
     return True
 
 
-class FusableTableFlush:
-    """Implements `FusableFlush` for the store of a table that nobody asks for old values.
+class _FusableStoreFlush(ABC):
+    """Implements `FusableFlush` for a store that nobody asks for old values.
 
     A deletion, and a change made by a record with headers, take the way of a store without a loop.
     """
 
-    def __init__(self, store: SerdesTimestampedKeyValueStore[Any, Any]) -> None:
+    def __init__(self, store: AnyTimestampedStore) -> None:
         self._store = store
 
     def use(self, run: Callable[[list[bytes]], None]) -> None:
@@ -67,18 +72,51 @@ class FusableTableFlush:
         held = parts.cache.held
         loop.names.update(dirty=held.dirty, entries=held.entries, write=held.write_one)
         write_reading(loop, self._store, "stored", "value", "timestamp_ms")
-        if isinstance(self._store.key_serde, BytesSerde):
-            loop.line("key = key_bytes")
-        else:
-            loop.line(f"key = {loop.bind('deserialize_key', self._store.key_serde.deserialize)}(key_bytes)")
+        self._write_key(loop)
         with loop.block("try:"):
             loop.forward(Given("key", "value", "timestamp_ms", old="None", change=loop.bind("change", Change)))
         with loop.block("except Exception as error:"):
             loop.line(f"state.flush_failed(error, {loop.bind('as_context', as_context)}(context))")
-        loop.line(f"{loop.bind('put', parts.store.put)}(key_bytes, stored)")
+        self._write_put(loop)
         if parts.is_logged:
             loop.line("value_bytes = stored[8:]")
             loop.outputs.write_change(loop, self._store.name, "key_bytes", "value_bytes", "timestamp_ms")
         with loop.block("if entries.get(key_bytes) is entry:"):
             loop.line("dirty.pop(key_bytes, None)")
         return True
+
+    @abstractmethod
+    def _write_key(self, loop: LoopWriter) -> None:
+        """Write how `key` is made of `key_bytes`, the key in the cache."""
+
+    @abstractmethod
+    def _write_put(self, loop: LoopWriter) -> None:
+        """Write how `stored` gets into the store."""
+
+
+class FusableTableFlush(_FusableStoreFlush):
+    def __init__(self, store: SerdesTimestampedKeyValueStore[Any, Any]) -> None:
+        super().__init__(store)
+        self._put = store.parts().store.put
+
+    def _write_key(self, loop: LoopWriter) -> None:
+        if isinstance(self._store.key_serde, BytesSerde):
+            loop.line("key = key_bytes")
+        else:
+            loop.line(f"key = {loop.bind('deserialize_key', self._store.key_serde.deserialize)}(key_bytes)")
+
+    def _write_put(self, loop: LoopWriter) -> None:
+        loop.line(f"{loop.bind('put', self._put)}(key_bytes, stored)")
+
+
+class FusableWindowFlush(_FusableStoreFlush):
+    def __init__(self, store: SerdesTimestampedWindowStore[Any, Any]) -> None:
+        super().__init__(store)
+        self._window_of = store.window_of
+        self._put = store.parts().store.put
+
+    def _write_key(self, loop: LoopWriter) -> None:
+        loop.line(f"key = {loop.bind('window_of', self._window_of)}(key_bytes)")
+
+    def _write_put(self, loop: LoopWriter) -> None:
+        loop.line(f"{loop.bind('put', self._put)}(key_bytes[:-{SUFFIX_BYTES}], stored, key.start_ms)")

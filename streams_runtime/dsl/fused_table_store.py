@@ -13,8 +13,7 @@ from typing import Any
 from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import RecordContext
 from streams_runtime.serdes import LONG, BytesSerde
-from streams_runtime.state_stores.caching import CachingKeyValueStore
-from streams_runtime.state_stores.named_cache import change_overhead
+from streams_runtime.state_stores.named_cache import NamedCache, change_overhead
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore, SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_key
 
@@ -35,6 +34,7 @@ class FusedTableStore(ABC):
         self._store = store
         self._given = given
         self.stored = loop.new("stored")
+        self._entry = loop.new("entry")
         self.key = given.key
         if not isinstance(store.key_serde, BytesSerde):
             self.key = loop.new("key_bytes")
@@ -64,12 +64,31 @@ class FusedTableStore(ABC):
     @abstractmethod
     def put_bytes(self, stored: str, serialized: str, changed_ms: str) -> None: ...
 
+    def _hold_back(self, held: NamedCache, key: str, stored: str) -> None:
+        """What `NamedCache.put` does, without its call. After `look_up` the key is the one that was used last."""
+        loop, entry = self._loop, self._entry
+        size, grown = loop.new("size"), loop.new("grown")
+        entries, dirty = loop.bind("entries", held.entries), loop.bind("dirty", held.dirty)
+        cache, memory = loop.bind("held", held), loop.bind("memory", held.memory)
+        least = loop.bind("least", held.key_overhead + change_overhead(_NO_CONTEXT))
+        loop.line(f"{size} = len({key}) + {least} + len(topic) + (0 if {stored} is None else len({stored}))")
+        loop.line(f"{grown} = {size} if {entry} is None else {size} - {entry}[2]")
+        context = f"({self._given.timestamp_ms}, (), (topic, partition, offsets[at]))"
+        loop.line(f"{entries}[{key}] = ({stored}, {context}, {size})")
+        with loop.block(f"if {key} in {dirty}:"):
+            loop.line(f"del {dirty}[{key}]")
+        loop.line(f"{dirty}[{key}] = None")
+        with loop.block(f"if {grown}:"):
+            loop.line(f"{cache}.size_bytes += {grown}")
+            loop.line(f"{memory}.size_bytes += {grown}")
+        with loop.block(f"if {memory}.size_bytes > {memory}.max_bytes:"):
+            loop.line(f"{loop.bind('make_room', held.make_room)}()")
+
 
 class FusedKeyValueStore(FusedTableStore):
     def __init__(self, loop: LoopWriter, store: SerdesTimestampedKeyValueStore[Any, Any], given: Given) -> None:
         super().__init__(loop, store, given)
         self._parts = store.parts()
-        self._entry = loop.new("entry")
 
     def look_up(self) -> None:
         loop, cache = self._loop, self._parts.cache
@@ -87,31 +106,11 @@ class FusedKeyValueStore(FusedTableStore):
     def put_bytes(self, stored: str, serialized: str, changed_ms: str) -> None:
         loop, parts = self._loop, self._parts
         if parts.cache is not None:
-            self._hold_back(parts.cache, stored)
+            self._hold_back(parts.cache.held, self.key, stored)
             return
         loop.line(f"{loop.bind('put', parts.store.put)}({self.key}, {stored})")
         if parts.is_logged:
             loop.outputs.write_change(loop, self._store.name, self.key, serialized, changed_ms)
-
-    def _hold_back(self, cache: CachingKeyValueStore, stored: str) -> None:
-        """What `NamedCache.put` does, without its call. After `look_up` the key is the one that was used last."""
-        loop, entry = self._loop, self._entry
-        size, grown = loop.new("size"), loop.new("grown")
-        entries, dirty = loop.bind("entries", cache.held.entries), loop.bind("dirty", cache.held.dirty)
-        held, memory = loop.bind("held", cache.held), loop.bind("memory", cache.held.memory)
-        least = loop.bind("least", change_overhead(_NO_CONTEXT))
-        loop.line(f"{size} = len({self.key}) + {least} + len(topic) + (0 if {stored} is None else len({stored}))")
-        loop.line(f"{grown} = {size} if {entry} is None else {size} - {entry}[2]")
-        context = f"({self._given.timestamp_ms}, (), (topic, partition, offsets[at]))"
-        loop.line(f"{entries}[{self.key}] = ({stored}, {context}, {size})")
-        with loop.block(f"if {self.key} in {dirty}:"):
-            loop.line(f"del {dirty}[{self.key}]")
-        loop.line(f"{dirty}[{self.key}] = None")
-        with loop.block(f"if {grown}:"):
-            loop.line(f"{held}.size_bytes += {grown}")
-            loop.line(f"{memory}.size_bytes += {grown}")
-        with loop.block(f"if {memory}.size_bytes > {memory}.max_bytes:"):
-            loop.line(f"{loop.bind('make_room', cache.held.make_room)}()")
 
 
 class FusedWindowStore(FusedTableStore):
@@ -122,20 +121,34 @@ class FusedWindowStore(FusedTableStore):
     ) -> None:
         super().__init__(loop, store, given)
         self._start_ms = start_ms
-        self._bytes, self._is_logged = store.parts()
+        self._parts = store.parts()
+        self._window_key = loop.new("window_key")
 
     def look_up(self) -> None:
-        loop = self._loop
-        loop.line(f"{self.stored} = {loop.bind('fetch', self._bytes.fetch)}({self.key}, {self._start_ms})")
+        loop, cache = self._loop, self._parts.cache
+        fetch = f"{self.stored} = {loop.bind('fetch', self._parts.store.fetch)}({self.key}, {self._start_ms})"
+        if cache is None:
+            loop.line(fetch)
+            return
+        loop.line(f"{self._window_key} = {loop.bind('window_key', window_key)}({self.key}, {self._start_ms}, 0)")
+        loop.line(f"{self._entry} = {loop.bind('cached', cache.held.entries.get)}({self._window_key})")
+        with loop.block(f"if {self._entry} is None:"):
+            loop.line(fetch)
+        with loop.block("else:"):
+            loop.line(f"{self.stored} = {self._entry}[0]")
+            loop.line(f"{loop.bind('use', cache.held.entries.move_to_end)}({self._window_key})")
 
     def put_bytes(self, stored: str, serialized: str, changed_ms: str) -> None:
-        loop = self._loop
+        loop, parts = self._loop, self._parts
+        if parts.cache is not None:
+            self._hold_back(parts.cache.held, self._window_key, stored)
+            return
         sequence = loop.new("sequence")
-        loop.line(f"{sequence} = {loop.bind('put', self._bytes.put)}({self.key}, {stored}, {self._start_ms})")
-        if not self._is_logged:
+        loop.line(f"{sequence} = {loop.bind('put', parts.store.put)}({self.key}, {stored}, {self._start_ms})")
+        if not parts.is_logged:
             return
         with loop.block(f"if {sequence} is not None:"):
-            logged = loop.new("window_key")
+            logged = self._window_key
             loop.line(f"{logged} = {loop.bind('window_key', window_key)}({self.key}, {self._start_ms}, {sequence})")
             loop.outputs.write_change(loop, self._store.name, logged, serialized, changed_ms)
 

@@ -24,7 +24,7 @@ class Materialized:
     """`name` None: the name is generated, and the store cannot be queried. `changelog` None: not logged.
 
     `retention_ms`: for windows only. None: window size plus grace, which is the minimum. `caching`: the updates of a
-    key stay in the record cache and are forwarded as one, at a commit or when the cache is full. Windows have none.
+    key stay in the record cache and are forwarded as one, at a commit or when the cache is full.
     """
 
     name: str | None = None
@@ -106,4 +106,5 @@ class WindowStoreMaker:
             window_size_ms=self.windows.size_ms,
             persistent=self.settings.persistent,
             changelog=self.settings.changelog,
+            caching=self.settings.caching,
         )

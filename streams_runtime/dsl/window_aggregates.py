@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.fused_table_store import FusedWindowStore
 from streams_runtime.dsl.materialized import WindowStoreMaker
@@ -70,6 +71,7 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
         super().init(context)
         self._store = store = context.state_store(self._store_name)
         self._fetch, self._put = store.fetch, store.put
+        self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
 
     def process(self, record: Record[Any, Any]) -> None:
         if record[0] is None:
@@ -86,7 +88,9 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
 
     def fuse(self, loop: LoopWriter, given: Given) -> bool:
         store = self._store
-        if given.old or self._sends_old_values or not isinstance(store, SerdesTimestampedWindowStore):
+        if given.old or (self._sends_old_values and not self._held_back):
+            return False
+        if not isinstance(store, SerdesTimestampedWindowStore):
             return False
         size_ms = self._windows.size_ms
         start_ms, close_ms, windowed = loop.new("start_ms"), loop.new("close_ms"), loop.new("windowed")
@@ -100,9 +104,10 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
                 with loop.block(f"if {start_ms} + {size_ms} > {close_ms}:"):
                     state = FusedWindowStore(loop, store, given, start_ms)
                     new, newest_ms = write_aggregation(loop, state, given, self._initializer, self._aggregator)
-                    window = f"({given.key}, {start_ms}, {start_ms} + {size_ms})"
-                    loop.line(f"{windowed} = new_record({loop.bind('Windowed', Windowed)}, {window})")
-                    loop.forward(Given(windowed, new, newest_ms, old="None", change=loop.bind("change", Change)))
+                    if not self._held_back:
+                        window = f"({given.key}, {start_ms}, {start_ms} + {size_ms})"
+                        loop.line(f"{windowed} = new_record({loop.bind('Windowed', Windowed)}, {window})")
+                        loop.forward(Given(windowed, new, newest_ms, old="None", change=loop.bind("change", Change)))
                 with loop.block("else:"):
                     loop.remember_position()
                     late = f"{start_ms}, {start_ms} + {size_ms}, {given.timestamp_ms}, {close_ms}"
@@ -143,8 +148,10 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
             if old_ms > timestamp_ms:
                 timestamp_ms = old_ms
             new = self._aggregator(key, value, so_far)
-            if self._sends_old_values:
+            if self._sends_old_values and not self._held_back:
                 old = self._fetch(key, start_ms).value if new is so_far else so_far
         self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms), start_ms)
+        if self._held_back:
+            return
         windowed = Windowed(key, start_ms, start_ms + self._windows.size_ms)
         self.forward(Record(windowed, Change(new, old), timestamp_ms, headers))

@@ -16,7 +16,8 @@ from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import Serde, serde_for_topic
 from streams_runtime.state_stores.base import KeyValueStore, StoreBuilder, ValueAndTimestamp
-from streams_runtime.state_stores.caching import CachingKeyValueStore
+from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore
+from streams_runtime.state_stores.caching_window import CachingWindowStore
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
     ChangeLoggingTimestampedKeyValueBytesStore,
@@ -35,6 +36,7 @@ from streams_runtime.state_stores.timestamped import (
 )
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
+from streams_runtime.state_stores.window_retention import segment_interval_ms
 from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 Builder = TypeVar("Builder")
@@ -105,6 +107,7 @@ class WindowStoreBuilder(Generic[K, V]):
     retain_duplicates: bool = False
     persistent: bool = True
     changelog: ChangelogConfig | None = LOGGED
+    caching: bool = False
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -121,7 +124,14 @@ class WindowStoreBuilder(Generic[K, V]):
         inner = self._bytes_store()
         if self.changelog is not None:
             inner = ChangeLoggingWindowBytesStore(inner)
+        inner = self._with_cache(inner)
         return SerdesWindowStore(inner, self.key_serde, self.value_serde, window_size_ms=self.window_size_ms)
+
+    def _with_cache(self, inner: WindowBytesStore) -> WindowBytesStore:
+        """A store with duplicates has none, as in Kafka."""
+        if not self.caching or self.retain_duplicates:
+            return inner
+        return CachingWindowStore(inner, segment_interval_ms(self.retention_ms) if self.persistent else 1)
 
     def _bytes_store(self) -> WindowBytesStore:
         if self.persistent:
@@ -140,6 +150,7 @@ class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, ValueAndTimestamp[V]])
         inner = self._bytes_store()
         if self.changelog is not None:
             inner = ChangeLoggingTimestampedWindowBytesStore(inner)
+        inner = self._with_cache(inner)
         value_serde: Serde[V] = self.value_serde.value_serde
         return SerdesTimestampedWindowStore(inner, self.key_serde, value_serde, window_size_ms=self.window_size_ms)
 
@@ -155,8 +166,8 @@ def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
 
 def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
     """The same builder for stores without a record cache. Source: `InternalTopologyBuilder.rewriteTopology`."""
-    if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder) and builder.caching:
-        return replace(builder, caching=False)
+    if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder | WindowStoreBuilder):
+        return replace(builder, caching=False) if builder.caching else builder
     return builder
 
 
@@ -212,8 +223,12 @@ def window_store(
     retain_duplicates: bool = False,
     persistent: bool = True,
     changelog: ChangelogConfig | None = LOGGED,
+    caching: bool = False,
 ) -> WindowStoreBuilder[K, V]:
-    """`changelog` becomes a windowed one, with the retention of the store unless it has its own."""
+    """`changelog` becomes a windowed one, with the retention of the store unless it has its own.
+
+    `caching`: as for `key_value_store`; a store that retains duplicates has no cache.
+    """
     return WindowStoreBuilder(
         name,
         key_serde,
@@ -223,6 +238,7 @@ def window_store(
         retain_duplicates,
         persistent,
         None if changelog is None else _windowed(changelog, retention_ms),
+        caching,
     )
 
 
@@ -235,6 +251,7 @@ def timestamped_window_store(
     window_size_ms: int,
     persistent: bool = True,
     changelog: ChangelogConfig | None = LOGGED,
+    caching: bool = False,
 ) -> TimestampedWindowStoreBuilder[K, V]:
     """Takes and gives `ValueAndTimestamp`s. `value_serde`: of the value alone. Otherwise as `window_store`."""
     return TimestampedWindowStoreBuilder(
@@ -245,6 +262,7 @@ def timestamped_window_store(
         window_size_ms,
         persistent=persistent,
         changelog=None if changelog is None else _windowed(changelog, retention_ms),
+        caching=caching,
     )
 
 

@@ -9,7 +9,7 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.records import RecordContext
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore
-from streams_runtime.state_stores.caching import CachingKeyValueStore
+from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.wrapped import WrappedStateStore
 

@@ -40,14 +40,16 @@ class Memory(Protocol):
 class NamedCache:
     """`write`: writes and forwards a value. `entries`: least recently used first. `dirty`: by their last change.
 
-    `flush_keys`: flushes those of these keys that are dirty; a fused loop may take its place.
+    `flush_keys`: flushes those of these keys that are dirty; a fused loop may take its place. `key_overhead`: what a
+    key takes in Kafka's cache beyond its bytes here.
     """
 
-    __slots__ = ("_write", "dirty", "entries", "flush_keys", "memory", "size_bytes")
+    __slots__ = ("_write", "dirty", "entries", "flush_keys", "key_overhead", "memory", "size_bytes")
 
-    def __init__(self, memory: Memory, write: Callable[[bytes, Entry], None]) -> None:
+    def __init__(self, memory: Memory, write: Callable[[bytes, Entry], None], key_overhead: int = 0) -> None:
         self.memory = memory
         self._write = write
+        self.key_overhead = key_overhead
         self.entries: OrderedDict[bytes, Entry] = OrderedDict()
         self.dirty: dict[bytes, None] = {}
         self.size_bytes = 0
@@ -58,12 +60,12 @@ class NamedCache:
         dirty = self.dirty
         dirty.pop(key, None)
         dirty[key] = None
-        size = len(key) + change_overhead(context)
+        size = len(key) + self.key_overhead + change_overhead(context)
         self._place(key, (value, context, size if value is None else size + len(value)))
 
     def put_clean(self, key: bytes, value: bytes) -> None:
         """A value that was read from the store, and is not in the cache. May flush, and raises what that raises."""
-        self._place(key, (value, None, len(key) + _OVERHEAD + len(value)))
+        self._place(key, (value, None, len(key) + self.key_overhead + _OVERHEAD + len(value)))
 
     def make_room(self) -> None:
         """As long as all caches take too much, evict. Raises what a flush raises."""

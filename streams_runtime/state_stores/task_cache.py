@@ -40,9 +40,9 @@ class TaskCache:
         self._thread = thread
         self._caches: list[NamedCache] = []
 
-    def add(self, write: Callable[[bytes, Entry], None]) -> NamedCache:
+    def add(self, write: Callable[[bytes, Entry], None], key_overhead: int = 0) -> NamedCache:
         """A new cache of one store."""
-        cache = self._thread.add(write)
+        cache = self._thread.add(write, key_overhead)
         self._caches.append(cache)
         return cache
 

@@ -22,9 +22,9 @@ class ThreadCache:
         self.size_bytes = 0
         self._caches: list[NamedCache] = []
 
-    def add(self, write: Callable[[bytes, Entry], None]) -> NamedCache:
+    def add(self, write: Callable[[bytes, Entry], None], key_overhead: int = 0) -> NamedCache:
         """A new cache of one store."""
-        cache = NamedCache(self, write)
+        cache = NamedCache(self, write, key_overhead)
         self._caches.append(cache)
         return cache
 

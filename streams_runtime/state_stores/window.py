@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, TypeVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.records import RecordContext
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.caching_window import CachingWindowStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
-from streams_runtime.state_stores.window_keys import window_end_ms
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms
 from streams_runtime.state_stores.wrapped import WrappedStateStore
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class WindowStoreParts(NamedTuple):
+    """`store`: bytes, below cache and changelog. `cache`: None for a store without a record cache. `is_logged`: whether
+    changes have to go to a changelog.
+    """
+
+    store: WindowBytesStore
+    cache: CachingWindowStore | None
+    is_logged: bool
 
 
 class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
@@ -37,12 +49,40 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         self._value_of = value_serde.deserialize
         self._window_size_ms = window_size_ms
 
-    def parts(self) -> tuple[WindowBytesStore, bool]:
-        """For a fused loop: the bytes below the changelog, and whether changes have to go to one."""
+    def parts(self) -> WindowStoreParts:
+        """What a fused loop works with, instead of calling this object."""
         inner = self._inner
-        if isinstance(inner, ChangeLoggingWindowBytesStore):
-            return inner.inner, inner.is_logged
-        return inner, False
+        cache = inner if isinstance(inner, CachingWindowStore) and inner.has_cache else None
+        below = inner.inner if isinstance(inner, CachingWindowStore) else inner
+        logged = isinstance(below, ChangeLoggingWindowBytesStore) and below.is_logged
+        if isinstance(below, ChangeLoggingWindowBytesStore):
+            below = below.inner
+        return WindowStoreParts(below, cache, logged)
+
+    def set_flush_listener(
+        self, listener: Callable[[Windowed[K], V | None, V | None, RecordContext], None], *, sends_old_values: bool
+    ) -> bool:
+        """As `CachingStore.set_flush_listener`; False for a store without a cache."""
+        inner = self._inner
+        if not isinstance(inner, CachingWindowStore):
+            return False
+        value_of = self._value_of
+
+        def flushed(key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+            listener(
+                self.window_of(key),
+                None if new is None else value_of(new),
+                None if old is None else value_of(old),
+                context,
+            )
+
+        return inner.set_flush_listener(flushed, sends_old_values=sends_old_values)
+
+    def window_of(self, window_key: bytes) -> Windowed[K]:
+        """What the bytes of a window key say."""
+        start_ms, _ = suffix_of(window_key)
+        key = self._key_of(window_key[:-SUFFIX_BYTES])
+        return Windowed(key, start_ms, window_end_ms(start_ms, self._window_size_ms))
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None:
         if not 0 <= window_start_ms <= JAVA_LONG_MAX:

@@ -19,7 +19,7 @@ class WindowRetention:
 
     def __init__(self, retention_ms: int) -> None:
         self.retention_ms = retention_ms
-        self.segment_interval_ms = max(retention_ms // 2, _MIN_SEGMENT_INTERVAL_MS)
+        self.segment_interval_ms = segment_interval_ms(retention_ms)
         self.observed_ms = NO_STREAM_TIME_MS
         self.first_live_segment = 0
         self.next_expiry_ms = retention_ms + self.segment_interval_ms
@@ -39,3 +39,8 @@ class WindowRetention:
         self.first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms
         self.next_expiry_ms = (self.first_live_segment + 1) * self.segment_interval_ms + self.retention_ms
         return True
+
+
+def segment_interval_ms(retention_ms: int) -> int:
+    """Of window starts that one segment on disk takes."""
+    return max(retention_ms // 2, _MIN_SEGMENT_INTERVAL_MS)

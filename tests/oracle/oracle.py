@@ -30,9 +30,13 @@ LONGEST_ANSWER_S = 60.0
 _LONGEST_EXIT_S = 10
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", _QUIET)
-_MAIN = "org.apache.kafka.streams.processor.internals.Oracle"
 STREAMS_GROUPS = [Path(__file__).parent / "StreamsGroups.java"]
-_STREAMS_GROUPS_MAIN = "org.apache.kafka.coordinator.group.streams.assignor.StreamsGroups"
+STORE_CACHES = [Path(__file__).parent / "StoreCaches.java"]
+_MAINS = {
+    HARNESS[0]: "org.apache.kafka.streams.processor.internals.Oracle",
+    STREAMS_GROUPS[0]: "org.apache.kafka.coordinator.group.streams.assignor.StreamsGroups",
+    STORE_CACHES[0]: "org.apache.kafka.streams.state.internals.StoreCaches",
+}
 
 
 class OracleFault(Exception):
@@ -43,7 +47,7 @@ class Oracle:
     """A context manager. `longest_answer_s`: the Java process is killed when a line takes longer.
 
     `jvm`: options in place of those for many short runs, for whoever measures. `harness`: HARNESS is Kafka Streams,
-    STREAMS_GROUPS the broker's assignor for streams groups.
+    STREAMS_GROUPS the broker's assignor for streams groups, STORE_CACHES stores with a record cache.
     """
 
     def __init__(
@@ -53,7 +57,7 @@ class Oracle:
         harness: Sequence[Path] = HARNESS,
     ) -> None:
         self._longest_answer_s = longest_answer_s
-        main_class = _MAIN if harness is HARNESS else _STREAMS_GROUPS_MAIN
+        main_class = _MAINS[harness[0]]
         self._command = [jars.java(), *jvm, "-cp", jars.compiled(*harness), main_class]
         self._process: subprocess.Popen[str] | None = None
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the oracle

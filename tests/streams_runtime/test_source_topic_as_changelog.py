@@ -56,6 +56,7 @@ def price_application(application_id: str, directory: Path, instance: str, guara
         "poll.ms": 50,
         "session.timeout.ms": 1_000,
         "heartbeat.interval.ms": 50,
+        "statestore.cache.max.bytes": 0,  # the gate holds each record, also one that a later one replaces
     }
     builder = StreamsBuilder()
     table = builder.table(PRICES.topic, STRING, STRING, store="prices")
