@@ -13,6 +13,7 @@ import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from aiokafka.errors import CorruptRecordException
@@ -22,7 +23,8 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError
 from streams_runtime.logs.kafka.batch_rows import Columns
-from streams_runtime.logs.kafka.record_batch_v2 import MAGIC, BatchHeader, check, decoded
+from streams_runtime.logs.kafka.record_batch_v2 import CONTROL, TRANSACTIONAL, BatchHeader, check, decoded
+from streams_runtime.records import Headers
 
 AbortedTransaction = tuple[int, int]
 """Producer id, first offset in the partition."""
@@ -65,23 +67,43 @@ class CompletedFetch:
     def is_read(self) -> bool:
         return self._at >= len(self._starts) - 1
 
-    def read(self) -> RecordBatch | None:
-        """The records of the next batch that has any. None when there are no more. Raises LogError."""
-        while not self.is_read:
-            batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
+    def read(self, most: int = 1) -> RecordBatch | None:
+        """The records of the next batch that has any, and of those behind it until there are `most` or more.
+
+        None when there are no more. Raises LogError.
+        """
+        found: list[Columns] = []
+        count = 0
+        while count < most and not self.is_read:
             try:
-                next_offset, columns = self._columns(batch)
-            except ValueError as error:
-                offset, _ = _LENGTH.unpack_from(batch)
-                raise LogError(f"batch of {self._partition} at offset {offset}: {error}") from error
-            self._at += 1
-            if next_offset <= self.next_offset:
-                continue  # the broker gives whole batches, and this one lies before the position
-            found = None if columns is None else self._from_position(columns)
-            self.next_offset = next_offset
-            if found is not None:
-                return found
-        return None
+                columns = self._next()
+            except LogError:
+                if found:
+                    break  # the next call meets it again
+                raise
+            if columns is not None:
+                found.append(columns)
+                count += len(columns[0])
+        if not found:
+            return None
+        return RecordBatch(self._partition, *(found[0] if len(found) == 1 else _joined(found)))
+
+    def _next(self) -> Columns | None:
+        """What the next batch has from the position on, which moves behind it. Raises LogError."""
+        batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
+        try:
+            next_offset, columns = self._columns(batch)
+        except ValueError as error:
+            offset, _ = _LENGTH.unpack_from(batch)
+            raise LogError(f"batch of {self._partition} at offset {offset}: {error}") from error
+        self._at += 1
+        position = self.next_offset
+        if next_offset <= position:
+            return None  # the broker gives whole batches, and this one lies before the position
+        self.next_offset = next_offset
+        if columns is None or not columns[0]:
+            return None  # compaction may leave a batch without a record
+        return columns if columns[0][0] >= position else _from_position(columns, position)
 
     def _columns(self, batch: memoryview) -> tuple[int, Columns | None]:
         """The offset after the batch, and what is in it; None for what nobody may see or has asked for."""
@@ -90,30 +112,46 @@ class CompletedFetch:
         if batch[_MAGIC_AT] in _OF_MESSAGES:
             return _of_messages(batch)
         header = BatchHeader.of(batch)
-        self._note_aborting(header)
-        if header.next_offset <= self.next_offset and not header.is_control:
-            return header.next_offset, None
-        check(batch, header)
-        if header.is_control:
-            if header.producer_id in self._aborting and _is_abort(decoded(batch, header)):
-                self._aborting.discard(header.producer_id)
-            return header.next_offset, None
-        is_aborted = header.is_transactional and header.producer_id in self._aborting
-        return header.next_offset, None if is_aborted else decoded(batch, header)
-
-    def _note_aborting(self, header: BatchHeader) -> None:
+        next_offset = header.next_offset
         while self._aborted and self._aborted[-1][1] <= header.base_offset:
             self._aborting.add(self._aborted.pop()[0])
+        is_control = header.attributes & CONTROL
+        if next_offset <= self.next_offset and not is_control:
+            return next_offset, None
+        check(batch, header)
+        is_aborted = header.attributes & TRANSACTIONAL and header.producer_id in self._aborting
+        if is_control:
+            if is_aborted and _is_abort(decoded(batch, header)):
+                self._aborting.discard(header.producer_id)
+            return next_offset, None
+        return next_offset, None if is_aborted else decoded(batch, header)
 
-    def _from_position(self, columns: Columns) -> RecordBatch | None:
-        offsets = columns[0]
-        if not offsets:
-            return None  # compaction left the batch without a record
-        batch = RecordBatch(self._partition, *columns)
-        if offsets[0] >= self.next_offset:
-            return batch
-        start = bisect_left(offsets, self.next_offset)
-        return batch.part(start, len(offsets)) if start < len(offsets) else None
+
+def _from_position(columns: Columns, position: int) -> Columns | None:
+    offsets, timestamps_ms, keys, values, headers = columns
+    start = bisect_left(offsets, position)
+    if start == len(offsets):
+        return None
+    own = None if headers is None else headers[start:]
+    return offsets[start:], timestamps_ms[start:], keys[start:], values[start:], own
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    first, last = parts[0][0][0], parts[-1][0][-1]
+    count = sum(len(part[0]) for part in parts)
+    offsets: Sequence[int] = range(first, last + 1)
+    if len(offsets) != count:
+        offsets = list(chain.from_iterable(part[0] for part in parts))
+    headers: list[Headers] | None = None
+    if any(part[4] is not None for part in parts):
+        headers = list(chain.from_iterable(part[4] or [()] * len(part[0]) for part in parts))
+    return (
+        offsets,
+        list(chain.from_iterable(part[1] for part in parts)),
+        list(chain.from_iterable(part[2] for part in parts)),
+        list(chain.from_iterable(part[3] for part in parts)),
+        headers,
+    )
 
 
 def _is_abort(marker: Columns) -> bool:
@@ -156,7 +194,10 @@ def _bounds(records: bytes) -> tuple[Sequence[int], int]:
         if length < _LEAST_LENGTH:
             break
         delta = 0
-        if records[at + _MAGIC_AT] >= MAGIC and after - at >= _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size:
+        if (
+            records[at + _MAGIC_AT] not in _OF_MESSAGES
+            and after - at >= _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size
+        ):
             (delta,) = _LAST_OFFSET_DELTA.unpack_from(records, at + _LAST_OFFSET_DELTA_AT)
         end = max(end, first_offset + delta + 1)
         at = after

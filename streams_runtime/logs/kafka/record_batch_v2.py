@@ -19,7 +19,7 @@ from streams_runtime.records import Headers
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_CODEC, _APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
@@ -74,7 +74,7 @@ class BatchHeader(NamedTuple):
         """Raises ValueError for what cannot be a header."""
         if len(batch) < HEADER_BYTES:
             raise ValueError(f"it has {len(batch)} bytes, fewer than a header")
-        header = cls._make(_HEADER.unpack_from(batch))
+        header = tuple.__new__(cls, _HEADER.unpack_from(batch))
         if header.magic != MAGIC:
             raise ValueError(f"its version is {header.magic}, and this program knows {MAGIC}")
         if header.last_offset_delta < 0 or header.base_offset < 0:
@@ -84,14 +84,6 @@ class BatchHeader(NamedTuple):
     @property
     def next_offset(self) -> int:
         return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
-
-    @property
-    def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
 
 
 def check(batch: memoryview, header: BatchHeader) -> None:
@@ -108,8 +100,9 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
     append_time_ms = header.max_timestamp_ms if header.attributes & _APPEND_TIME else None
     read = batch_rows.read_rows if IS_COMPILED else library_rows.read_rows
     columns = read(body, header.record_count, header.base_offset, header.base_timestamp_ms, append_time_ms)
-    if columns[0] and columns[0][-1] >= header.next_offset:
-        raise ValueError(f"it has the offset {columns[0][-1]}, and ends at {header.next_offset}")
+    offsets = columns[0]
+    if offsets and offsets[-1] >= header.next_offset:
+        raise ValueError(f"it has the offset {offsets[-1]}, and ends at {header.next_offset}")
     return columns
 
 
@@ -117,7 +110,7 @@ def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray
     """A batch of rows, at least one, that nobody has numbered yet. Nothing can be added to `rows` afterwards."""
     count = rows.count
     batch, first_ms, max_ms = rows.finish()
-    attributes = _TRANSACTIONAL if is_transactional else 0
+    attributes = TRANSACTIONAL if is_transactional else 0
     if codec != batch_compression.NONE:
         packed = batch_compression.compressed(codec, bytes(memoryview(batch)[HEADER_BYTES:]))
         if len(packed) < len(batch) - HEADER_BYTES:

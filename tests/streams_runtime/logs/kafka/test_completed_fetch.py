@@ -216,3 +216,45 @@ def test_should_refuse_a_marker_that_does_not_say_which(key: bytes | None) -> No
 
     with pytest.raises(LogError, match="topic-3 at offset 0: it is a marker"):
         fetched(strange, aborted=[(1, 0)])
+
+
+@given(
+    batches=st.lists(rows(), max_size=8), most=st.integers(1, 60), skipped=st.integers(0, 2**18), dense=st.booleans()
+)
+def test_should_join_batches_until_there_are_as_many_records_as_are_wanted(
+    batches: list[list[Row]], most: int, skipped: int, dense: bool
+) -> None:
+    parts, base = [], 0
+    for found in batches:
+        own = [(at, *row[1:]) for at, row in enumerate(found)] if dense else found
+        parts.append(batch_of(own, base_offset=base))
+        base += own[-1][0] + 1
+    payload = b"".join(parts)
+    expected = [row for row in read_by_aiokafka(payload) if row[0] >= skipped]
+
+    fetch = CompletedFetch(P, payload, skipped, None)
+    found, given_at_once = [], []
+    while (batch := fetch.read(most)) is not None:
+        assert fetch.next_offset > batch.offsets[-1]
+        assert isinstance(batch.offsets, range) == (batch.offsets[-1] - batch.offsets[0] == len(batch) - 1)
+        assert batch.headers is None or any(batch.headers)
+        headers = batch.headers or [()] * len(batch)
+        given_at_once.append(len(batch))
+        found += zip(batch.offsets, batch.timestamps_ms, batch.keys, batch.values, headers, strict=True)
+    assert found == expected
+    assert all(count >= most for count in given_at_once[:-1])
+
+
+def test_should_give_what_lies_before_a_broken_batch_and_then_the_error() -> None:
+    broken = bytearray(batch_of(some(2), base_offset=4))
+    broken[-1] ^= 1
+    fetch = CompletedFetch(P, batch_of(some(2)) + batch_of(some(2), base_offset=2) + broken, 0, None)
+
+    batch = fetch.read(100)
+    assert batch is not None
+    assert batch.offsets == range(4)
+    assert fetch.next_offset == 4
+    for _ in range(2):
+        with pytest.raises(LogError, match="topic-3 at offset 4: its checksum is wrong"):
+            fetch.read(100)
+        assert fetch.next_offset == 4
