@@ -5,8 +5,9 @@ The packages keep their names, but `migrations`: it stands at the top of the che
 package once it is installed, because any other program may have a `migrations` of its own.
 
 With ASSIGNOR_COMPILE=1, as `make setup` has it, Cython makes machine code of the modules in which a large rebalance
-spends most of its time. It is the same source; a `.pxd` beside a module gives C types to its names. Without Cython, a
-C compiler or that variable there is nothing to compile, and Python runs the modules as they are, with equal results.
+spends most of its time, and of the one that reads and writes the records of Kafka's batches. It is the same source; a
+`.pxd` beside a module gives C types to its names. Without Cython, a C compiler or that variable there is nothing to
+compile, and Python runs the modules as they are, with equal results.
 The wheel is made without, so that one serves every Python.
 """
 
@@ -26,6 +27,7 @@ COMPILED = (
     "assignor.task_assignors.working_state",
     "assignor.threads.consumer_assignments",
     "assignor.threads.tasks_to_threads",
+    "streams_runtime.logs.kafka.batch_rows",
 )
 
 

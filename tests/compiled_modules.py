@@ -23,7 +23,7 @@ def compiled_modules() -> list[str]:
     """Those that setup.py names, as paths in the checkout without a suffix."""
     if not _SETUP.is_file():  # the tests are in an archive, on an executor of Spark
         return []
-    named = re.findall(r'^    "(assignor\.[\w.]+)",$', _SETUP.read_text(encoding="utf-8"), re.MULTILINE)
+    named = re.findall(r'^    "([\w.]+\.[\w.]+)",$', _SETUP.read_text(encoding="utf-8"), re.MULTILINE)
     return [name.replace(".", "/") for name in named]
 
 

@@ -9,50 +9,45 @@ Source: `RecordAccumulator`, `ProducerBatch`.
 
 from __future__ import annotations
 
-import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
-
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.record.util import calc_crc32c
 
 from assignor.types import TopicPartition
+from streams_runtime.logs.kafka.record_batch_v2 import encoded, number, row_writer
 from streams_runtime.logs.record_batches import BATCH_BYTES
 from streams_runtime.records import Headers
 
-_MAGIC = 2
-_NO_HEADERS: list[tuple[str, bytes | None]] = []
-
-# where things are in a batch of version 2, in bytes
-_CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
-_PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
-
 
 class Batch:
-    """`size`: of keys, values and headers, in bytes. `is_numbered`: it may have been sent."""
+    """`rows`: what it takes. `is_numbered`: it may have been sent."""
 
-    __slots__ = ("builder", "count", "is_numbered", "payload", "size")
+    __slots__ = ("_codec", "_is_transactional", "_payload", "is_numbered", "rows")
 
-    def __init__(self, builder: Any, size: int) -> None:
-        """With its first record in it."""
-        self.builder = builder
-        self.count = 1
-        self.size = size
+    def __init__(self, limit: int, codec: int, *, is_transactional: bool) -> None:
+        self.rows = row_writer(limit, BATCH_BYTES)
         self.is_numbered = False
-        self.payload: bytearray | None = None
+        self._codec = codec
+        self._is_transactional = is_transactional
+        self._payload: bytearray | None = None
 
-    def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytes:
+    @property
+    def count(self) -> int:
+        return self.rows.count
+
+    @property
+    def size(self) -> int:
+        """Of keys, values and headers, in bytes."""
+        return self.rows.size
+
+    def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytearray:
         """The bytes to send, the same for every try until `PartitionQueue.renumber`."""
+        if self._payload is None:
+            self._payload = encoded(self.rows, self._codec, is_transactional=self._is_transactional)
         if not self.is_numbered:
-            if self.payload is None:
-                self.payload = self.builder.build()  # it compresses in place, so it must not be built twice
-            _PRODUCER.pack_into(self.payload, _PRODUCER_AT, producer_id, epoch, sequence)
-            _CRC.pack_into(self.payload, _CRC_AT, calc_crc32c(bytes(self.payload[_CHECKED_FROM:])))
+            number(self._payload, producer_id, epoch, sequence)
             self.is_numbered = True
-        assert self.payload is not None, "it was built above"
-        return bytes(self.payload)
+        return self._payload
 
 
 class PartitionQueue:
@@ -71,56 +66,39 @@ class PartitionQueue:
         self.open: Batch | None = None
         self.sequence = 0
 
-    def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, size: int) -> bool:
+    def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool:
         """True when a batch became full."""
-        batch = self.open
-        given = list(headers) if headers else _NO_HEADERS
-        if batch is not None:
-            if (
-                batch.size + size <= BATCH_BYTES
-                and batch.builder.append(batch.count, timestamp_ms, key, value, given) is not None
-            ):
-                batch.count += 1
-                batch.size += size
-                return False
-            self.close()
-        # the first record of a batch is taken even when it is larger than the limit
-        builder = DefaultRecordBatchBuilder(_MAGIC, self._codec, self._is_transactional, -1, -1, -1, self._limit)
-        builder.append(0, timestamp_ms, key, value, given)
-        self.open = Batch(builder, size)
-        return batch is not None
+        if self._opened().rows.append(key, value, timestamp_ms, headers):
+            return False
+        self.close()
+        self._opened().rows.append(key, value, timestamp_ms, headers)  # the first record of a batch is always taken
+        return True
 
     def extend(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]
     ) -> tuple[int, bool]:
         """`append` for each row, without headers. Gives the bytes of all, and whether a batch became full."""
-        total = count = size = 0
-        is_full, add = False, None
-        if (batch := self.open) is not None:
-            count, size, add = batch.count, batch.size, batch.builder.append
-        for key, value, timestamp_ms in zip(keys, values, timestamps_ms, strict=True):
-            of_row = (0 if key is None else len(key)) + (0 if value is None else len(value))
-            total += of_row
-            size += of_row
-            if (
-                add is not None
-                and size <= BATCH_BYTES
-                and add(count, timestamp_ms, key, value, _NO_HEADERS) is not None
-            ):
-                count += 1
-                continue
-            if batch is not None:
-                batch.count, batch.size = count, size - of_row
-            is_full |= self.append(key, value, timestamp_ms, (), of_row)
-            batch = self.open
-            assert batch is not None, "a row was added to it"
-            count, size, add = batch.count, batch.size, batch.builder.append
-        if batch is not None:
-            batch.count, batch.size = count, size
+        at, stop = 0, len(timestamps_ms)
+        if not len(keys) == len(values) == stop:
+            raise ValueError(f"{len(keys)} keys, {len(values)} values and {stop} timestamps are no rows")
+        total, is_full = 0, False
+        while at < stop:
+            batch = self._opened()
+            before = batch.size
+            at = batch.rows.extend(keys, values, timestamps_ms, at, stop)
+            total += batch.size - before
+            if at < stop:
+                self.close()
+                is_full = True
         return total, is_full
 
+    def _opened(self) -> Batch:
+        if self.open is None:
+            self.open = Batch(self._limit, self._codec, is_transactional=self._is_transactional)
+        return self.open
+
     def close(self) -> None:
-        if self.open is not None:
+        if self.open is not None and self.open.count > 0:
             self.full.append(self.open)
             self.open = None
 
@@ -158,7 +136,7 @@ class Accumulator:
     ) -> bool:
         """True when the sender has to be told: a batch is full, or this is the first record that waits for others."""
         with self.lock:
-            return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers, size))
+            return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
 
     def append_columns(
         self,

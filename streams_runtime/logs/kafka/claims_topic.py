@@ -283,7 +283,7 @@ class ClaimsWriter:
             )
             now_ms = round(time.time() * 1_000)
             for key, value in records:
-                queue.append(key, value, now_ms, (), len(key) + len(value))
+                queue.append(key, value, now_ms, ())
             self._accumulator.close_open()
             self._accumulator.last_offsets.pop(partition, None)
             try:

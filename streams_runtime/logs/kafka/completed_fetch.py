@@ -3,36 +3,48 @@
 Rules: control batches (transaction markers) give no records, nor do batches of aborted transactions under
 READ_COMMITTED. The position moves past them, as it moves past gaps of compaction, so a reader reaches the end offset
 even when only markers lie before it. The broker lists aborted transactions by producer and first offset; each ends with
-its marker. A batch with a wrong checksum is an error and gives no records. Source: `CompletedFetch`.
+its marker. A batch that cannot be read, as one with a wrong checksum, is an error each time it is asked for: only a
+`seek` goes past it. Messages of before version 2 are read by aiokafka. Source: `CompletedFetch`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
-from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError
+from streams_runtime.logs.kafka.batch_rows import Columns
+from streams_runtime.logs.kafka.record_batch_v2 import CONTROL, TRANSACTIONAL, BatchHeader, check, decoded
 from streams_runtime.records import Headers
 
 AbortedTransaction = tuple[int, int]
 """Producer id, first offset in the partition."""
 
 _LENGTH = struct.Struct(">qi")  # first offset, bytes after these
+_LEAST_LENGTH = 14  # of a message of version 0
+_CRC, _CRC_AT = struct.Struct(">I"), 12  # of a message
 _MAGIC_AT = 16
+_OF_MESSAGES = (0, 1)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
+_CONTROL_TYPE = struct.Struct(">hh")  # version, type
+_ABORT = 0
+_NO_TIMESTAMP = -1
 
 
 class CompletedFetch:
     """`next_offset`: where to read on after the records given so far; `end_offset`: after all of them."""
 
-    __slots__ = ("_aborted", "_aborting", "_partition", "_records", "end_offset", "next_offset")
+    __slots__ = ("_aborted", "_aborting", "_at", "_partition", "_records", "_starts", "end_offset", "next_offset")
 
     def __init__(
         self,
@@ -43,70 +55,150 @@ class CompletedFetch:
     ) -> None:
         """`aborted`: None under READ_UNCOMMITTED."""
         self._partition = partition
-        self._records = MemoryRecords(records)
+        self._records = memoryview(records)
+        self._starts, end_offset = _bounds(records)
+        self._at = 0
         self._aborted = None if aborted is None else sorted(aborted, key=lambda each: each[1], reverse=True)
         self._aborting: set[int] = set()
         self.next_offset = position
-        self.end_offset = max(position, _end_offset(records))
+        self.end_offset = max(position, end_offset)
 
     @property
     def is_read(self) -> bool:
-        return not self._records.has_next()
+        return self._at >= len(self._starts) - 1
 
-    def read(self) -> RecordBatch | None:
-        """The records of the next batch that has any. None when there are no more. Raises LogError."""
-        while self._records.has_next():
-            batch: Any = self._records.next_batch()
-            if batch.next_offset <= self.next_offset:
-                self._is_visible(batch)
-                continue  # the broker gives whole batches, and this one lies before the position
-            if not batch.validate_crc():
-                raise LogError(f"batch of {self._partition} at offset {batch.base_offset}: its checksum is wrong")
-            found = self._columns(list(batch)) if self._is_visible(batch) else None
-            self.next_offset = batch.next_offset
-            if found is not None:
-                return found
+    def read(self, most: int = 1) -> RecordBatch | None:
+        """The records of the next batch that has any, and of those behind it until there are `most` or more.
+
+        None when there are no more. Raises LogError.
+        """
+        found: list[Columns] = []
+        count = 0
+        while count < most and not self.is_read:
+            try:
+                columns = self._next()
+            except LogError:
+                if found:
+                    break  # the next call meets it again
+                raise
+            if columns is not None:
+                found.append(columns)
+                count += len(columns[0])
+        if not found:
+            return None
+        return RecordBatch(self._partition, *(found[0] if len(found) == 1 else _joined(found)))
+
+    def _next(self) -> Columns | None:
+        """What the next batch has from the position on, which moves behind it. Raises LogError."""
+        batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
+        try:
+            next_offset, columns = self._columns(batch)
+        except ValueError as error:
+            offset, _ = _LENGTH.unpack_from(batch)
+            raise LogError(f"batch of {self._partition} at offset {offset}: {error}") from error
+        self._at += 1
+        position = self.next_offset
+        if next_offset <= position:
+            return None  # the broker gives whole batches, and this one lies before the position
+        self.next_offset = next_offset
+        if columns is None or not columns[0]:
+            return None  # compaction may leave a batch without a record
+        return columns if columns[0][0] >= position else _from_position(columns, position)
+
+    def _columns(self, batch: memoryview) -> tuple[int, Columns | None]:
+        """The offset after the batch, and what is in it; None for what nobody may see or has asked for."""
+        if len(batch) < _LENGTH.size + _LEAST_LENGTH:
+            raise ValueError(f"it says that it has {_LENGTH.unpack_from(batch)[1]} bytes more")
+        if batch[_MAGIC_AT] in _OF_MESSAGES:
+            return _of_messages(batch)
+        header = BatchHeader.of(batch)
+        next_offset = header.next_offset
+        while self._aborted and self._aborted[-1][1] <= header.base_offset:
+            self._aborting.add(self._aborted.pop()[0])
+        is_control = header.attributes & CONTROL
+        if next_offset <= self.next_offset and not is_control:
+            return next_offset, None
+        check(batch, header)
+        is_aborted = header.attributes & TRANSACTIONAL and header.producer_id in self._aborting
+        if is_control:
+            if is_aborted and _is_abort(decoded(batch, header)):
+                self._aborting.discard(header.producer_id)
+            return next_offset, None
+        return next_offset, None if is_aborted else decoded(batch, header)
+
+
+def _from_position(columns: Columns, position: int) -> Columns | None:
+    offsets, timestamps_ms, keys, values, headers = columns
+    start = bisect_left(offsets, position)
+    if start == len(offsets):
         return None
-
-    def _is_visible(self, batch: Any) -> bool:
-        if self._aborted is not None and batch.producer_id is not None:
-            while self._aborted and self._aborted[-1][1] <= batch.base_offset:
-                self._aborting.add(self._aborted.pop()[0])
-            if batch.is_control_batch:
-                if self._aborting and ControlRecord.parse(next(iter(batch)).key) == ABORT_MARKER:
-                    self._aborting.discard(batch.producer_id)
-                return False
-            return not (batch.is_transactional and batch.producer_id in self._aborting)
-        return not batch.is_control_batch
-
-    def _columns(self, records: list[Any]) -> RecordBatch | None:
-        if records and records[0].offset < self.next_offset:
-            records = [record for record in records if record.offset >= self.next_offset]
-        if not records:
-            return None  # compaction left the batch without a record
-        first, last = records[0].offset, records[-1].offset
-        headers: list[list[tuple[str, bytes | None]]] = [record.headers for record in records]
-        some_headers: list[Headers] | None = [tuple(each) for each in headers] if any(headers) else None
-        return RecordBatch(
-            self._partition,
-            range(first, last + 1) if last - first == len(records) - 1 else [record.offset for record in records],
-            [record.timestamp for record in records],
-            [record.key for record in records],
-            [record.value for record in records],
-            some_headers,
-        )
+    own = None if headers is None else headers[start:]
+    return offsets[start:], timestamps_ms[start:], keys[start:], values[start:], own
 
 
-def _end_offset(records: bytes) -> int:
-    """After the last whole batch; -1 when there is none. Source: the fixed part of `DefaultRecordBatch`."""
-    at, end = 0, -1
+def _joined(parts: Sequence[Columns]) -> Columns:
+    first, last = parts[0][0][0], parts[-1][0][-1]
+    count = sum(len(part[0]) for part in parts)
+    offsets: Sequence[int] = range(first, last + 1)
+    if len(offsets) != count:
+        offsets = list(chain.from_iterable(part[0] for part in parts))
+    headers: list[Headers] | None = None
+    if any(part[4] is not None for part in parts):
+        headers = list(chain.from_iterable(part[4] or [()] * len(part[0]) for part in parts))
+    return (
+        offsets,
+        list(chain.from_iterable(part[1] for part in parts)),
+        list(chain.from_iterable(part[2] for part in parts)),
+        list(chain.from_iterable(part[3] for part in parts)),
+        headers,
+    )
+
+
+def _is_abort(marker: Columns) -> bool:
+    keys = marker[2]
+    if not keys or keys[0] is None or len(keys[0]) < _CONTROL_TYPE.size:
+        raise ValueError("it is a marker without a type")
+    return bool(_CONTROL_TYPE.unpack_from(keys[0])[1] == _ABORT)
+
+
+def _of_messages(batch: memoryview) -> tuple[int, Columns]:
+    """Of a message of version 0 or 1, in which others may be."""
+    if _CRC.unpack_from(batch, _CRC_AT)[0] != zlib.crc32(batch[_MAGIC_AT:]):
+        raise ValueError("its checksum is wrong")
+    try:
+        messages: Any = MemoryRecords(bytes(batch)).next_batch()
+        found: list[Any] = list(messages)
+    except CorruptRecordException as error:
+        raise ValueError(str(error)) from error
+    return messages.next_offset, (
+        [each.offset for each in found],
+        [_NO_TIMESTAMP if each.timestamp is None else each.timestamp for each in found],
+        [each.key for each in found],
+        [each.value for each in found],
+        None,
+    )
+
+
+def _bounds(records: bytes) -> tuple[Sequence[int], int]:
+    """Where each whole batch starts, with the end of the last one, and the offset after it: -1 when there is none.
+
+    A batch that is too short to be one is the last. Source: the fixed part of `DefaultRecordBatch`.
+    """
+    starts, end, at = [0], -1, 0
     while len(records) - at >= _LENGTH.size:
         first_offset, length = _LENGTH.unpack_from(records, at)
-        if at + _LENGTH.size + length > len(records):
+        after = at + _LENGTH.size + max(0, length)
+        if after > len(records):
             break
-        delta = (
-            _LAST_OFFSET_DELTA.unpack_from(records, at + _LAST_OFFSET_DELTA_AT)[0] if records[at + _MAGIC_AT] > 1 else 0
-        )
-        end = first_offset + delta + 1
-        at += _LENGTH.size + length
-    return end
+        starts.append(after)
+        if length < _LEAST_LENGTH:
+            break
+        delta = 0
+        if (
+            records[at + _MAGIC_AT] not in _OF_MESSAGES
+            and after - at >= _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size
+        ):
+            (delta,) = _LAST_OFFSET_DELTA.unpack_from(records, at + _LAST_OFFSET_DELTA_AT)
+        end = max(end, first_offset + delta + 1)
+        at = after
+    return starts, end

@@ -216,7 +216,7 @@ def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], in
                 if not one.completed:
                     break
                 one.decoding = one.completed.popleft()
-            batch = one.decoding.read()
+            batch = one.decoding.read(share - taken)
             if batch is None:
                 one.position = max(one.position or 0, one.decoding.next_offset)
                 one.decoding = None

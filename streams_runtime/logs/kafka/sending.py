@@ -135,7 +135,7 @@ class Sender:
             raise each  # an error that no retry can help comes first
 
     async def _send(self, leader: int, batches: dict[TopicPartition, Batch]) -> None:
-        topics: dict[str, list[tuple[int, bytes]]] = {}
+        topics: dict[str, list[tuple[int, bytearray]]] = {}
         transactions = self._transactions
         for partition, batch in batches.items():
             payload = batch.numbered(

@@ -1,0 +1,122 @@
+"""Records that wait to be sent, as batches: when one is full, and which bytes go out."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.kafka import record_batch_v2
+from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
+from streams_runtime.logs.record_batches import BATCH_BYTES
+from streams_runtime.records import Headers
+from tests.streams_runtime.logs.kafka.batches import read_by_aiokafka
+
+P = TopicPartition("topic", 0)
+CHOICES = ["as it is here", "without what is compiled"]
+Row = tuple[bytes | None, bytes | None, int, Headers]
+
+KEYS = st.sampled_from([None, b"", b"k", bytes(20)])
+VALUES = st.sampled_from([None, b"", b"v", bytes(100), bytes(40_000), bytes(150_000), bytes(300_000)])
+HEADERS: st.SearchStrategy[Headers] = st.sampled_from([(), (), (("name", b"value"), ("none", None))])
+ROWS = st.lists(st.tuples(KEYS, VALUES, st.integers(0, 2**40), HEADERS), min_size=1, max_size=30)
+
+
+@pytest.fixture(params=CHOICES, autouse=True)
+def choice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == CHOICES[1]:
+        monkeypatch.setattr(record_batch_v2, "IS_COMPILED", False)
+
+
+def sizes(queue: PartitionQueue) -> list[tuple[int, int]]:
+    """Records and bytes of each batch."""
+    return [(batch.count, batch.size) for batch in (*queue.full, *([queue.open] if queue.open else []))]
+
+
+def sizes_by_aiokafka(found: list[Row], limit: int) -> list[tuple[int, int]]:
+    batches: list[tuple[int, int]] = []
+    builder = None
+    for key, value, timestamp_ms, headers in found:
+        size = len(key or b"") + len(value or b"")
+        size += sum(len(name) + len(text or b"") for name, text in headers)
+        count, before = batches[-1] if batches else (0, BATCH_BYTES)
+        if (
+            builder is None
+            or before + size > BATCH_BYTES
+            or builder.append(count, timestamp_ms, key, value, list(headers)) is None
+        ):
+            builder = DefaultRecordBatchBuilder(2, 0, 1, -1, -1, -1, limit)
+            builder.append(0, timestamp_ms, key, value, list(headers))
+            batches.append((1, size))
+        else:
+            batches[-1] = (count + 1, before + size)
+    return batches
+
+
+@given(found=ROWS, limit=st.sampled_from([100, 1_000, 90_000, 1_048_588]))
+def test_should_begin_a_batch_where_aiokafka_begins_one(found: list[Row], limit: int) -> None:
+    queue = PartitionQueue(limit, 0, is_transactional=True)
+    told = [queue.append(key, value, timestamp_ms, headers) for key, value, timestamp_ms, headers in found]
+
+    expected = sizes_by_aiokafka(found, limit)
+    assert sizes(queue) == expected
+    assert told.count(True) == len(expected) - 1
+
+
+@given(found=ROWS, limit=st.sampled_from([100, 1_000, 90_000, 1_048_588]), parts=st.integers(1, 4))
+def test_should_take_columns_as_it_takes_records(found: list[Row], limit: int, parts: int) -> None:
+    queue = PartitionQueue(limit, 3, is_transactional=True)
+    total, told = 0, False
+    for start in range(0, len(found), parts):
+        keys, values, times, _ = zip(*found[start : start + parts], strict=True)
+        size, is_full = queue.extend(keys, values, times)
+        total += size
+        told |= is_full
+    assert queue.extend([], [], []) == (0, False)
+
+    expected = sizes_by_aiokafka([(*row[:3], ()) for row in found], limit)
+    assert sizes(queue) == expected
+    assert told == (len(expected) > 1)
+    assert total == sum(size for _, size in expected)
+    queue.close()
+    sent = [row for batch in queue.full for row in read_by_aiokafka(bytes(batch.numbered(1, 2, 3)))]
+    assert [(key, value, timestamp_ms) for _, timestamp_ms, key, value, _ in sent] == [row[:3] for row in found]
+
+
+def test_should_refuse_columns_of_different_lengths() -> None:
+    queue = PartitionQueue(1_000, 0, is_transactional=False)
+
+    for keys, values, times in ([], [b"v"], [1]), ([b"k"], [b"v"], []), ([b"k"], [], [1]):
+        with pytest.raises(ValueError, match="keys"):
+            queue.extend(keys, values, times)
+    assert sizes(queue) == []
+
+
+def test_should_send_no_empty_batch_after_something_that_is_no_record() -> None:
+    queue = PartitionQueue(1_000, 0, is_transactional=False)
+    with pytest.raises(TypeError):
+        queue.append(b"k", "text", 5, ())  # type: ignore[arg-type]
+    queue.close()
+    assert not queue.full
+    assert queue.append(b"k", b"v", 5, ()) is False
+    queue.close()
+    assert [batch.count for batch in queue.full] == [1]
+
+
+def test_should_send_the_same_bytes_until_it_gets_other_numbers() -> None:
+    accumulator = Accumulator()
+    queue = accumulator.queues[P] = PartitionQueue(1_000_000, 3, is_transactional=False)
+    assert accumulator.append(queue, b"k", bytes(1_000), 5, (), 1_001)
+    accumulator.close_open()
+    (batch,) = accumulator.heads().values()
+
+    first = bytes(batch.numbered(7, 1, 40))
+    assert bytes(batch.numbered(8, 2, 50)) == first
+    queue.renumber()
+    second = bytes(batch.numbered(8, 2, 0))
+    assert second != first
+    assert read_by_aiokafka(first) == read_by_aiokafka(second) == [(0, 5, b"k", bytes(1_000), ())]
+    accumulator.done(P, batch, 10)
+    assert (accumulator.bytes, accumulator.is_empty) == (0, True)

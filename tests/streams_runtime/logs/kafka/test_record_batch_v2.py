@@ -1,0 +1,151 @@
+"""Whole batches, compressed or not: aiokafka reads what we write, and we read what it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import struct
+
+import pytest
+from aiokafka import codec as aiokafka_codec
+from aiokafka.record.default_records import DefaultRecordBatch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams_runtime.logs.kafka import record_batch_v2
+from streams_runtime.logs.kafka.batch_compression import compressed, decompressed
+from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES
+from streams_runtime.logs.kafka.record_batch_v2 import BatchHeader, check, decoded, encoded, number, row_writer
+from tests.streams_runtime.logs.kafka.batches import CODECS, Row, batch_of, read_by_aiokafka, rows
+
+MANY = 2**31 - 1
+CHOICES = ["as it is here", "without what is compiled"]
+
+
+@pytest.fixture(params=CHOICES, autouse=True)
+def choice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == CHOICES[1]:
+        monkeypatch.setattr(record_batch_v2, "IS_COMPILED", False)
+
+
+def written(found: list[Row], codec: int, *, is_transactional: bool = False) -> bytearray:
+    writer = row_writer(MANY, MANY)
+    for _, timestamp_ms, key, value, headers in found:
+        assert writer.append(key, value, timestamp_ms, headers)
+    batch = encoded(writer, codec, is_transactional=is_transactional)
+    number(batch, 7, 3, 11)
+    return batch
+
+
+def rows_of(batch: bytes | bytearray) -> list[Row]:
+    """With offsets in place of deltas."""
+    view = memoryview(batch)
+    header = BatchHeader.of(view)
+    check(view, header)
+    offsets, times, keys, values, headers = decoded(view, header)
+    return list(zip(offsets, times, keys, values, headers or [()] * len(offsets), strict=True))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@given(found=rows(has_gaps=False), repeats=st.integers(1, 8), is_transactional=st.booleans())
+def test_should_be_read_by_aiokafka(codec: str, found: list[Row], repeats: int, is_transactional: bool) -> None:
+    found = [(at, *row[1:]) for at, row in enumerate(found * repeats)]  # repetition is what compresses
+    batch = bytes(written(found, CODECS[codec], is_transactional=is_transactional))
+
+    assert read_by_aiokafka(batch) == found
+    header = DefaultRecordBatch(batch)
+    assert header.is_transactional == is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 11)
+    assert header.next_offset == len(found)
+    assert header.max_timestamp == max(row[1] for row in found)
+    assert rows_of(batch) == found
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@given(found=rows(), repeats=st.integers(1, 8), base_offset=st.integers(0, 2**50))
+def test_should_read_what_aiokafka_has_written(codec: str, found: list[Row], repeats: int, base_offset: int) -> None:
+    after = found[-1][0] + 1
+    found = [(turn * after + row[0], *row[1:]) for turn in range(repeats) for row in found]
+    batch = batch_of(found, codec=CODECS[codec], base_offset=base_offset)
+
+    assert rows_of(batch) == [(base_offset + row[0], *row[1:]) for row in found]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_should_compress_what_becomes_smaller(codec: str) -> None:
+    zeros: list[Row] = [(at, at, b"%d" % at, bytes(100), ()) for at in range(100)]
+    noise: list[Row] = [(0, 0, None, random.Random(1).randbytes(5_000), ())]
+    plain = len(written(zeros, CODECS["none"]))
+
+    assert BatchHeader.of(memoryview(written(zeros, CODECS[codec]))).attributes == CODECS[codec]
+    assert codec == "none" or len(written(zeros, CODECS[codec])) < plain / 2
+    assert BatchHeader.of(memoryview(written(noise, CODECS[codec]))).attributes == 0
+    assert rows_of(written(noise, CODECS[codec])) == noise
+
+
+def test_should_write_lz4_as_brokers_can_read_it() -> None:
+    """Version 1, blocks that stand alone, no size or checksum of the whole. Source: KIP-57."""
+    frame = bytes(compressed(CODECS["lz4"], bytes(300_000)))
+
+    assert frame[:4] == struct.pack("<I", 0x184D2204)
+    assert frame[4] & 0b11_1_0_1_1_01 == 0b01_1_0_0_0_00
+
+
+@pytest.mark.parametrize("codec", [name for name in CODECS if name != "none"])
+@given(plain=st.binary(min_size=1, max_size=100), repeats=st.integers(1, 3_000))
+def test_should_compress_as_others_do(codec: str, plain: bytes, repeats: int) -> None:
+    """Above all snappy in blocks, of which a long text has several."""
+    text = plain * repeats
+    theirs = getattr(aiokafka_codec, f"{codec}_decode")(bytes(compressed(CODECS[codec], text)))
+
+    assert theirs == text
+    assert decompressed(CODECS[codec], memoryview(getattr(aiokafka_codec, f"{codec}_encode")(text))) == text
+
+
+def test_should_read_raw_snappy() -> None:
+    raw = aiokafka_codec.snappy_encode(b"abc" * 50, xerial_compatible=False)
+
+    assert decompressed(CODECS["snappy"], memoryview(raw)) == b"abc" * 50
+
+
+@pytest.mark.parametrize("length", [-1, -4, -(2**31), 2**31 - 1, 40])
+def test_should_refuse_a_block_of_snappy_that_says_a_wrong_length(length: int) -> None:
+    packed = bytearray(compressed(CODECS["snappy"], b"abc" * 50))
+    struct.pack_into(">i", packed, 16, length)
+
+    with pytest.raises(ValueError, match="snappy"):
+        decompressed(CODECS["snappy"], memoryview(packed))
+
+
+@pytest.mark.parametrize("codec", [name for name in CODECS if name != "none"])
+@given(data=st.data())
+def test_should_refuse_compressed_records_that_are_broken(codec: str, data: st.DataObject) -> None:
+    whole = bytearray(compressed(CODECS[codec], bytes(range(256)) * 20))
+    packed = whole[: data.draw(st.integers(0, len(whole)))]
+    for at, octet in data.draw(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=3)):
+        if packed:
+            packed[at % len(packed)] = octet
+
+    with contextlib.suppress(ValueError):  # some of them are still right
+        assert decompressed(CODECS[codec], memoryview(packed)) is not None
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_should_name_a_compression_that_it_does_not_know(codec: int) -> None:
+    batch = batch_of([(0, 5, b"k", b"v", ())], attributes=codec)
+
+    with pytest.raises(ValueError, match=f"number {codec}"):
+        rows_of(batch)
+
+
+def test_should_refuse_records_beyond_the_end_of_their_batch() -> None:
+    batch = batch_of([(0, 5, b"a", None, ()), (1, 5, b"b", None, ())], base_offset=4, last_offset_delta=0)
+
+    with pytest.raises(ValueError, match="it has the offset 5, and ends at 5"):
+        rows_of(batch)
+
+
+@pytest.mark.parametrize("size", [0, 16, HEADER_BYTES - 1])
+def test_should_refuse_less_than_a_header(size: int) -> None:
+    with pytest.raises(ValueError, match="fewer than a header"):
+        BatchHeader.of(memoryview(bytes(size)))
