@@ -1,17 +1,21 @@
 """Which partition a key goes to: Kafka's murmur2, as other clients of the same topics use it.
 
-Rule: partition = (murmur2(key bytes) & 0x7fffffff) % partitions. Source: `Utils.murmur2`, `BuiltInPartitioner`.
+Rule: partition = (murmur2(key bytes) & 0x7fffffff) % partitions. `setup.py` has this compiled. Source: `Utils.murmur2`,
+`BuiltInPartitioner`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from struct import unpack_from
+from struct import Struct
+from types import FunctionType
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _HOT_KEYS = 100_000
+_SHORT = 64
+_WORDS = [Struct(f"<{words}I").unpack_from for words in range(_SHORT)]
 
 
 def murmur2(data: bytes) -> int:
@@ -19,7 +23,8 @@ def murmur2(data: bytes) -> int:
     length = len(data)
     whole = length & ~3
     h = _SEED ^ length
-    for k in unpack_from(f"<{whole >> 2}I", data):
+    words = whole >> 2
+    for k in (_WORDS[words] if words < _SHORT else Struct(f"<{words}I").unpack_from)(data):
         k = (k * _M) & _MASK
         h = ((h * _M) & _MASK) ^ (((k ^ (k >> 24)) * _M) & _MASK)
     if whole != length:
@@ -29,10 +34,14 @@ def murmur2(data: bytes) -> int:
     return h - (1 << 32) if h & 0x80000000 else h
 
 
-@lru_cache(maxsize=_HOT_KEYS)
 def positive_hash(key: bytes) -> int:
-    """The hash of a key, from 0 up to 2**31 - 1. Hashing in Python is slow and keys repeat, so hot ones are cached."""
+    """The hash of a key, from 0 up to 2**31 - 1."""
     return murmur2(key) & 0x7FFFFFFF
+
+
+if isinstance(murmur2, FunctionType):
+    # not compiled, a hash takes ten times as long as to look one up, and keys repeat
+    positive_hash = lru_cache(maxsize=_HOT_KEYS)(positive_hash)
 
 
 def partition_of(key: bytes, partitions: int) -> int:
