@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from streams_runtime.processors.api import Processor as Processor
     from streams_runtime.processors.api import ProcessorContext as ProcessorContext
     from streams_runtime.processors.api import PunctuationType as PunctuationType
+    from streams_runtime.processors.node_runs import NodeRun as NodeRun
+    from streams_runtime.processors.node_runs import RunsHow as RunsHow
     from streams_runtime.processors.topology import Topology as Topology
     from streams_runtime.queries.client import CopyAnswered as CopyAnswered
     from streams_runtime.queries.client import StateStoreClient as StateStoreClient
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from streams_runtime.queries.client import WindowValue as WindowValue
     from streams_runtime.queries.host_calls import QueryFailed as QueryFailed
     from streams_runtime.queries.routing import KeyQueryMetadata as KeyQueryMetadata
+    from streams_runtime.record_columns import RecordColumns as RecordColumns
     from streams_runtime.record_producer import RecordProducer as RecordProducer
     from streams_runtime.records import Headers as Headers
     from streams_runtime.records import Record as Record
@@ -155,6 +158,7 @@ _NAMES_OF = {
     "streams_runtime.queries.client": ("CopyAnswered", "StateStoreClient", "StoreValue", "StoreWindows", "WindowValue"),
     "streams_runtime.queries.host_calls": ("QueryFailed",),
     "streams_runtime.queries.routing": ("KeyQueryMetadata",),
+    "streams_runtime.record_columns": ("RecordColumns",),
     "streams_runtime.record_producer": ("RecordProducer",),
     "streams_runtime.records": ("Headers", "Record", "RecordMetadata"),
     "streams_runtime.restore.progress": ("RestoreProgress",),
@@ -176,6 +180,7 @@ _NAMES_OF = {
     "streams_runtime.instance_resources": ("InstanceOptions",),
     "streams_runtime.streams_instance": ("StreamsInstance",),
     "streams_runtime.tasks.exception_handling": ("dead_letter", "fail", "log_and_continue"),
+    "streams_runtime.processors.node_runs": ("NodeRun", "RunsHow"),
     "streams_runtime.processors.topology": ("Topology",),
     "streams_runtime.testing.topology_test_driver": ("TopologyTestDriver",),
     "streams_runtime.testing.topology_test_topics": ("InputTopic", "OutputTopic"),

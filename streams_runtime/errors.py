@@ -60,6 +60,13 @@ class SerializationError(StreamsRuntimeError):
     """A value or bytes that a serde with a schema cannot use. Source: `SerializationException`."""
 
 
+class WrongBatchResult(StreamsRuntimeError):
+    """What a function or a processor made of a batch cannot be used: no column, another length, None.
+
+    The program is wrong and not a record, so no handler is asked, and none may skip it.
+    """
+
+
 class SchemaRegistryUnavailable(StreamsRuntimeError, Unavailable):
     """The schema registry could not be asked. The message names its URL.
 

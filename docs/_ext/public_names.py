@@ -22,7 +22,7 @@ SECTIONS: dict[str, Mapping[str, str]] = {
             Topology
         """,
         "Processors": """
-            Processor ProcessorContext Record RecordMetadata Headers PunctuationType Cancellable
+            Processor ProcessorContext Record RecordColumns RecordMetadata Headers PunctuationType Cancellable
             ExceptionHandler FailedRecord HandlerResponse fail log_and_continue dead_letter
         """,
         "Stores": """
@@ -43,7 +43,7 @@ SECTIONS: dict[str, Mapping[str, str]] = {
             StateStoreClient StoreValue StoreWindows WindowValue CopyAnswered KeyQueryMetadata QueryFailed
         """,
         "Topics": "RecordProducer read_topic ConsumedRecord open_log NewTopic TaskId TopicPartition",
-        "Test a topology": "TopologyTestDriver InputTopic OutputTopic",
+        "Test a topology": "TopologyTestDriver InputTopic OutputTopic NodeRun RunsHow",
         "Errors": "StreamsRuntimeError InputError TopologyError InvalidStateStore LockError ProcessingFailed",
     },
     "assignor": {

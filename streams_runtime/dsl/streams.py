@@ -17,7 +17,14 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from assignor.errors import TopologyError
-from streams_runtime.dsl import joins, stream_aggregates, stream_operations, table_aggregates, table_operations
+from streams_runtime.dsl import (
+    batch_processors,
+    joins,
+    stream_aggregates,
+    stream_operations,
+    table_aggregates,
+    table_operations,
+)
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import Store, materialized
@@ -26,6 +33,7 @@ from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
+from streams_runtime.record_columns import RecordColumns
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
 
@@ -97,6 +105,44 @@ class KStream(Generic[K, V]):
         """The records for which the predicate is false."""
         supplier = partial(processors.KStreamFilterNot, predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
+
+    def map_batches(
+        self,
+        function: Callable[[RecordColumns[K, V]], RecordColumns[K2, V2] | tuple[Iterable[K2], Iterable[V2]]],
+        *,
+        retries_one_by_one: bool = True,
+        name: str | None = None,
+    ) -> KStream[K2, V2]:
+        """New keys and values for a batch of records at once, which the function gets as columns.
+
+        It returns a pair of columns (keys, values), a row for each record, whose timestamps stay; or `RecordColumns` of
+        any length, with the timestamps in it. The function treats each row alone: where a batch ends is up to the
+        runtime. `retries_one_by_one`: when it raises, it is called again with one record after the other.
+        """
+        supplier = partial(batch_processors.KStreamMapBatches, function, retries_one_by_one)
+        return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAPBATCHES-", supplier, name))
+
+    def map_values_batches(
+        self,
+        function: Callable[[RecordColumns[K, V]], Iterable[V2]],
+        *,
+        retries_one_by_one: bool = True,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """As `map_batches`, for new values only: the function returns one column. Keys stay."""
+        supplier = partial(batch_processors.KStreamMapValuesBatches, function, retries_one_by_one)
+        return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUESBATCHES-", supplier, name))
+
+    def filter_batches(
+        self,
+        function: Callable[[RecordColumns[K, V]], Iterable[bool]],
+        *,
+        retries_one_by_one: bool = True,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """As `map_batches`, but the function returns True or False for each record, and those that are true stay."""
+        supplier = partial(batch_processors.KStreamFilterBatches, function, retries_one_by_one)
+        return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTERBATCHES-", supplier, name))
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Call `action` with each record and hand the record on."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from assignor.types import TaskId
+from streams_runtime.record_columns import RecordColumns
 from streams_runtime.records import Headers, Record, RecordMetadata
 
 KIn = TypeVar("KIn")
@@ -36,7 +37,7 @@ class Cancellable(Protocol):
 class ProcessorContext(Protocol):
     """One for each processor of a task.
 
-    Valid inside `init`, `process`, punctuators and `close`, on the task's thread.
+    Valid inside `init`, `process`, `process_batch`, punctuators and `close`, on the task's thread.
     """
 
     @property
@@ -72,6 +73,10 @@ class ProcessorContext(Protocol):
         """Hand a record to all children, or to the one of this name."""
         ...
 
+    def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
+        """Hand each row to all children as a record, or to the one of this name. Rows keep their order."""
+        ...
+
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
     ) -> Cancellable:
@@ -87,7 +92,21 @@ class ProcessorContext(Protocol):
 
 
 class Processor(Generic[KIn, VIn]):
-    """Base class of a user's processor. Only `process` has to be written."""
+    """Base class of a user's processor. Only `process` has to be written, or `process_batch`.
+
+    A processor that has a method `process_batch(batch)` is called with `RecordColumns`: consecutive records of its
+    task, with nothing between them, neither a punctuation of stream time nor a commit nor a record of another partition
+    that comes first. If it has `process` too, a record that comes alone goes there; else it is a batch of one. Records
+    come alone where they have headers, where the source has a timestamp extractor, below a node that is not in the
+    loop or has a store, and beside a node with which it shares a store or a topic.
+
+    During `process_batch` the context's record is the last one of the batch: its metadata, its timestamp for what the
+    stores log. When it raises, the handler of processing errors decides about each record of the batch.
+    """
+
+    retries_one_by_one = False
+    """Whether a batch that fails is given again, record by record, so that only those that fail alone are lost. For a
+    `process_batch` that has neither forwarded nor put anything when it raises."""
 
     def init(self, context: ProcessorContext) -> None:
         """Called once for each task, after its state is restored."""

@@ -10,6 +10,7 @@ other, exactly what the nodes would do.
     map, filter, ...  one or two lines each, which call the user's function
     count, reduce     a look into the store, and a row for its changelog
     sink              a row for the output topic
+    takes batches     a row for its batch; what is below it is a loop of its own (see `batch_sections`)
     any other node    a call, as without the loop; what is below that node is none of the loop's business
 
 A node takes part by a method `fuse` beside its `process`; a class that has only one of them (a subclass that changes
@@ -24,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
-from types import CodeType
 from typing import Any, NamedTuple, Protocol
 
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.loop_text import CHANGES, RECORDS, ROWS, Frame, compiled_text
+from streams_runtime.processors.node_runs import NodeRuns, RunsHow
 from streams_runtime.records import Record, RecordContext
 
 MOST_LINES = 2_000
@@ -97,6 +98,16 @@ class Outputs(Protocol):
         ...
 
 
+class Section(Protocol):
+    """A node that takes batches, in the loop that collects for it. `BatchSection` is one."""
+
+    def write(self, loop: LoopWriter, given: Given) -> None:
+        """Write the lines that add a record to its batch."""
+        ...
+
+    def compile(self, runtime: Any) -> None: ...
+
+
 Translate = Callable[[Mapping[str, Any], Exception], Exception]
 """The variables of the loop and the error to the error that the node raises by itself."""
 
@@ -104,13 +115,26 @@ Translate = Callable[[Mapping[str, Any], Exception], Exception]
 class LoopWriter:
     """Collects the text of the loop. `fuse` of a node writes its lines with it.
 
-    `outputs`: of the task. `of_records`: of a source's records; else of the changes that a record cache held back.
+    `outputs`: of the task. `frame`: what it goes over. `hindrances`: for each node that could take batches why it may
+    not (see `batch_hindrances`). `runs`: hears how each node runs.
     """
 
-    def __init__(self, outputs: Outputs, *, of_records: bool = True) -> None:
+    def __init__(
+        self,
+        outputs: Outputs,
+        frame: Frame = RECORDS,
+        *,
+        hindrances: Mapping[str, str] | None = None,
+        runs: NodeRuns | None = None,
+    ) -> None:
         self.outputs = outputs
-        self._of_records = of_records
-        self.source: Given = Given("key", "value", "timestamp_ms")
+        self.hindrances = {} if hindrances is None else hindrances
+        self.runs = runs or NodeRuns()
+        self.sections: dict[str, Section] = {}
+        """Those that this loop collects for, in the order in which their turns come."""
+        self._frame = frame
+        self.row = Given("key", "value", "timestamp_ms")
+        self.source = self.row if frame is RECORDS else self.row._replace(timestamp_ms="input_ms[at]")
         self.names: dict[str, Any] = {"new_record": _new_record, "Record": Record}
         self.fused = 0
         """How many nodes below the source are written out."""
@@ -176,15 +200,16 @@ class LoopWriter:
 
     def remember_position(self) -> None:
         """Before a call that may ask which record is processed."""
-        if not self._of_records:
+        if self._frame is CHANGES:
             raise CannotFuse("a change that was held back has no input record")
         key, value, timestamp_ms = self.source[:3]
         self.line("queue.polled(at)")
         self.line(f"runtime.record = new_record(Record, ({key}, {value}, {timestamp_ms}, ()))")
         self.line("runtime.stream_time_ms = stream_time_ms")
 
-    def call(self, name: str, process: Callable[[Record[Any, Any]], None], given: Given) -> None:
+    def call(self, name: str, process: Callable[[Record[Any, Any]], None], given: Given, why: str) -> None:
         """The node as it is, with all that is below it."""
+        self.runs.note(name, RunsHow.ONCE_A_RECORD, why)
         value = given.value
         if given.old:
             value = f"new_record({given.change}, ({given.value}, {given.old}))"
@@ -209,6 +234,17 @@ class LoopWriter:
             self.fused += 1
         return True
 
+    def collect(self, name: str, new_section: Callable[[LoopWriter], Section], given: Given) -> None:
+        """Have a node that takes batches get this record later. `new_section` is given the loop of what is below it."""
+        section = self.sections.get(name)
+        if section is None:
+            if self._frame is CHANGES:
+                raise CannotFuse("changes that were held back are no batch")
+            self.runs.note(name, RunsHow.ONCE_A_BATCH)
+            below = LoopWriter(self.outputs, ROWS, hindrances=self.hindrances, runs=self.runs)
+            section = self.sections[name] = new_section(below)
+        section.write(self, given)
+
     # --- inside
 
     def _enter(self, node: FusableNode, given: Given) -> None:
@@ -217,11 +253,13 @@ class LoopWriter:
 
     def compiled(self, current: CurrentNode, runtime: Any) -> FusedLoop:
         """The function, with what it needs of the task."""
-        head, tail = (_RECORDS_HEAD, _RECORDS_TAIL) if self._of_records else (_CHANGES_HEAD, _CHANGES_TAIL)
+        for section in self.sections.values():
+            section.compile(runtime)
+        head, tail = self._frame
         text = "\n".join((head, *self._lines, tail))
         state = FusedLoop(current, runtime, [*[("", None)] * (head.count("\n") + 1), *self._nodes])
         namespace = {**self.names, "current": current, "runtime": runtime, "state": state}
-        exec(_code(text), namespace)  # noqa: S102 - the text is made here, of names made here
+        exec(compiled_text(text), namespace)  # noqa: S102 - the text is made here, of names made here
         state.run = namespace["fused"]
         return state
 
@@ -230,18 +268,19 @@ class FusedLoop:
     """`run` is the loop. Of records: `run(queue, keys, values, timestamps_ms, offsets, start, stop)` does to these
     records of a batch what the graph does. After an error `at` is the record that failed, and `was_reading` whether it
     could not be read. `left_out`: how many records had a negative timestamp; whoever calls sets it to 0.
+    `takes_batches`: whether some node gets the records of a run together.
 
     Of changes: `run(keys)` writes and forwards what a record cache has of them.
     """
 
-    __slots__ = ("_current", "_nodes", "_runtime", "at", "left_out", "run", "was_reading")
+    __slots__ = ("_current", "_nodes", "_runtime", "at", "left_out", "run", "takes_batches", "was_reading")
 
     def __init__(self, current: CurrentNode, runtime: Any, nodes: list[tuple[str, Translate | None]]) -> None:
         self._current = current
         self._runtime = runtime
         self._nodes = nodes
         self.at = self.left_out = 0
-        self.was_reading = False
+        self.was_reading = self.takes_batches = False
         self.run: Callable[..., None] = _not_compiled
 
     def failed(self, at: int, error: BaseException) -> BaseException:
@@ -278,45 +317,6 @@ class FusedLoop:
         if instead is not error:
             instead.__cause__ = error
         return node, instead
-
-
-_RECORDS_HEAD = """\
-def fused(queue, keys, values, timestamps_ms, offsets, start, stop):
-  topic, partition = queue.partition
-  stream_time_ms = runtime.stream_time_ms
-  at = start
-  if current.failed_at:
-    current.forget()
-  rows = zip(range(start, stop), keys[start:stop], values[start:stop], timestamps_ms[start:stop])
-  try:
-   for at, key, value, timestamp_ms in rows:"""
-_RECORDS_TAIL = """\
-  except BaseException as error:
-    instead = state.failed(at, error)
-    if instead is error:
-      raise
-    raise instead
-  finally:
-    runtime.stream_time_ms = stream_time_ms"""
-_CHANGES_HEAD = """\
-def fused(keys):
-   if current.failed_at:
-    current.forget()
-   for key_bytes in keys:
-    if key_bytes not in dirty:
-     continue
-    entry = entries[key_bytes]
-    stored, context, _ = entry
-    if stored is None or context[1]:
-     write(key_bytes, entry)
-     continue"""
-_CHANGES_TAIL = ""
-
-
-@lru_cache(maxsize=256)
-def _code(text: str) -> CodeType:
-    """Tasks of one subtopology have the same text."""
-    return compile(text, "<fused loop>", "exec")
 
 
 def _not_compiled(*_: object) -> None:

@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
 from assignor.topology.group_topology import Subtopology, SubtopologyStore
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.processors.batch_node import BatchProcessorRunner, takes_batches
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.fused_loop import Outputs
-from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
+from streams_runtime.processors.node_runs import NodeRun, NodeRuns
+from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner
 from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic, builder_without_caching
@@ -127,6 +130,14 @@ class ProcessorGraph:
             if isinstance(node, ProcessorRunner):
                 node.fuse_flush(runtime, outputs)
 
+    def node_runs(self) -> Mapping[str, NodeRun]:
+        """How each node below a source runs, for sources that have had a record since `init`. In sources' order."""
+        runs = NodeRuns()
+        for source in dict.fromkeys(self.sources.values()):
+            for name, run in source.node_runs().items():
+                runs.note(name, run.how, run.why)
+        return runs.by_name()
+
     def close(self) -> None:
         """Call every processor's `close`, parents first, even after errors. Idempotent.
 
@@ -157,7 +168,9 @@ def _runner(
         case ProcessorNode(name, _, stores, supplier):
             if not callable(supplier):
                 raise StreamsRuntimeError(f"Processor {name} has no supplier and cannot run")
-            return ProcessorRunner(name, supplier(), NodeContext(name, frozenset(stores), current), current)
+            processor = supplier()
+            runner = BatchProcessorRunner if takes_batches(processor) else ProcessorRunner
+            return runner(name, processor, NodeContext(name, frozenset(stores), current), current)
         case SinkNode(name, _, topic, supplier):
             sink = supplier if isinstance(supplier, SinkSettings) else SinkSettings()
             return SinkRunner(name, definition.full_topic(topic, application_id), sink)

@@ -1,4 +1,4 @@
-"""The three kinds of running nodes: sources, processors and sinks.
+"""What all running nodes have, and those of processors and sinks; sources stand in `source_node`.
 
 This is the hottest code of the runtime. So a node's children are plain tuples of a name and a bound method, and telling
 which node runs costs one attribute (`current_node`). Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
@@ -6,17 +6,20 @@ which node runs costs one attribute (`current_node`). Source: `ProcessorNode`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from streams_runtime.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
 from streams_runtime.processors.api import Processor
+from streams_runtime.processors.batch_order import STORE, TOPIC
 from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.current_node import Child, CurrentNode
-from streams_runtime.processors.fused_loop import CannotFuse, FusedLoop, Given, LoopWriter, Outputs
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.fused_loop import CannotFuse, Given, LoopWriter, Outputs
+from streams_runtime.processors.loop_text import CHANGES
+from streams_runtime.processors.node_runs import RunsHow
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.processors.topology import SinkSettings, SourceSettings
+from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.records import Record
 from streams_runtime.serdes import BytesSerde, NestedSerde, serde_for_topic
 
@@ -26,6 +29,19 @@ class NodeRunner(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def below(self) -> Sequence[NodeRunner]:
+        """Its children, in the order in which they were added."""
+        ...
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """See `OrderedNode`."""
+        ...
+
+    @property
+    def takes_batches(self) -> bool: ...
     def add_child(self, child: NodeRunner) -> None: ...
     def init(self, runtime: TaskRuntime) -> None: ...
     def link(self) -> None:
@@ -43,119 +59,28 @@ class NodeRunner(Protocol):
     def close(self) -> None: ...
 
 
-class SourceRunner:
-    """`process` runs a record through everything below. The task reads records with the serdes and the rest.
-
-    `timestamp_extractor` None: the record's own timestamp. `auto_offset_reset` None: by the config.
-    """
-
-    __slots__ = (
-        "_below",
-        "_children",
-        "_current",
-        "auto_offset_reset",
-        "key_serde",
-        "name",
-        "timestamp_extractor",
-        "value_serde",
-    )
-
-    def __init__(self, name: str, settings: SourceSettings, current: CurrentNode) -> None:
-        self.name = name
-        self.key_serde = settings.key_serde
-        self.value_serde = settings.value_serde
-        self.timestamp_extractor = settings.timestamp_extractor
-        self.auto_offset_reset = settings.auto_offset_reset
-        self._current = current
-        self._below: list[NodeRunner] = []
-        self._children: tuple[Child, ...] | None = None
-
-    def add_child(self, child: NodeRunner) -> None:
-        self._below.append(child)
-
-    def init(self, runtime: TaskRuntime) -> None:
-        return
-
-    def link(self) -> None:
-        self._children = tuple((child.name, child.entry()) for child in self._below)
-
-    def entry(self) -> Callable[[Record[Any, Any]], None]:
-        return self.process
-
-    def fuse(self, loop: LoopWriter, given: Given) -> None:
-        raise StreamsRuntimeError(f"source {self.name} cannot be below another node")
-
-    def process(self, record: Record[Any, Any]) -> None:
-        """Errors of user code pass through. `ProcessorGraph.current_node` then names the node they came from."""
-        children = self._children
-        if children is None:
-            raise StreamsRuntimeError(f"source {self.name} got a record, but its task is not running")
-        current = self._current
-        if current.failed_at:
-            current.forget()
-        current.timestamp_ms = record[2]
-        try:
-            for name, process in children:
-                current.name = name
-                process(record)
-        except BaseException as error:
-            current.failed(error, None)
-            raise
-        finally:
-            current.timestamp_ms = -1
-        current.name = None
-        if current.failed_at:  # an outer node has caught the error
-            current.forget()
-
-    def fused(
-        self,
-        runtime: TaskRuntime,
-        outputs: Outputs,
-        read_key: Callable[[bytes], Any] | None,
-        read_value: Callable[[bytes], Any] | None,
-    ) -> FusedLoop | None:
-        """What `process` does to record after record, as one loop; None where that gains nothing. After `link`.
-
-        `read_key`, `read_value`: from bytes; None for what stays bytes. Raises as `outputs` does.
-        """
-        if self.timestamp_extractor is not None:
-            return None
-        loop = LoopWriter(outputs)
-        for variable, read in (("key", read_key), ("value", read_value)):
-            if read is not None:
-                with loop.block(f"if {variable} is not None:"):
-                    loop.line(f"{variable} = {loop.bind('read', read)}({variable})")
-        with loop.block("if timestamp_ms < 0:"):
-            loop.line("queue.drop(at, timestamp_ms)")
-            loop.line("state.left_out += 1")
-            loop.line("continue")
-        with loop.block("if timestamp_ms > stream_time_ms:"):
-            loop.line("stream_time_ms = timestamp_ms")
-        try:
-            loop.written(self._below, partial(loop.forward, loop.source))
-        except CannotFuse:
-            return None
-        return loop.compiled(self._current, runtime) if loop.fused else None
-
-    def close(self) -> None:
-        self._children = None
-
-
 class ProcessorRunner:
     """A user's processor with its context."""
 
-    __slots__ = ("_below", "_context", "_current", "_process", "name", "processor")
+    __slots__ = ("_context", "_current", "_process", "below", "name", "processor", "shares")
+
+    takes_batches = False
 
     def __init__(self, name: str, processor: Processor[Any, Any], context: NodeContext, current: CurrentNode) -> None:
         self.name = name
         self.processor = processor
         self._context = context
         self._current = current
-        self._below: list[NodeRunner] = []
-        self._process = processor.process
+        self.below: list[NodeRunner] = []
+        self.shares = frozenset(STORE + store for store in context.connected_stores)
+        self._process = self._for_one()
+
+    def _for_one(self) -> Callable[[Record[Any, Any]], None]:
+        """The processor's function for a record."""
+        return self.processor.process
 
     def add_child(self, child: NodeRunner) -> None:
-        self._below.append(child)
+        self.below.append(child)
 
     def init(self, runtime: TaskRuntime) -> None:
         self._context.open(runtime)
@@ -166,13 +91,14 @@ class ProcessorRunner:
             raise
 
     def link(self) -> None:
-        self._context.link(tuple((child.name, child.entry()) for child in self._below))
+        self._context.link(tuple((child.name, child.entry()) for child in self.below))
 
     def entry(self) -> Callable[[Record[Any, Any]], None]:
+        process = self._for_one()
         if self._context.connected_stores:
-            self._process = self.processor.process
+            self._process = process
             return self._process_with_stores
-        return self.processor.process
+        return process
 
     def fuse(self, loop: LoopWriter, given: Given) -> None:
         """Only a class that has both of `process` and `fuse` does the same in both."""
@@ -180,19 +106,23 @@ class ProcessorRunner:
         own = type(processor).__dict__
         if "fuse" in own and "process" in own:
             fuse: Callable[[LoopWriter, Given], bool] = processor.fuse  # type: ignore[attr-defined]
-            if loop.written(self._below, partial(fuse, loop, given)):
+            loop.runs.note(self.name, RunsHow.IN_THE_LOOP)
+            if loop.written(self.below, partial(fuse, loop, given)):
                 return
-        loop.call(self.name, self.entry(), given)
+            why = "it needs old values beside the new ones, or a store of another kind"
+        else:
+            why = f"the loop knows no {type(processor).__name__}"
+        loop.call(self.name, self.entry(), given, why)
 
     def fuse_flush(self, runtime: TaskRuntime, outputs: Outputs) -> None:
         """If a store of this node holds changes back, let a loop write and forward them, as far as that is possible."""
         flush = self._context.flush
         if flush is None:
             return
-        loop = LoopWriter(outputs, of_records=False)
+        loop = LoopWriter(outputs, CHANGES)
         try:
             with loop.inside(self.name):
-                if not loop.written(self._below, partial(flush.fuse, loop)):
+                if not loop.written(self.below, partial(flush.fuse, loop)):
                     return
         except CannotFuse:
             return
@@ -221,6 +151,9 @@ class ProcessorRunner:
 class SinkRunner:
     """Serialises records and sends them. A sink has no children."""
 
+    below: Sequence[NodeRunner] = ()
+    takes_batches = False
+
     __slots__ = (
         "_partitioner",
         "_partitions_of",
@@ -229,12 +162,14 @@ class SinkRunner:
         "_serialize_value",
         "_settings",
         "name",
+        "shares",
         "topic",
     )
 
     def __init__(self, name: str, topic: str, settings: SinkSettings) -> None:
         self.name = name
         self.topic = topic
+        self.shares = frozenset({TOPIC + topic})
         self._settings = settings
         self._serialize_key = serde_for_topic(settings.key_serde, topic, is_key=True).serialize
         self._serialize_value = serde_for_topic(settings.value_serde, topic, is_key=False).serialize
@@ -268,8 +203,10 @@ class SinkRunner:
 
     def fuse(self, loop: LoopWriter, given: Given) -> None:
         if self._partitioner is not None or given.old:
-            loop.call(self.name, self.entry(), given)
+            why = "it writes the changes of a table" if self._partitioner is None else "it has a partitioner of its own"
+            loop.call(self.name, self.entry(), given, why)
             return
+        loop.runs.note(self.name, RunsHow.IN_THE_LOOP)
         loop.fused += 1
         loop.if_it_fails = partial(self._translated, given)
         key, value = given.key, given.value

@@ -217,10 +217,11 @@ def _check_supplier(name: str, supplier: object) -> None:
             f"The supplier of Processor {name} gives the same object twice; "
             "it must make a new processor each time it is called."
         )
-    if not all(callable(getattr(first, method, None)) for method in ("init", "process", "close")):
+    wanted = ("init", "process_batch" if hasattr(first, "process_batch") else "process", "close")
+    if not all(callable(getattr(first, method, None)) for method in wanted):
         raise _invalid(
             f"The supplier of Processor {name} gives a {type(first).__name__}, which is no Processor: "
-            "it needs `init`, `process` and `close`."
+            "it needs `init`, `process` or `process_batch`, and `close`."
         )
 
 

@@ -4,7 +4,8 @@ Rules: the user's handlers decide, one for processing and one for reading (serde
 FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. A dead letter is the record as it was
 read, with its own headers followed by Kafka's. It is sent like any output, so under exactly-once it is in the
 transaction that commits the record's offset. A handler that raises, or answers nonsense, counts as FAIL. No handler
-is asked when a schema registry could not be asked: the record may be a good one.
+is asked when a schema registry could not be asked, or a batch came back with a wrong number of rows: the record may be
+a good one.
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
 Differs from Kafka: an error ends the whole record, also for siblings of the node that failed which would have come
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
-from streams_runtime.errors import ProcessingFailed, SchemaRegistryUnavailable
+from streams_runtime.errors import ProcessingFailed, SchemaRegistryUnavailable, WrongBatchResult
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.notices import one_line
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
@@ -163,7 +164,7 @@ class ExceptionHandling:
         self._handle(self._deserialization, _DESERIALIZATION, record)
 
     def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:
-        if isinstance(record.error, SchemaRegistryUnavailable):
+        if isinstance(record.error, (SchemaRegistryUnavailable, WrongBatchResult)):
             raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
         try:
             response = HandlerResponse(handler(record))

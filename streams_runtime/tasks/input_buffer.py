@@ -19,7 +19,7 @@ from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.losses import TaskLosses
-from streams_runtime.processors.nodes import SourceRunner
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.records import Record
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.partition_group import InputLags, PartitionGroup, RecordRun

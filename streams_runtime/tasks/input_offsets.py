@@ -17,7 +17,7 @@ from streams_runtime.configs import OffsetReset, StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata
 from streams_runtime.losses import TaskLosses
-from streams_runtime.processors.nodes import SourceRunner
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.tasks.input_buffer import InputPosition
 from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_partition_time
 

@@ -34,7 +34,8 @@ class ProcessorRuntime:
     `record`: the input record that is processed, None outside of that; `queue`: the queue it was polled from.
     `current_system_time_ms`: when the present run of records or the present punctuation began. `init_time_ms`: the
     wall-clock time while processors are initialised, else -1. `stores`: empty while they are not open.
-    `when_flush_failed`: decides about an error that a flush meets.
+    `when_flush_failed`: decides about an error that a flush meets; `when_record_failed`: about one of a record that was
+    processed with others.
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class ProcessorRuntime:
         "system_time_punctuations",
         "task_id",
         "when_flush_failed",
+        "when_record_failed",
     )
 
     def __init__(
@@ -84,6 +86,7 @@ class ProcessorRuntime:
         self._clock = clock
         self._flushed: RecordContext | None = None
         self.when_flush_failed: Callable[[str, Exception], None] = _raise
+        self.when_record_failed: Callable[[int, str, Exception], None] = _raise_of_record
 
     # --- TaskRuntime
 
@@ -147,6 +150,9 @@ class ProcessorRuntime:
     def flush_failed(self, node: str, error: Exception) -> None:
         self.when_flush_failed(node, error)
 
+    def record_failed(self, place: int, node: str, error: Exception) -> None:
+        self.when_record_failed(place, node, error)
+
     # --- RecordContexts
 
     def record_context(self) -> RecordContext:
@@ -173,4 +179,8 @@ class ProcessorRuntime:
 
 
 def _raise(_node: str, error: Exception) -> None:
+    raise error
+
+
+def _raise_of_record(_place: int, _node: str, error: Exception) -> None:
     raise error

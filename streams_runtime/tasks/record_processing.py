@@ -22,17 +22,11 @@ from typing import Any, Literal
 
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
-from streams_runtime.errors import (
-    ProcessingFailed,
-    ProcessorStateError,
-    StreamsRuntimeError,
-    TaskCorrupted,
-    TaskMigrated,
-    TaskTimeout,
-)
+from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.processors.runtime import ABOUT_THE_TASK
 from streams_runtime.records import Record
 from streams_runtime.state_stores.task_cache import TaskCache
 from streams_runtime.tasks.commit_state import CommitState
@@ -43,9 +37,6 @@ from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import QueuedColumns, RecordQueue
-
-ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""Errors that are not about the record that was processed: no handler decides on them."""
 
 
 class RecordProcessing:
@@ -61,6 +52,7 @@ class RecordProcessing:
         "_graph",
         "_handling",
         "_has_fused_flushes",
+        "_must_punctuate",
         "_processed",
         "_task_id",
         "runtime",
@@ -82,6 +74,7 @@ class RecordProcessing:
     ) -> None:
         self.runtime = runtime
         runtime.when_flush_failed = self._flush_failed
+        runtime.when_record_failed = self._record_of_batch_failed
         self._cache = cache
         self._task_id = task_id
         self._graph = graph
@@ -92,6 +85,7 @@ class RecordProcessing:
         self._clock = clock
         self._exactly_once = exactly_once
         self._processed = 0
+        self._must_punctuate = False
         self._has_fused_flushes = False  # since the processors were initialised
 
     # --- processors
@@ -142,7 +136,8 @@ class RecordProcessing:
             raise self._timed_out(error) from error
 
     def process(self, now_ms: int, max_records: int) -> int:
-        """Run up to so many records through the processors; how many were processed.
+        """Run up to so many records through the processors; how many were processed. It stops early where a node takes
+        batches and a punctuation of stream time has become due.
 
         Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. When the log is away, raises TaskCorrupted under
         exactly-once, else LogTimeout, after which the next call tries again; but returns when it has processed some.
@@ -150,6 +145,7 @@ class RecordProcessing:
         buffer, next_run = self._buffer, self._buffer.next_run
         self.runtime.current_system_time_ms = now_ms
         self._processed = 0
+        self._must_punctuate = False
         try:
             if (unfinished := buffer.take_unfinished()) is not None:
                 self._process_again(*unfinished)
@@ -158,6 +154,8 @@ class RecordProcessing:
                 if run is None:
                     break
                 self._process_run(*run)
+                if self._must_punctuate:
+                    break
         except LogTimeout as error:
             if self._exactly_once or self._processed == 0:
                 raise self._timed_out(error) from error
@@ -176,15 +174,25 @@ class RecordProcessing:
         if loop is False:
             self._process_one_by_one(queue, max_records)
             return
+        due_ms = self._due_ms() if loop.takes_batches else None
         if queue.has_head:  # it was read for its timestamp
             self._process_one_by_one(queue, 1)
             max_records -= 1
-        if max_records:
+        if max_records and not self._is_due(due_ms):
             columns = queue.columns(max_records)
             if columns is None:
-                self._process_one_by_one(queue, max_records)
+                self._process_one_by_one(queue, 1 if due_ms is not None else max_records)
             else:
-                self._process_columns(loop, queue, columns)
+                self._process_columns(loop, queue, columns if due_ms is None else _up_to(due_ms, columns))
+        self._must_punctuate = self._is_due(due_ms)
+
+    def _due_ms(self) -> int | None:
+        """The stream time at which a punctuation becomes due that is not due yet."""
+        next_ms = self.runtime.stream_time_punctuations.next_time_ms()
+        return next_ms if next_ms is not None and next_ms > self.runtime.stream_time_ms else None
+
+    def _is_due(self, due_ms: int | None) -> bool:
+        return due_ms is not None and self.runtime.stream_time_ms >= due_ms
 
     def _process_one_by_one(self, queue: RecordQueue, max_records: int) -> None:
         runtime = self.runtime
@@ -268,6 +276,14 @@ class RecordProcessing:
         self._handling.processing_failed(queue.polled_failed(self._graph.current_node, error))
         self._buffer.forget_unfinished()
 
+    def _record_of_batch_failed(self, place: int, node: str, error: Exception) -> None:
+        """Returns when the task may go on without the record."""
+        if isinstance(error, ABOUT_THE_TASK):
+            raise error
+        queue = self.runtime.queue
+        assert queue is not None, "a batch is of the records of a queue"
+        self._handling.processing_failed(queue.failed(place, node, error))
+
     # --- punctuations
 
     def punctuate_stream_time(self) -> bool:
@@ -329,3 +345,10 @@ class RecordProcessing:
         if not self._exactly_once:
             return error
         return TaskCorrupted([self._task_id], f"the log was away in the middle of a transaction ({error})")
+
+
+def _up_to(due_ms: int, columns: QueuedColumns) -> QueuedColumns:
+    """The records up to the first one that reaches this time."""
+    times_ms = columns.timestamps_ms
+    reached = (index for index in range(columns.start, columns.stop) if times_ms[index] >= due_ms)
+    return columns._replace(stop=next(reached, columns.stop - 1) + 1)

@@ -21,7 +21,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.processors.fused_loop import FusedLoop
-from streams_runtime.processors.nodes import SourceRunner
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import BytesSerde, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord

@@ -37,6 +37,7 @@ from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, R
 from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.state_stores.task_cache import TaskCache
 from streams_runtime.state_stores.thread_cache import ThreadCache
@@ -175,6 +176,10 @@ class StreamTask:
     @property
     def buffered_records(self) -> int:
         return len(self._buffer)
+
+    def node_runs(self) -> Mapping[str, NodeRun]:
+        """How each node runs that is below a source which has had a record."""
+        return self._graph.node_runs()
 
     @property
     def dropped_records(self) -> int:

@@ -3,30 +3,31 @@
 The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition. Each
 `pipe_input` and each move of the clock returns when all that follows from it is done and committed: records have gone
 through repartition topics, and stream-time punctuations have fired. Since each record is committed, a record cache
-holds back no more than a second change of a key by the same record. Source: `TopologyTestDriver` (KIP-247, KIP-470).
+holds back no more than a second change of a key by the same record. Records that are piped together are processed as a
+thread processes those of a poll: nodes that take batches get them as such.
+Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.clock import SystemClock
-from streams_runtime.configs import OffsetReset, StreamsConfig
+from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.logs.base import IsolationLevel, NewTopic
+from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
+from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Headers
 from streams_runtime.serdes import Serde
@@ -37,12 +38,12 @@ from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.testing.topology_test_topics import InputTopic, OutputTopic
+from streams_runtime.testing.driver_setting import driver_configs, topics_of
+from streams_runtime.testing.topology_test_topics import InputTopic, OutputTopic, Row
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_APPLICATION_ID = "topology-test-driver"
 _PARTITION = 0
 
 
@@ -84,7 +85,7 @@ class TopologyTestDriver:
     ) -> None:
         application = Application(
             topology,
-            _driver_configs(configs),
+            driver_configs(configs),
             processing_exception_handler=processing_exception_handler,
             deserialization_exception_handler=deserialization_exception_handler,
         )
@@ -95,7 +96,7 @@ class TopologyTestDriver:
         self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-")
         self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
         self._log = InMemoryLog()
-        self._log.create_topics(_topics(application))
+        self._log.create_topics(topics_of(application))
         self._consumer = self._log.consumer(self._isolation)
         self._input = self._log.producer()
         self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
@@ -129,7 +130,7 @@ class TopologyTestDriver:
         if name not in known:
             raise StreamsRuntimeError(f"the topology does not read topic {name}; it reads {', '.join(known)}")
         start = self.clock.now_ms() if start_timestamp_ms is None else start_timestamp_ms
-        return InputTopic(self.pipe_raw, name, key_serde, value_serde, start, auto_advance_ms)
+        return InputTopic(self._pipe, name, key_serde, value_serde, start, auto_advance_ms)
 
     def create_output_topic(
         self,
@@ -147,10 +148,14 @@ class TopologyTestDriver:
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> None:
         """Write a record and process all that follows. Raises the error with which a stream thread would end."""
+        self._pipe(topic, [(key, value, timestamp_ms, headers)])
+
+    def _pipe(self, topic: str, rows: Sequence[Row]) -> None:
         with self._noticing_errors():
-            self._input.send(TopicPartition(topic, _PARTITION), key, value, timestamp_ms, headers)
+            for key, value, timestamp_ms, headers in rows:
+                self._input.send(TopicPartition(topic, _PARTITION), key, value, timestamp_ms, headers)
             self._input.flush()
-            self._run_until_idle()
+            self._run_until_idle(max(1, len(rows)))
 
     def advance_wall_clock_time(self, by_ms: int) -> None:
         """Move the clock, fire the punctuations that are due (each once), and process all that follows."""
@@ -195,6 +200,14 @@ class TopologyTestDriver:
         for losses in self._losses:
             counts.update({str(reason): count for reason, count in losses.by_reason().items()})
         return dict(counts)
+
+    def node_runs(self) -> dict[str, NodeRun]:
+        """How each node below a source runs, by its name: in the loop, once a batch or once a record, and why so.
+
+        It is known of a source once that has had a record. `Topology.describe` has the text of Kafka, and says nothing
+        of it.
+        """
+        return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
 
     def close(self) -> None:
         """Close processors and stores, and delete the state; idempotent. Raises what a processor's `close` raises."""
@@ -246,9 +259,9 @@ class TopologyTestDriver:
             task.complete_restoration()  # every changelog is new, so there is nothing to restore
         self._run_until_idle()
 
-    def _run_until_idle(self) -> None:
+    def _run_until_idle(self, at_a_time: int = 1) -> None:
         """Run the loop of a stream thread until a pass neither reads nor processes anything."""
-        while self._read() + self._process() > 0:
+        while self._read() + self._process(at_a_time) > 0:
             self._commit()
 
     def _read(self) -> int:
@@ -257,11 +270,11 @@ class TopologyTestDriver:
             self._task_of[batch.partition].add_records(batch)
         return len(batches)
 
-    def _process(self) -> int:
+    def _process(self, at_a_time: int) -> int:
         processed = 0
         for task in self._tasks.values():
-            while task.process(self.clock.now_ms(), 1) > 0:
-                processed += 1
+            while (records := task.process(self.clock.now_ms(), at_a_time)) > 0:
+                processed += records
                 task.maybe_punctuate_stream_time()
                 self._commit()
         return processed
@@ -311,24 +324,3 @@ class TopologyTestDriver:
         if not hasattr(store, method):
             raise StreamsRuntimeError(f"state store {name} is not a {kind} store but a {type(store).__name__}")
         return store
-
-
-def _driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> StreamsConfig:
-    if configs is None or isinstance(configs, Mapping):
-        own = {"application.id": _APPLICATION_ID, "bootstrap.servers": "memory:topology-test-driver"}
-        configs = StreamsConfig.from_dotted({**own, **(configs or {})})
-    if not isinstance(configs, StreamsConfig):
-        raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)  # every topic is new, and read from its beginning
-
-
-def _topics(application: Application) -> list[NewTopic]:
-    """Everything the topology reads or writes, with one partition each."""
-    names: dict[str, None] = {}
-    for subtopology in application.parsed().subtopologies:
-        names |= dict.fromkeys(subtopology.source_topics)
-        names |= dict.fromkeys(subtopology.sink_topics)
-        names |= dict.fromkeys(store.changelog_topic for store in subtopology.stores if store.changelog_topic)
-    if application.configs.errors_dead_letter_queue_topic_name is not None:
-        names[application.configs.errors_dead_letter_queue_topic_name] = None
-    return [NewTopic(name, 1) for name in names]

@@ -6,7 +6,7 @@ Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from assignor.types import TopicPartition
@@ -18,8 +18,11 @@ from streams_runtime.serdes import Serde, serde_for_topic
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-Pipe = Callable[[str, bytes | None, bytes | None, int, Headers], None]
-"""Topic, key, value, timestamp in milliseconds, headers."""
+Row = tuple[bytes | None, bytes | None, int, Headers]
+"""Key, value, timestamp in milliseconds, headers."""
+
+Pipe = Callable[[str, Sequence[Row]], None]
+"""Topic, and records that are there before the first of them is processed."""
 
 _POLL_RECORDS = 1_000
 
@@ -56,26 +59,33 @@ class InputTopic(Generic[Key, Value]):
         `timestamp_ms` None: the topic's own next timestamp, which then moves on. Raises the error with which a stream
         thread would end.
         """
+        self._pipe(self.name, [self._row(key, value, timestamp_ms, headers)])
+
+    def pipe_key_values(self, pairs: Iterable[tuple[Key | None, Value | None]], *, together: bool = False) -> None:
+        """One after the other. `together`: all are there before the first is processed, so that nodes that take batches
+        get them as such. The task commits less often then, and a record cache holds more back.
+        """
+        self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
+
+    def pipe_records(self, records: Iterable[Record[Key | None, Value | None]], *, together: bool = False) -> None:
+        """As `pipe_key_values`, with the records' own timestamps and headers."""
+        self._pipe_each((self._row(*record) for record in records), together)
+
+    def _pipe_each(self, rows: Iterator[Row], together: bool) -> None:
+        if together:
+            self._pipe(self.name, list(rows))
+            return
+        for row in rows:
+            self._pipe(self.name, [row])
+
+    def _row(self, key: Key | None, value: Value | None, timestamp_ms: int | None, headers: Headers) -> Row:
         if timestamp_ms is None:
             timestamp_ms = self._next_timestamp_ms
             self._next_timestamp_ms += self._auto_advance_ms
         if timestamp_ms < 0:
             raise StreamsRuntimeError(f"topic {self.name}: the timestamp {timestamp_ms} of a record is negative")
-        self._pipe(
-            self.name,
-            None if key is None else self._key_serde.serialize(key),
-            None if value is None else self._value_serde.serialize(value),
-            timestamp_ms,
-            headers,
-        )
-
-    def pipe_key_values(self, pairs: Iterable[tuple[Key | None, Value | None]]) -> None:
-        for key, value in pairs:
-            self.pipe_input(key, value)
-
-    def pipe_records(self, records: Iterable[Record[Key | None, Value | None]]) -> None:
-        for key, value, timestamp_ms, headers in records:
-            self.pipe_input(key, value, timestamp_ms, headers)
+        written_key = None if key is None else self._key_serde.serialize(key)
+        return written_key, None if value is None else self._value_serde.serialize(value), timestamp_ms, headers
 
     def advance_time(self, by_ms: int) -> None:
         """Move the timestamp that the next record without one gets. The clock stays."""

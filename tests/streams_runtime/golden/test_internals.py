@@ -18,7 +18,7 @@ from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.partitioner import murmur2, partition_of
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.nodes import SourceRunner
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.serdes import BYTES, DOUBLE, LONG, STRING
 from streams_runtime.state_stores import ValueAndTimestamp, Windowed

@@ -106,7 +106,7 @@ def test_should_refuse_a_supplier_that_gives_the_same_processor_twice() -> None:
     ("supplier", "message"),
     [
         (PassOn(), "must be a class or a function without arguments that makes a processor"),
-        (dict, "gives a dict, which is no Processor: it needs `init`, `process` and `close`"),
+        (dict, "gives a dict, which is no Processor: it needs `init`, `process` or `process_batch`, and `close`"),
     ],
 )
 def test_should_refuse_a_supplier_that_makes_no_processor(supplier: Any, message: str) -> None:

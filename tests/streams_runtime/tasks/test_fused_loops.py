@@ -22,8 +22,10 @@ from assignor.types import TopicPartition
 from streams_runtime.dsl import KStream, StreamsBuilder, TimeWindows
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
-from streams_runtime.processors.nodes import ProcessorRunner, SourceRunner
+from streams_runtime.processors.nodes import ProcessorRunner
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
+from streams_runtime.record_columns import RecordColumns
 from streams_runtime.records import Record
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores.thread_cache import ThreadCache
@@ -118,6 +120,45 @@ class Curious(Processor[Any, Any]):
         context.forward(record)
 
 
+def not_liked(batch: RecordColumns[Any, Any]) -> None:
+    if not {"oops", "spoo"}.isdisjoint([*batch.keys, *batch.values]):
+        raise Trouble("a batch is not liked")
+
+
+def mapped_rows(batch: RecordColumns[Any, Any]) -> tuple[list[Any], list[Any]]:
+    not_liked(batch)
+    return [None if key == "b" else key for key in batch.keys], [value and value[::-1] for value in batch.values]
+
+
+def new_values(batch: RecordColumns[Any, Any]) -> list[Any]:
+    not_liked(batch)
+    return [None if value == "x" else f"{key}{value}" for key, value in zip(batch.keys, batch.values, strict=True)]
+
+
+def wanted_rows(batch: RecordColumns[Any, Any]) -> list[bool]:
+    not_liked(batch)
+    return [value is not None and len(value) % 2 == 0 for value in batch.values]
+
+
+def twice_or_never(batch: RecordColumns[Any, Any]) -> RecordColumns[Any, Any]:
+    not_liked(batch)
+    return batch.take([row for row, value in enumerate(batch.values) for _ in range(len(value or "") % 3)])
+
+
+class CuriousOfBatches(Processor[Any, Any]):
+    """It forwards rows one by one, as batches."""
+
+    retries_one_by_one = True
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+
+    def process_batch(self, batch: RecordColumns[Any, Any]) -> None:
+        not_liked(batch)
+        for row, value in enumerate(batch.values):
+            self._context.forward_batch(batch.take([row]).with_values([f"{value}?"]))
+
+
 def topology_of(steps: list[tuple[str, int]], heard: Heard) -> Topology:
     """Each step goes on from one of the streams so far; its number says from which."""
     builder = StreamsBuilder()
@@ -162,6 +203,16 @@ def topology_of(steps: list[tuple[str, int]], heard: Heard) -> Topology:
                 stream.to(MANY, key_serde=STRING, value_serde=STRING)
             case "process":
                 streams.append(stream.process(partial(Curious, heard)))
+            case "map_batches":
+                streams.append(stream.map_batches(mapped_rows))
+            case "map_values_batches":
+                streams.append(stream.map_values_batches(new_values))
+            case "filter_batches":
+                streams.append(stream.filter_batches(wanted_rows))
+            case "other number of rows":
+                streams.append(stream.map_batches(twice_or_never))
+            case "process_batch":
+                streams.append(stream.process(CuriousOfBatches))
             case "count":
                 table = stream.group_by_key(key_serde=STRING, value_serde=STRING).count(store=f"count-{number}")
                 streams.append(table.to_stream().map_values(str))

@@ -11,7 +11,7 @@ from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.nodes import SourceRunner
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_buffer import InputBuffer, InputPosition

@@ -14,7 +14,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.nodes import SourceRunner
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import STRING, Serdes

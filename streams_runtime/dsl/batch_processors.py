@@ -1,0 +1,89 @@
+"""The operations of streams that call the user's function with a batch of records as columns.
+
+Rules: which records make a batch says `Processor`. A function treats each row alone, so that it does not matter where a
+batch ends. Timestamps stay where the function names no others, and headers do. When it raises, the batch is given again
+record by record, and the handler decides about those that fail alone; with `retries_one_by_one=False`, about each
+record of the batch. What cannot be used as a result (`WrongBatchResult`) ends the thread: no handler may skip it.
+
+Source: none in Kafka; for each row they do what `KStreamMap`, `KStreamMapValues` and `KStreamFilter` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streams_runtime.dsl.forwarding import ForwardingProcessor
+from streams_runtime.errors import WrongBatchResult
+from streams_runtime.processors.api import ProcessorContext
+from streams_runtime.record_columns import RecordColumns, column
+
+AnyColumns = RecordColumns[Any, Any]
+
+
+class BatchFunction(ForwardingProcessor[Any, Any]):
+    """One of these operations. `operation`: its name."""
+
+    operation = ""
+    wanted = ""
+
+    def __init__(self, function: Callable[[AnyColumns], Any], retries_one_by_one: bool) -> None:
+        super().__init__()
+        self._function = function
+        self.retries_one_by_one = retries_one_by_one
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._forward_batch = context.forward_batch
+
+    def process_batch(self, batch: AnyColumns) -> None:
+        returned = self._function(batch)
+        try:
+            rows = self.rows(batch, returned)
+        except WrongBatchResult as error:
+            raise WrongBatchResult(
+                f"the function of {self.operation} has returned what cannot be used ({error}): {self.wanted}"
+            ) from error
+        self._forward_batch(rows)
+
+    def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
+        """What is handed on. Raises WrongBatchResult."""
+        raise NotImplementedError
+
+
+class KStreamMapBatches(BatchFunction):
+    operation = "map_batches"
+    wanted = (
+        "return a pair of columns (keys, values) with a row for each record, or RecordColumns, which may have any "
+        "number of rows: `batch.take(...)`, `batch.with_values(...)` or `RecordColumns(keys, values, timestamps_ms)`"
+    )
+
+    def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
+        if isinstance(returned, RecordColumns):
+            return returned
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise WrongBatchResult(f"a {type(returned).__name__}")
+        keys, values = returned
+        return batch.with_keys(keys).with_values(values)
+
+
+class KStreamMapValuesBatches(BatchFunction):
+    operation = "map_values_batches"
+    wanted = "return a column with a value for each record, in the order of the batch"
+
+    def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
+        if isinstance(returned, RecordColumns):
+            raise WrongBatchResult("RecordColumns, of which the keys would not count")
+        return batch.with_values(returned)
+
+
+class KStreamFilterBatches(BatchFunction):
+    operation = "filter_batches"
+    wanted = "return a column with True or False for each record, in the order of the batch"
+
+    def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
+        mask = column("flags", returned, len(batch)).as_list()
+        for flag in mask:
+            if flag is not True and flag is not False:  # NaN, for example, which counts as true
+                raise WrongBatchResult(f"{flag!r} among the flags")
+        return batch.where(mask)

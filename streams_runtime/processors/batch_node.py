@@ -1,0 +1,61 @@
+"""A running node whose processor takes batches: columns from the loop, else one record after the other.
+
+A processor takes batches if it has `process_batch`. If it has `process` as well, that is called for a record that
+comes alone. Source: none in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from streams_runtime.processors.api import Processor
+from streams_runtime.processors.batch_sections import BatchSection
+from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.processors.nodes import ProcessorRunner
+from streams_runtime.record_columns import RecordColumns
+from streams_runtime.records import Record
+
+
+class BatchProcessorRunner(ProcessorRunner):
+    """A user's processor that has `process_batch`, with its context."""
+
+    __slots__ = ()
+
+    takes_batches = True
+
+    def _for_one(self) -> Callable[[Record[Any, Any]], None]:
+        process = getattr(self.processor, "process", None)
+        if process is None or getattr(process, "__func__", None) is Processor.process:
+            return self._batch_of_one
+        found: Callable[[Record[Any, Any]], None] = process
+        return found
+
+    def fuse(self, loop: LoopWriter, given: Given) -> None:
+        why = "it gets the changes of a table" if given.old else loop.hindrances.get(self.name, "")
+        if why:
+            loop.call(self.name, self.entry(), given, why)
+        else:
+            loop.collect(self.name, self._section, given)
+
+    def _section(self, below: LoopWriter) -> BatchSection:
+        below.written(self.below, partial(below.forward, below.row))
+        retries = bool(getattr(self.processor, "retries_one_by_one", False))
+        return BatchSection(self.name, self._give, self._context, self._current, below, retries_one_by_one=retries)
+
+    def _give(self, batch: RecordColumns[Any, Any]) -> None:
+        if len(batch) == 1:
+            self._for_one()(next(iter(batch)))
+        else:
+            self.processor.process_batch(batch)  # type: ignore[attr-defined]  # else the graph makes another runner
+
+    def _batch_of_one(self, record: Record[Any, Any]) -> None:
+        key, value, timestamp_ms, headers = record
+        batch: RecordColumns[Any, Any] = RecordColumns.trusted([key], [value], [timestamp_ms], headers)
+        self.processor.process_batch(batch)  # type: ignore[attr-defined]  # as above
+
+
+def takes_batches(processor: object) -> bool:
+    """Whether a processor has `process_batch`."""
+    return callable(getattr(processor, "process_batch", None))

@@ -1,0 +1,331 @@
+"""Batches inside a fused loop: the loop goes over the records and collects those that a node takes together. Then the
+node is called with them, and what it hands on goes through a loop of its own.
+
+    loop over records  ->  batch  ->  process_batch  ->  loop over the rows that it forwards  ->  ...
+
+Rules:
+- `batch_order` says which nodes may. Then nothing can be told from calling the node with one record after the other,
+  but that nodes above and beside have seen all of a record that fails here.
+- A record of which a row fails below goes to the handler of processing errors, as it would alone, and the rows of the
+  next record go on.
+- When `process_batch` itself fails, the handler decides about each record of the batch. A node that says
+  `retries_one_by_one` is called again with one record after the other first, and only those that fail count.
+- After an error that is not about a record (the log is away, the handler wants the thread to end), nothing of the run
+  counts as processed. At-least-once, the whole run comes again; exactly-once, nothing of it was committed.
+
+Source: none in Kafka. What a handler decides is that of KIP-1033, record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol
+
+from streams_runtime.errors import SchemaRegistryUnavailable, WrongBatchResult
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.fused_loop import FusedLoop, Given, LoopWriter
+from streams_runtime.processors.runtime import ABOUT_THE_TASK
+from streams_runtime.record_columns import RecordColumns
+from streams_runtime.records import Record
+
+_NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
+"""Another try with less records would hide what is wrong, or fail as well."""
+
+Read = Callable[[bytes], Any]
+
+
+class ForwardsRows(Protocol):
+    """The context of a node that takes batches."""
+
+    take_rows: Callable[[RecordColumns[Any, Any]], None] | None
+    """Takes what the node hands on to all its children, while it has a batch of a loop."""
+
+
+class BatchRuntime(Protocol):
+    """What a section asks of its task, and tells it. `ProcessorRuntime` is one."""
+
+    record: Record[Any, Any] | None
+    stream_time_ms: int
+
+    def record_failed(self, place: int, node: str, error: Exception) -> None:
+        """An error about the record at this place of the polled columns came from this node.
+
+        Returns when the task may go on without the record; raises an error that is not about it.
+        """
+        ...
+
+
+class _Batch(NamedTuple):
+    """`places`: of the input record of each row in the polled columns. `offsets` and `input_ms` are of those."""
+
+    columns: RecordColumns[Any, Any]
+    places: Sequence[int]
+    stream_times_ms: Sequence[int]
+    queue: Any
+    offsets: Sequence[int]
+    input_ms: Sequence[int]
+
+    def row(self, index: int) -> _Batch:
+        given, only = self.columns, slice(index, index + 1)
+        alone: RecordColumns[Any, Any] = RecordColumns.trusted(
+            [given.keys[index]], [given.values[index]], [given.timestamps_ms[index]]
+        )
+        return self._replace(columns=alone, places=self.places[only], stream_times_ms=self.stream_times_ms[only])
+
+
+class BatchSection:
+    """A node that takes batches, the rows collected for it, and the loop of what is below it.
+
+    `give`: calls the node with a batch. The lists stay the same objects, because loops know their `append`.
+    """
+
+    __slots__ = (
+        "_batch", "_below", "_context", "_current", "_give", "_name", "_retries", "_runtime", "_tail", "keys", "places",
+        "stream_times_ms", "timestamps_ms", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        give: Callable[[RecordColumns[Any, Any]], None],
+        context: ForwardsRows,
+        current: CurrentNode,
+        below: LoopWriter,
+        *,
+        retries_one_by_one: bool,
+    ) -> None:
+        self._name = name
+        self._give = give
+        self._context = context
+        self._current = current
+        self._below = below
+        self._retries = retries_one_by_one
+        self._runtime: BatchRuntime
+        self._tail: FusedLoop | None = None
+        self._batch: _Batch | None = None
+        self.keys: list[Any] = []
+        self.values: list[Any] = []
+        self.timestamps_ms: list[int] = []
+        self.places: list[int] = []
+        self.stream_times_ms: list[int] = []
+
+    # --- while the loop is written
+
+    def write(self, loop: LoopWriter, given: Given) -> None:
+        """See `Section`."""
+        for column, variable in (
+            (self.keys, given.key),
+            (self.values, given.value),
+            (self.timestamps_ms, given.timestamp_ms),
+            (self.places, "at"),
+            (self.stream_times_ms, "stream_time_ms"),
+        ):
+            loop.line(f"{loop.bind('add', column.append)}({variable})")
+
+    def compile(self, runtime: Any) -> None:
+        """See `Section`."""
+        self._runtime = runtime
+        self._tail = self._below.compiled(self._current, runtime)
+
+    # --- while it runs
+
+    def clear(self) -> None:
+        """Forget what was collected here and below."""
+        for column in (self.keys, self.values, self.timestamps_ms, self.places, self.stream_times_ms):
+            column.clear()
+        for section in self._sections:
+            section.clear()
+
+    def run(self, queue: Any, offsets: Sequence[int], input_ms: Sequence[int]) -> None:
+        """Call the node with what was collected. Raises what ends the run; handlers decide about the rest."""
+        if not self.places:
+            return
+        columns = RecordColumns.trusted(self.keys[:], self.values[:], self.timestamps_ms[:])
+        batch = _Batch(columns, self.places[:], self.stream_times_ms[:], queue, offsets, input_ms)
+        self.clear()
+        try:
+            self._call(batch)
+        except Exception as error:
+            node = self._failed_at()
+            if len(batch.places) > 1 and self._retries and not isinstance(error, _NEVER_AGAIN):
+                self._run_one_by_one(batch)
+                return
+            for place in dict.fromkeys(batch.places):
+                self._runtime.record_failed(place, node, error)
+
+    def _run_one_by_one(self, batch: _Batch) -> None:
+        failed = -1
+        for index, place in enumerate(batch.places):
+            if place == failed:  # what is left of a record that failed
+                continue
+            try:
+                self._call(batch.row(index))
+            except Exception as error:
+                failed = place
+                self._runtime.record_failed(place, self._failed_at(), error)
+
+    def _call(self, batch: _Batch) -> None:
+        current, context = self._current, self._context
+        if current.failed_at:
+            current.forget()
+        self._batch = batch
+        self._stand_at_the_last(batch)
+        context.take_rows = self._take
+        try:
+            self._give(batch.columns)
+        except BaseException as error:
+            current.failed(error, None)
+            raise
+        finally:
+            context.take_rows = None
+            self._batch = None
+            current.name = None
+            current.timestamp_ms = -1
+
+    def _stand_at_the_last(self, batch: _Batch) -> None:
+        """While the node runs, the record that is processed is the last one of the batch."""
+        columns, runtime, current = batch.columns, self._runtime, self._current
+        batch.queue.polled(batch.places[-1])
+        timestamp_ms = columns.timestamps_ms[-1]
+        runtime.record = Record(columns.keys[-1], columns.values[-1], timestamp_ms)
+        runtime.stream_time_ms = batch.stream_times_ms[-1]
+        current.name = self._name
+        current.timestamp_ms, current.headers = timestamp_ms, ()
+
+    def _take(self, rows: RecordColumns[Any, Any]) -> None:
+        """Run what the node hands on through the loop below."""
+        batch, tail = self._batch, self._tail
+        assert batch is not None
+        assert tail is not None
+        origins = rows.origins(batch.columns)
+        if isinstance(origins, range):
+            places, stream_times_ms = batch.places, batch.stream_times_ms
+        else:
+            places = [batch.places[origin] for origin in origins]
+            stream_times_ms = [batch.stream_times_ms[origin] for origin in origins]
+        columns = (rows.keys, rows.values, rows.timestamps_ms, places, stream_times_ms)
+        start, count = 0, len(rows)
+        self._current.name = None
+        while start < count:
+            try:
+                tail.run(batch.queue, *columns, batch.offsets, batch.input_ms, start)
+                break
+            except Exception as error:
+                failed = tail.at
+                self._runtime.record_failed(places[failed], self._failed_at(), error)
+                start = failed + 1
+                while rows.has_origins(batch.columns) and start < count and places[start] == places[failed]:
+                    start += 1  # what is left of a record that failed
+        for section in self._sections:
+            section.run(batch.queue, batch.offsets, batch.input_ms)
+        self._stand_at_the_last(batch)
+
+    def _failed_at(self) -> str:
+        """The node that the error came from, which is forgotten with that."""
+        node = self._current.failed_at or self._name
+        self._current.forget()
+        return node
+
+    @property
+    def _sections(self) -> list[BatchSection]:
+        return list(self._below.sections.values())  # type: ignore[arg-type]  # there are no others
+
+
+class BatchedLoop:
+    """Has the loop over the records of a source collect, and the sections run after it. It takes the place of the
+    loop's `run`.
+
+    `readers`: of keys and values, if all records go to the one section as they are: then there is no loop at all.
+    """
+
+    __slots__ = ("_current", "_head", "_over_records", "_readers", "_runtime", "_sections")
+
+    def __init__(
+        self,
+        head: FusedLoop,
+        sections: Sequence[BatchSection],
+        current: CurrentNode,
+        runtime: BatchRuntime,
+        readers: tuple[Read | None, Read | None] | None,
+    ) -> None:
+        self._head = head
+        self._over_records = head.run
+        self._sections = tuple(sections)
+        self._current = current
+        self._runtime = runtime
+        self._readers = readers
+
+    def run(
+        self,
+        queue: Any,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+        offsets: Sequence[int],
+        start: int,
+        stop: int,
+    ) -> None:
+        """As `FusedLoop.run`. After an error that is not about a record, `at` is the first record of the run."""
+        before_ms = self._runtime.stream_time_ms
+        failed: Exception | None = None
+        try:
+            if self._readers is None or not self._fill(keys, values, timestamps_ms, start, stop):
+                try:
+                    self._over_records(queue, keys, values, timestamps_ms, offsets, start, stop)
+                except Exception as error:
+                    failed = error
+                    node, stream_time_ms = self._current.failed_at, self._runtime.stream_time_ms
+            stream_time_ms = self._runtime.stream_time_ms
+            for section in self._sections:
+                section.run(queue, offsets, timestamps_ms)
+            self._runtime.stream_time_ms = stream_time_ms
+        except BaseException:
+            self._begin_again(start, max(before_ms, timestamps_ms[start]))
+            raise
+        if failed is not None:
+            self._current.name = node
+            self._current.failed(failed, None)
+            raise failed
+
+    def _fill(
+        self,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+        start: int,
+        stop: int,
+    ) -> bool:
+        """Give the section the columns as they were polled. False: something is wrong with a record of them."""
+        assert self._readers is not None
+        times = timestamps_ms[start:stop]
+        if min(times) < 0:
+            return False
+        try:
+            read_keys, read_values = map(_read, (keys[start:stop], values[start:stop]), self._readers)
+        except Exception:  # the loop reads them again, and finds out which record it is
+            return False
+        section, runtime = self._sections[0], self._runtime
+        section.keys += read_keys
+        section.values += read_values
+        section.timestamps_ms += times
+        section.places += range(start, stop)
+        section.stream_times_ms += list(accumulate(times, max, initial=runtime.stream_time_ms))[1:]
+        runtime.stream_time_ms = section.stream_times_ms[-1]
+        return True
+
+    def _begin_again(self, at: int, stream_time_ms: int) -> None:
+        for section in self._sections:
+            section.clear()
+        self._head.at = at
+        self._head.left_out = 0
+        self._head.was_reading = False
+        self._runtime.stream_time_ms = stream_time_ms
+
+
+def _read(column: Sequence[bytes | None], read: Read | None) -> Sequence[Any]:
+    if read is None:
+        return column
+    if None in column:
+        return [None if each is None else read(each) for each in column]
+    return list(map(read, column))  # type: ignore[arg-type]  # there is no None in it

@@ -1,0 +1,256 @@
+"""Records as columns: what a function or a processor that works on batches takes and gives.
+
+Rules:
+- Row i of every column is record i. The records of a batch are those that a task processes one after the other, in
+  their order.
+- Nobody changes a column. What is made of one (`with_values`, `take`, ...) is new.
+- A row knows which record of the batch it was made of. It keeps that record's key and timestamp where nothing else is
+  said, and an error below counts for that record. Rows of columns that were made from nothing (`RecordColumns(...)`)
+  count for the last record of the batch.
+- A column may be given as a list or tuple, a numpy array, a pandas Series or an Arrow array. numpy and pyarrow are
+  imported when somebody asks for their form, and not before.
+
+Source: none in Kafka, where a processor has one record at a time. `pandas_udf` and `mapInArrow` of Spark are like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from streams_runtime.errors import StreamsRuntimeError, WrongBatchResult
+from streams_runtime.records import Headers, Record
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+_NO_COLUMNS = (str, bytes, dict, set, frozenset)
+"""They have a length, and no rows in an order."""
+
+_new_record = tuple.__new__
+
+
+class _Column:
+    """A column as it was given, and as a list once somebody has asked for it."""
+
+    __slots__ = ("_given", "_list")
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+        self._list: list[Any] | None = given if type(given) is list else None
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def as_list(self) -> list[Any]:
+        if self._list is None:
+            given = self._given
+            for of_array in ("tolist", "to_pylist"):  # numpy, pandas and array; Arrow
+                if hasattr(given, of_array):
+                    self._list = getattr(given, of_array)()
+                    break
+            else:
+                self._list = list(given)
+        return self._list
+
+    def as_numpy(self, dtype: DTypeLike | None) -> NDArray[Any]:
+        numpy = _imported("numpy", "streams")
+        given = self._given
+        array = given.to_numpy(zero_copy_only=False) if hasattr(given, "to_pylist") else given
+        array = numpy.asarray(array, dtype).view()
+        array.flags.writeable = False
+        view: NDArray[Any] = array
+        return view
+
+    def as_arrow(self) -> Any:
+        given = self._given
+        return given if hasattr(given, "to_pylist") else _imported("pyarrow", "batch").array(given)
+
+    def taken(self, indices: Sequence[int]) -> _Column:
+        given = self.as_list()
+        return _Column([given[index] for index in indices])
+
+
+class RecordColumns(Generic[K, V]):
+    """Records as columns of the same length. See the rules of `streams_runtime.record_columns`."""
+
+    __slots__ = ("_headers", "_keys", "_root", "_rows", "_timestamps", "_values")
+
+    def __init__(self, keys: Iterable[K], values: Iterable[V], timestamps_ms: Iterable[int]) -> None:
+        """Raises StreamsRuntimeError for what is no column, other lengths, and what is no timestamp."""
+        self._keys = column("keys", keys)
+        self._values = column("values", values, len(self._keys))
+        self._timestamps = _timestamps(timestamps_ms, len(self._keys))
+        self._headers: Headers = ()
+        self._root: RecordColumns[Any, Any] | None = None
+        self._rows: Sequence[int] | None = None
+
+    @classmethod
+    def trusted(
+        cls, keys: list[K], values: list[V], timestamps_ms: list[int], headers: Headers = ()
+    ) -> RecordColumns[K, V]:
+        """A batch as the runtime hands it out: nothing is checked. `headers`: of a batch of one record."""
+        columns = cls.__new__(cls)
+        columns._keys, columns._values = _Column(keys), _Column(values)
+        columns._timestamps, columns._headers = _Column(timestamps_ms), headers
+        columns._root = columns._rows = None
+        return columns
+
+    @classmethod
+    def from_arrow(cls, table: Any) -> RecordColumns[Any, Any]:
+        """Of an Arrow RecordBatch or Table with the columns `key`, `value` and `timestamp_ms`, as `arrow` gives it."""
+        missing = [name for name in ("key", "value", "timestamp_ms") if name not in table.schema.names]
+        if missing:
+            raise WrongBatchResult(
+                f"an Arrow table of records has no column {', '.join(missing)} but {', '.join(table.schema.names)}: "
+                "name its columns key, value and timestamp_ms"
+            )
+        return RecordColumns(table.column("key"), table.column("value"), table.column("timestamp_ms"))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        return f"RecordColumns(keys={self.keys!r}, values={self.values!r}, timestamps_ms={self.timestamps_ms!r})"
+
+    def __eq__(self, other: object) -> bool:
+        """The same records; which batch they were made of does not count."""
+        if not isinstance(other, RecordColumns):
+            return NotImplemented
+        return list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # columns hold anything
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        """The rows as records."""
+        headers = self._headers
+        for key, value, timestamp_ms in zip(self.keys, self.values, self.timestamps_ms, strict=True):
+            yield _new_record(Record, (key, value, timestamp_ms, headers))
+
+    # --- columns
+
+    @property
+    def keys(self) -> Sequence[K]:
+        return self._keys.as_list()
+
+    @property
+    def values(self) -> Sequence[V]:
+        return self._values.as_list()
+
+    @property
+    def timestamps_ms(self) -> Sequence[int]:
+        return self._timestamps.as_list()
+
+    @property
+    def headers(self) -> Headers:
+        """Those of a batch of one record. A batch of several has no headers: a record with headers comes alone."""
+        return self._headers
+
+    def numpy_keys(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """As an array that cannot be written to. For a `dtype` of floats, None becomes NaN."""
+        return self._keys.as_numpy(dtype)
+
+    def numpy_values(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """As `numpy_keys`."""
+        return self._values.as_numpy(dtype)
+
+    def numpy_timestamps_ms(self) -> NDArray[Any]:
+        return self._timestamps.as_numpy("int64")
+
+    def arrow(self) -> Any:
+        """An Arrow RecordBatch with the columns `key`, `value` and `timestamp_ms`; needs pyarrow."""
+        arrow = _imported("pyarrow", "batch")
+        columns = [self._keys.as_arrow(), self._values.as_arrow(), arrow.array(self.timestamps_ms, arrow.int64())]
+        return arrow.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp_ms"])
+
+    # --- new columns
+
+    def with_keys(self, keys: Iterable[K2]) -> RecordColumns[K2, V]:
+        """The same rows with other keys, one for each. Raises StreamsRuntimeError for another number."""
+        return self._derived(column("keys", keys, len(self)), self._values, self._timestamps, self.origins())
+
+    def with_values(self, values: Iterable[V2]) -> RecordColumns[K, V2]:
+        """As `with_keys`."""
+        return self._derived(self._keys, column("values", values, len(self)), self._timestamps, self.origins())
+
+    def with_timestamps_ms(self, timestamps_ms: Iterable[int]) -> RecordColumns[K, V]:
+        """As `with_keys`."""
+        return self._derived(self._keys, self._values, _timestamps(timestamps_ms, len(self)), self.origins())
+
+    def take(self, indices: Iterable[int]) -> RecordColumns[K, V]:
+        """The rows at these places, in this order. A row may be taken never, once, or several times.
+
+        Raises StreamsRuntimeError for a place that no row has.
+        """
+        places = column("indices", indices).as_list()
+        rows = len(self)
+        wrong = next((place for place in places if not isinstance(place, int) or not 0 <= place < rows), None)
+        if wrong is not None:
+            raise StreamsRuntimeError(f"there is no row {wrong!r} in a batch of {rows} records: its rows count from 0")
+        origins = self.origins()
+        taken = (self._keys.taken(places), self._values.taken(places), self._timestamps.taken(places))
+        return self._derived(*taken, [origins[place] for place in places])
+
+    def where(self, mask: Iterable[Any]) -> RecordColumns[K, V]:
+        """The rows for which the mask is true. Raises StreamsRuntimeError for a mask of another length."""
+        return self.take(list(compress(range(len(self)), column("flags", mask, len(self)).as_list())))
+
+    def _derived(
+        self, keys: _Column, values: _Column, timestamps: _Column, rows: Sequence[int]
+    ) -> RecordColumns[Any, Any]:
+        derived: RecordColumns[Any, Any] = RecordColumns.__new__(RecordColumns)
+        derived._keys, derived._values, derived._timestamps = keys, values, timestamps
+        derived._headers = self._headers
+        derived._root = self if self._root is None else self._root
+        derived._rows = rows
+        return derived
+
+    def has_origins(self, batch: RecordColumns[Any, Any]) -> bool:
+        """Whether each row knows which record of this batch it was made of."""
+        return self is batch or self._root is batch
+
+    def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
+        """For each row, which record of the batch `of` it was made of; None: of the batch that it goes back to."""
+        if self._rows is None or (of is not None and self._root is not of):
+            return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)
+        return self._rows
+
+
+def column(what: str, given: Any, length: int | None = None) -> _Column:
+    """Checked. Raises WrongBatchResult, which names `what`, for no column and for another length."""
+    if isinstance(given, _Column):
+        return given
+    if isinstance(given, _NO_COLUMNS) or not hasattr(given, "__len__") or getattr(given, "shape", None) == ():
+        raise WrongBatchResult(
+            f"{what} are to be a list, tuple, numpy array, pandas Series or Arrow array, not a {type(given).__name__}"
+        )
+    if length is not None and len(given) != length:
+        raise WrongBatchResult(f"there are {len(given)} {what} for {length} records: give one for each")
+    return _Column(given)
+
+
+def _timestamps(given: Any, length: int) -> _Column:
+    timestamps = column("timestamps_ms", given, length)
+    for timestamp_ms in timestamps.as_list():
+        if type(timestamp_ms) is not int or timestamp_ms < 0:
+            raise WrongBatchResult(
+                f"timestamps_ms have {timestamp_ms!r}: they are whole milliseconds since the epoch, not negative"
+            )
+    return timestamps
+
+
+def _imported(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise StreamsRuntimeError(
+            f"{module} is not installed, and a batch was asked for its form of a column: "
+            f"pip install 'assignor[{extra}]', or use the column as a list (keys, values, timestamps_ms)"
+        ) from error

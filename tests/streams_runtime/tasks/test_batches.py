@@ -1,0 +1,121 @@
+"""Functions and processors that take batches: whatever the topology, records come out as they do one by one.
+
+Two tasks get the same records in the same portions; one of them may not make batches. What is in topics and stores,
+what handlers were asked and what is committed has to be equal, and each function of a node has to hear of the same
+records in the same order. Only who hears of a record first, this node or that one, may differ; and where a record
+fails, whether nodes above and beside have seen all of it. So records fail in topologies without branches only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streams_runtime.processors import source_node
+from tests.examples import share
+from tests.streams_runtime.tasks.test_fused_loops import KEYS, STEPS, VALUES, Portion, Watched
+
+OF_BATCHES = ("map_batches", "map_values_batches", "filter_batches", "other number of rows", "process_batch")
+ALL_STEPS = [step for step in STEPS if step not in ("split", "to many")] + [*OF_BATCHES] * 3
+
+IN_LINE = st.lists(st.sampled_from(ALL_STEPS), min_size=1, max_size=6)
+BRANCHED = st.lists(st.tuples(st.sampled_from(ALL_STEPS), st.integers(0, 3)), min_size=2, max_size=7)
+TIMES = st.integers(-1, 12)
+GOOD = st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.none() | st.sampled_from([b"", b"x", b"xy", b"xyz"]), TIMES)
+ANY = st.tuples(KEYS, VALUES, TIMES)
+
+
+def portions_of(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Portion]]:
+    """As those of fused loops, with more records at a time."""
+    portion = st.tuples(st.lists(records, max_size=12), st.sampled_from([1, 2, 5, 12]), st.booleans())
+    return st.lists(portion, min_size=1, max_size=3)
+
+
+def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once: bool, cache_bytes: int) -> None:
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        batched = Watched(Path(directory, "batched"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
+        taken = [batched.take(records, count, commits=commits) for records, count, commits in portions]
+        seen = batched.seen()
+        patch.setattr(source_node, "batch_hindrances", NotOne)
+        plain = Watched(Path(directory, "plain"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
+        assert taken == [plain.take(records, count, commits=commits) for records, count, commits in portions]
+        expected = plain.seen()
+    heard, had_to_hear = by_function(seen.pop("heard")), by_function(expected.pop("heard"))
+    assert seen == expected
+    if not seen["failures"]:
+        assert heard == had_to_hear
+    for name, calls in had_to_hear.items():  # more than that: the other rows of a record of which one has failed
+        later = iter(heard[name])
+        assert all(call in later for call in calls), name
+
+
+class NotOne(dict[str, str]):
+    """No node may take batches."""
+
+    def __init__(self, _below: object) -> None:
+        super().__init__()
+
+    def get(self, name: str, _default: object = None) -> str:
+        return "not here"
+
+
+def by_function(heard: Any) -> dict[str, list[object]]:
+    calls: dict[str, list[object]] = defaultdict(list)
+    for name, *arguments in heard:
+        calls[name].append(arguments)
+    return calls
+
+
+def in_line(steps: list[str]) -> Iterator[tuple[str, int]]:
+    """Each step goes on from the stream that the one before has made."""
+    streams = 1
+    for step in steps:
+        yield step, streams - 1
+        streams += step not in ("to out", "for_each")
+
+
+FLAT = ["flat_map", "map_batches", "to out", "process"]
+
+
+@example(FLAT, [([(b"a", b"x", 1), (b"a", b"oops", 2), (b"b", b"xy", 3)], 5, True)], True, 0)
+@example(["map_batches", "map_values", "to out"], [([(b"a", b"oops", 1), (b"a", b"x", 2)] * 3, 12, True)], False, 0)
+@share(0.5)
+@given(IN_LINE, portions_of(ANY), st.booleans(), st.sampled_from([0, 1 << 20]))
+def test_should_do_to_batches_what_is_done_to_records(
+    steps: list[str], portions: list[Portion], exactly_once: bool, cache_bytes: int
+) -> None:
+    check(list(in_line(steps)), portions, exactly_once=exactly_once, cache_bytes=cache_bytes)
+
+
+MERGED = [("map_batches", 0), ("map", 0), ("merge", 1), ("map_values_batches", 3), ("to out", 4), ("count", 4)]
+
+
+@example(MERGED, [([(b"a", b"x", 5), (b"b", b"xy", 3)] * 3, 12, True)], True, 0)
+@example([("map_batches", 0), ("to out", 1), ("to out", 0)], [([(b"a", b"xy", 1)] * 3, 12, True)], True, 0)
+@share(0.5)
+@given(BRANCHED, portions_of(GOOD), st.booleans(), st.sampled_from([0, 1 << 20]))
+def test_should_keep_the_order_that_others_can_see(
+    steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int
+) -> None:
+    check(steps, portions, exactly_once=exactly_once, cache_bytes=cache_bytes)
+
+
+@share(0.25)
+@given(IN_LINE, portions_of(GOOD), st.sampled_from(["join", "left join"]))
+def test_should_end_a_batch_where_another_partition_has_its_turn(
+    steps: list[str], portions: list[Portion], join: str
+) -> None:
+    lines = [
+        ("map_values_batches", 0),
+        (join, 1),
+        ("to out", 2),
+        *((step, 2 + which) for step, which in in_line(steps)),
+    ]
+    check(lines, portions, exactly_once=True, cache_bytes=0)
