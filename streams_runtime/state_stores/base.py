@@ -8,7 +8,7 @@ read from other threads at the same time, so reads have to be thread-safe. Sourc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -122,6 +122,17 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
     def put(self, key: K, value: V | None) -> None: ...
     def put_if_absent(self, key: K, value: V) -> V | None: ...
     def put_all(self, entries: list[tuple[K, V | None]]) -> None: ...
+    def get_many(self, keys: Iterable[K]) -> list[V | None]:
+        """What `get` gives for each of them."""
+        ...
+
+    def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
+        """What `put` does with each key and its value, in this order; a key may come again, and None deletes.
+
+        When one of them cannot be serialized, none is put.
+        """
+        ...
+
     def delete(self, key: K) -> V | None: ...
 
 

@@ -6,7 +6,7 @@ a use of what it reads, and a reverse range leaves out what was deleted, which K
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from threading import get_ident
 
 from streams_runtime.state_stores.base import KeyValueStore
@@ -49,6 +49,15 @@ class CachingKeyValueStore(CachingStore[KeyValueStore[bytes, bytes]]):
             for key, value in entries:
                 self.put(key, value)
 
+    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
+        cache = self._cache
+        if cache is None:
+            self._inner.put_many(keys, values)
+            return
+        context = self._contexts.record_context()
+        for key, value in zip(keys, values, strict=True):
+            cache.put(key, value, context)
+
     def delete(self, key: bytes) -> bytes | None:
         if self._cache is None:
             return self._inner.delete(key)
@@ -70,6 +79,9 @@ class CachingKeyValueStore(CachingStore[KeyValueStore[bytes, bytes]]):
         if value is not None and get_ident() == self._owner:
             cache.put_clean(key, value)
         return value
+
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
+        return self._inner.get_many(keys) if self._cache is None else list(map(self.get, keys))
 
     def range(self, start: bytes | None, end: bytes | None) -> Iterator[Stored]:
         changed = self._held_back(lambda key: (start is None or key >= start) and (end is None or key <= end))

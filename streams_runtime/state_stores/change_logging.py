@@ -8,7 +8,7 @@ logged. Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyV
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from streams_runtime.state_stores.base import ChangeLogger, KeyValueStore, RecordClock, StoreContext
 from streams_runtime.state_stores.value_and_timestamp import raw_value, timestamp_of
@@ -82,6 +82,12 @@ class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
         self._inner.put_all(entries)
         for key, value in entries:
             self._log(key, value)
+
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
+        return self._inner.get_many(keys)
+
+    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
+        self.put_all(list(zip(keys, values, strict=True)))
 
     def delete(self, key: bytes) -> bytes | None:
         present = self._inner.delete(key)

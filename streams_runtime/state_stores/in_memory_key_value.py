@@ -8,7 +8,7 @@ documents. The task's thread writes; any thread may read. Source: `InMemoryKeyVa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 
 from streams_runtime.errors import InvalidStateStore
@@ -76,6 +76,15 @@ class InMemoryKeyValueStore:
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in entries:
+            self.put(key, value)
+
+    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
+        if not self._open:
+            raise self._not_open()
+        return list(map(self._entries.get, keys))
+
+    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
+        for key, value in zip(keys, values, strict=True):
             self.put(key, value)
 
     def delete(self, key: bytes) -> bytes | None:

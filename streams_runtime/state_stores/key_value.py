@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.record_columns import column
 from streams_runtime.records import RecordContext
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore
@@ -59,6 +60,21 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
         self._inner.put_all(
             [(self._stored_key(key), None if value is None else self._to_value(value)) for key, value in entries]
         )
+
+    def get_many(self, keys: Iterable[K]) -> list[V | None]:
+        """What `get` gives for each of them. `keys`: a list or any other column, as `RecordColumns.keys`."""
+        value_of = self._value_of
+        stored = self._inner.get_many(self._stored_keys(keys))
+        return [None if each is None else value_of(each) for each in stored]
+
+    def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
+        """What `put` does with each key and its value, in this order; a key may come again, and None deletes.
+
+        When one of them cannot be serialized, none is put. Raises StreamsRuntimeError for columns of other lengths.
+        """
+        stored_keys, to_value = self._stored_keys(keys), self._to_value
+        put = [None if value is None else to_value(value) for value in self._given_values(values, len(stored_keys))]
+        self._inner.put_many(stored_keys, put)
 
     def delete(self, key: K) -> V | None:
         """Gives the value that was there."""
@@ -119,6 +135,21 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
         if key is None:
             raise StreamsRuntimeError(f"store {self.name}: key cannot be None")
         return self._from_key(key)
+
+    def _stored_keys(self, keys: Iterable[K]) -> list[bytes]:
+        given = column("keys", keys).as_list()
+        if None in given:
+            raise StreamsRuntimeError(f"store {self.name}: key cannot be None")
+        return list(map(self._from_key, given))
+
+    def _given_values(self, values: Iterable[V | None], keys: int) -> list[V | None]:
+        given = column("values", values).as_list()
+        if len(given) != keys:
+            raise StreamsRuntimeError(
+                f"store {self.name}: put_many was given {keys} keys and {len(given)} values; it needs a value, or None "
+                "to delete, for each key"
+            )
+        return given
 
     def _stored_bound(self, key: K | None) -> bytes | None:
         return None if key is None else self._from_key(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -55,6 +55,9 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 
     def put_all(self, entries: list[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
         super().put_all([(key, None if value is None or value.value is None else value) for key, value in entries])
+
+    def put_many(self, keys: Iterable[K], values: Iterable[ValueAndTimestamp[V] | None]) -> None:
+        super().put_many(keys, [None if value is None or value.value is None else value for value in values])
 
     def restore(self, batch: RecordBatch) -> None:
         self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

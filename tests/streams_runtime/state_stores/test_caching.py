@@ -334,8 +334,8 @@ class Told:
             self._change(arguments[0], None)
         elif name == "put_if_absent" and model.get(arguments[0]) is None:
             self._change(*arguments)
-        elif name == "put_all":
-            for key, value in arguments[0]:
+        elif name in ("put_all", "put_many"):
+            for key, value in arguments[0] if name == "put_all" else zip(*arguments, strict=True):
                 self._change(key, value)
 
     def commit(self, flushed: list[tuple[Any, Any, Any, int]], with_old: bool) -> None:

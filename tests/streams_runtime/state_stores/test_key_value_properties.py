@@ -18,12 +18,20 @@ KEYS = st.binary(min_size=0, max_size=3).map(lambda key: bytes(byte % 3 * 127 fo
 VALUES = st.binary(max_size=3)
 ENTRIES = st.lists(st.tuples(KEYS, st.none() | VALUES), max_size=40)
 BOUNDS = st.none() | KEYS
+
+
+def as_columns(entries: list[tuple[bytes, bytes | None]]) -> tuple[list[bytes], list[bytes | None]]:
+    return [key for key, _ in entries], [value for _, value in entries]
+
+
 CALLS_OF_A_STORE = (
     st.tuples(st.just("put"), KEYS, st.none() | VALUES),
     st.tuples(st.just("put_if_absent"), KEYS, VALUES),
     st.tuples(st.just("delete"), KEYS),
     st.tuples(st.just("get"), KEYS),
     st.tuples(st.just("put_all"), ENTRIES),
+    st.builds(lambda entries: ("put_many", *as_columns(entries)), ENTRIES),
+    st.tuples(st.just("get_many"), st.lists(KEYS, max_size=10)),
     st.tuples(st.just("range"), BOUNDS, BOUNDS),
     st.tuples(st.just("reverse_range"), BOUNDS, BOUNDS),
     st.tuples(st.just("prefix_scan"), KEYS),
@@ -68,6 +76,12 @@ class Model:
             self.put(key, value)
 
     restore = put_all
+
+    def put_many(self, keys: list[bytes], values: list[bytes | None]) -> None:
+        self.put_all(list(zip(keys, values, strict=True)))
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        return list(map(self.get, keys))
 
     def range(self, start: bytes | None, end: bytes | None) -> Entries:
         return [

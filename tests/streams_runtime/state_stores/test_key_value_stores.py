@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from streams_runtime.errors import InvalidStateStore, StreamsRuntimeError
@@ -284,3 +286,28 @@ def test_should_lose_its_content_at_close_only_in_memory(store: Store, tmp_path:
     store.open(context(tmp_path))
 
     assert len(list(store.all())) == (4 if store.persistent else 0)
+
+
+def test_should_get_and_put_many_as_one_after_the_other(store: Store) -> None:
+    store.put("z", 26)
+    store.put_many(["a", "b", "a", "z"], [1, 2, 3, None])
+
+    assert store.get_many(["b", "a", "z", "b", "nobody"]) == [2, 3, None, 2, None]
+    assert list(store.all()) == [("a", 3), ("b", 2)]
+
+
+def test_should_take_many_from_any_column(store: Store) -> None:
+    store.put_many(pa.array(["a", "b"]), np.array([1, 2]))
+
+    assert store.get_many(("b", "a")) == [2, 1]
+
+
+def test_should_put_nothing_of_many_of_which_one_cannot_be_put(store: Store) -> None:
+    for keys, values, message in (
+        (["a", None], [1, 2], "store counts: key cannot be None"),
+        (["a", "b"], [1], "store counts: put_many was given 2 keys and 1 values"),
+        (["a", "b"], [1, "two"], "required argument is not an integer"),
+    ):
+        with pytest.raises(Exception, match=message):
+            store.put_many(keys, values)  # type: ignore[arg-type]
+    assert list(store.all()) == []

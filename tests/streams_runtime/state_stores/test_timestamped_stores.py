@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,3 +179,22 @@ def test_should_put_columns_of_values_and_timestamps_together() -> None:
     assert list(full) == [b"\0\0\0\0\0\0\0\x01a", b"\0\0\0\0\0\0\0\x02bc"]
     assert list(with_gaps) == [None, b"\0\0\0\0\0\0\0\x02a", b"\0\0\0\0\0\0\0\x03", None]
     assert (len(with_gaps), with_gaps[1], list(with_gaps[2:])) == (4, list(with_gaps)[1], list(with_gaps)[2:])
+
+
+@KINDS
+def test_should_put_many_as_one_after_the_other(tmp_path: Path, persistent: bool) -> None:
+    changes = RecordedChanges()
+    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
+    store.open(context(tmp_path, changes, SetClock(record_timestamp_ms=77)))
+    nothing: Any = ValueAndTimestamp(None, 9)
+    store.put_many(["a", "b", "a", "c", "c"], [ONE, TWO, TWO, ONE, nothing])
+
+    assert store.get_many(["a", "b", "c"]) == [TWO, TWO, None]
+    store.close()
+    assert changes.changes == [
+        Change("table", b"a", b"one", 1_000),
+        Change("table", b"b", b"two", 2_000),
+        Change("table", b"a", b"two", 2_000),
+        Change("table", b"c", b"one", 1_000),
+        Change("table", b"c", None, 77),
+    ]
