@@ -266,7 +266,7 @@ class BatchedLoop:
         start: int,
         stop: int,
     ) -> None:
-        """As `FusedLoop.run`. After an error that is not about a record, `at` is the first record of the run."""
+        """As `FusedLoop.run`. After an error that is not about a record, `at` is the first one that was not dropped."""
         before_ms = self._runtime.stream_time_ms
         failed: Exception | None = None
         try:
@@ -281,7 +281,8 @@ class BatchedLoop:
                 section.run(queue, offsets, timestamps_ms)
             self._runtime.stream_time_ms = stream_time_ms
         except BaseException:
-            self._begin_again(start, max(before_ms, timestamps_ms[start]))
+            first = next((at for at in range(start, stop) if timestamps_ms[at] >= 0), start)
+            self._begin_again(first, first - start, max(before_ms, timestamps_ms[first]))
             raise
         if failed is not None:
             self._current.name = node
@@ -314,11 +315,11 @@ class BatchedLoop:
         runtime.stream_time_ms = section.stream_times_ms[-1]
         return True
 
-    def _begin_again(self, at: int, stream_time_ms: int) -> None:
+    def _begin_again(self, at: int, left_out: int, stream_time_ms: int) -> None:
         for section in self._sections:
             section.clear()
         self._head.at = at
-        self._head.left_out = 0
+        self._head.left_out = left_out
         self._head.was_reading = False
         self._runtime.stream_time_ms = stream_time_ms
 

@@ -1,0 +1,262 @@
+"""Batches that fail: who hears of which record, what is lost, and what comes again when the log is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streams_runtime.dsl import KStream, StreamsBuilder
+from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
+from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
+from streams_runtime.processors.topology import Topology
+from streams_runtime.record_columns import RecordColumns
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores import key_value_store
+from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
+from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
+
+Columns = RecordColumns[str, str]
+DEAD_LETTERS = {"errors.dead.letter.queue.topic.name": "dead"}
+
+
+def upper(batch: Columns) -> list[str]:
+    """A `bad` one fails all that come with it."""
+    if "bad" in batch.values:
+        raise Trouble("bad value")
+    return [(value or "none").upper() for value in batch.values]
+
+
+def topology_of(change: Callable[[KStream[str, str]], KStream[Any, Any]]) -> Topology:
+    builder = StreamsBuilder()
+    change(builder.stream("in", STRING, STRING)).to("out", key_serde=STRING, value_serde=STRING)
+    return builder.build()
+
+
+def mapped(function: Callable[[Columns], Any] = upper, **options: Any) -> Topology:
+    return topology_of(lambda stream: stream.map_values_batches(function, name="node", **options))
+
+
+def continuing(failed: list[FailedRecord]) -> Callable[[FailedRecord], HandlerResponse]:
+    def handler(record: FailedRecord) -> HandlerResponse:
+        failed.append(record)
+        return HandlerResponse.CONTINUE
+
+    return handler
+
+
+def started(one: RunningTask, *values: str) -> RunningTask:
+    one.start()
+    one.write(IN, *values)
+    one.poll()
+    return one
+
+
+def test_should_lose_only_the_record_that_fails_alone(tmp_path: Path) -> None:
+    failed: list[FailedRecord] = []
+    one = started(RunningTask(tmp_path, mapped(), processing_handler=continuing(failed)), "a", "bad", "c", "bad", "e")
+
+    assert one.process() == 5
+    assert (one.output(), one.task.dropped_records, one.commit()) == (["A", "C", "E"], 2, {IN: 5})
+    assert {(each.node, each.value) for each in failed} == {("node", b"bad")}
+    assert [each.metadata.offset for each in failed] == [1, 3]
+
+
+def test_should_ask_about_each_record_of_a_batch_that_is_not_to_be_tried_again(tmp_path: Path) -> None:
+    failed: list[FailedRecord] = []
+    topology = mapped(retries_one_by_one=False)
+    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c")
+    one.process()
+    one.write(IN, "d")
+    one.run()
+
+    assert [each.metadata.offset for each in failed] == [0, 1, 2]
+    assert (one.output(), one.task.dropped_records, one.commit()) == (["D"], 3, {IN: 4})
+
+
+def test_should_send_dead_letters_of_the_records_that_failed(tmp_path: Path) -> None:
+    one = started(RunningTask(tmp_path, mapped(), DEAD_LETTERS, processing_handler=dead_letter), "a", "bad", "c")
+    one.process()
+
+    assert (one.output(), one.output(DEAD)) == (["A", "C"], ["bad"])
+
+
+def test_should_end_at_the_record_that_failed_and_commit_nothing_of_its_run(tmp_path: Path) -> None:
+    one = started(RunningTask(tmp_path, mapped()), "a", "bad", "c")
+
+    with pytest.raises(ProcessingFailed, match="task=0_0, node=node, record topic=in, partition=0, offset=1") as error:
+        one.process()
+    assert isinstance(error.value.__cause__, Trouble)
+    assert one.commit() == {}
+
+
+def below(value: str) -> str:
+    if value == "BAD":
+        raise Trouble("bad below")
+    return value
+
+
+def test_should_ask_about_a_record_that_fails_below_and_go_on_with_the_next(tmp_path: Path) -> None:
+    failed: list[FailedRecord] = []
+    topology = topology_of(
+        lambda stream: (
+            stream.map_values_batches(lambda batch: [value.upper() for value in batch.values], name="node")
+            .map_values(below, name="below")
+            .map_values_batches(lambda batch: list(batch.values), name="last")
+        )
+    )
+    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c", "bad")
+
+    assert one.process() == 4
+    assert [(each.node, each.metadata.offset) for each in failed] == [("below", 1), ("below", 3)]
+    assert one.output() == ["A", "C"]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda batch: None,
+            "values are to be a list, tuple, numpy array.*, not a NoneType.*return a column with a value",
+        ),
+        (lambda batch: ["x"], "there are 1 values for 3 records: give one for each"),
+        (lambda batch: np.mean([1.0]), "not a float64"),
+        (lambda batch: batch, "RecordColumns, of which the keys would not count"),
+    ],
+)
+def test_should_say_what_a_function_is_to_return(tmp_path: Path, function: Any, message: str) -> None:
+    one = started(RunningTask(tmp_path, mapped(function), processing_handler=log_and_continue), "a", "b", "c")
+
+    with pytest.raises(
+        StreamsRuntimeError, match=f"node=node.*the function of map_values_batches has returned.*{message}"
+    ):
+        one.process()
+    assert (one.output(), one.task.dropped_records, one.commit()) == ([], 0, {})
+
+
+@pytest.mark.parametrize("returned", [None, ["k"], (["k"], ["v"]), ("kkk", "vvv"), (1, 2, 3)])
+def test_should_say_what_map_batches_is_to_return(tmp_path: Path, returned: Any) -> None:
+    topology = topology_of(lambda stream: stream.map_batches(lambda _: returned, name="node"))
+    one = started(RunningTask(tmp_path, topology, processing_handler=log_and_continue), "a", "b", "c")
+
+    with pytest.raises(StreamsRuntimeError, match=r"node=node.*the function of map_batches.*return a pair of columns"):
+        one.process()
+
+
+@pytest.mark.parametrize("flag", [None, float("nan"), 1, "yes"])
+def test_should_take_no_flag_for_true_that_is_not(tmp_path: Path, flag: Any) -> None:
+    topology = topology_of(lambda stream: stream.filter_batches(lambda batch: [flag for _ in batch], name="node"))
+    one = started(RunningTask(tmp_path, topology), "a", "b")
+
+    with pytest.raises(StreamsRuntimeError, match=r"node=node.*filter_batches.*among the flags.*True or False"):
+        one.process()
+
+
+class Counting(Processor[str, str]):
+    """Counts keys by batch; `wrong` forwards something else."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context, self._store = context, context.state_store("counts")
+
+    def process_batch(self, batch: Columns) -> None:
+        counts = dict(zip(batch.keys, self._store.get_many(batch.keys), strict=True))
+        rows = []
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            counts[key] = (counts[key] or 0) + 1
+            rows.append(f"{value}{counts[key]}")
+        self._store.put_many(list(counts), list(counts.values()))
+        self._context.forward_batch("no columns" if "wrong" in batch.values else batch.with_values(rows))  # type: ignore[arg-type]
+
+
+def counting(processor: type[Processor[Any, Any]] = Counting) -> Topology:
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_state_store(key_value_store("counts", STRING, LONG))
+    topology.add_processor("count", processor, "source", stores=["counts"])
+    return topology.add_sink("sink", "out", "count", key_serde=STRING, value_serde=STRING)
+
+
+def test_should_count_a_batch_in_a_store_and_log_it_with_the_time_of_its_last_record(tmp_path: Path) -> None:
+    one = started(RunningTask(tmp_path, counting()), "a", "b", "c")
+    one.process()
+
+    assert one.output() == ["a1", "b2", "c3"]
+    assert one.log.read(COUNTS) == [(b"k", LONG.serialize(3), 3)]
+    assert [at_ms for _, _, at_ms in one.log.read(OUT)] == [1, 2, 3]
+
+
+def test_should_name_the_processor_that_forwards_no_columns(tmp_path: Path) -> None:
+    one = started(RunningTask(tmp_path, counting()), "a", "wrong")
+
+    with pytest.raises(StreamsRuntimeError, match="processor count forwards a str as a batch: give RecordColumns"):
+        one.process()
+
+
+class Both(Counting):
+    """It has a way for one record, too."""
+
+    retries_one_by_one = True
+
+    def process(self, record: Any) -> None:
+        self._context.forward(record._replace(value=f"one {record.value}"))
+
+    def process_batch(self, batch: Columns) -> None:
+        if "bad" in batch.values:
+            raise Trouble("not together")
+        self._context.forward_batch(batch.with_values([f"of {len(batch)}: {value}" for value in batch.values]))
+
+
+def test_should_call_process_for_a_record_that_comes_alone(tmp_path: Path) -> None:
+    one = started(RunningTask(tmp_path, counting(Both)), "a", "b")
+    one.process()
+    one.write(IN, "c")
+    one.run()
+    one.log.write(IN, (b"k", b"d", 9), (b"k", b"e", 9), headers=(("h", b"1"),))
+    one.write(IN, "bad", "f")
+    one.run()
+
+    assert one.output() == ["of 2: a", "of 2: b", "one c", "one d", "one e", "one bad", "one f"]
+
+
+class Away(Processor[Any, Any]):
+    """The log is away, once, when the third record is here."""
+
+    seen = 0
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+
+    def process(self, record: Any) -> None:
+        self.seen += 1
+        if self.seen == 3:
+            raise LogTimeout("the log is away")
+        self._context.forward(record)
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_should_process_the_whole_run_again_after_the_log_was_away(tmp_path: Path, exactly_once: bool) -> None:
+    topology = topology_of(lambda stream: stream.map_values_batches(upper).process(Away))
+    one = started(RunningTask(tmp_path, topology, EXACTLY_ONCE if exactly_once else {}), "a", "b", "c", "d")
+
+    if exactly_once:
+        with pytest.raises(TaskCorrupted, match="the log was away in the middle of a transaction"):
+            one.process()
+        return
+    with pytest.raises(LogTimeout):
+        one.process()
+    assert one.commit() == {}
+    assert one.task.runtime.stream_time_ms == 1
+    assert one.process() == 4
+    assert (one.output(), one.commit()) == (["A", "B", "A", "B", "C", "D"], {IN: 4})
+
+
+def test_should_give_a_batch_without_what_cannot_be_read(tmp_path: Path) -> None:
+    failed: list[FailedRecord] = []
+    one = RunningTask(tmp_path, mapped(), deserialization_handler=continuing(failed)).start()
+    one.log.write(IN, (b"k", b"a", 1), (b"k", b"\xff", 2), (None, b"c", 3), (b"k", None, 4))
+    one.run()
+
+    assert (one.output(), failed[0].metadata.offset) == (["A", "C", "NONE"], 1)
