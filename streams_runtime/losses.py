@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.metrics import TaskMetrics
-from streams_runtime.notices import NoticeBoard, NoticeCode
+from streams_runtime.notices import NoticeCode, Notices
 
 WARNINGS = 10
 """So many records of one reason and place are named in the log, each in a line."""
@@ -55,7 +55,7 @@ class TaskLosses:
 
     __slots__ = ("_by_place", "_metrics", "_notices", "_task", "dropped_records")
 
-    def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: NoticeBoard | None) -> None:
+    def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: Notices | None) -> None:
         """`metrics`, `notices` None: neither is kept, as in a test of a task alone."""
         self.dropped_records = 0
         self._task = task

@@ -196,13 +196,13 @@ class StreamsInstance:
         """
         self._paused.set()
         self.metrics.paused(PausedBy.USER, True)
+        self._wake_threads()
 
     def resume(self) -> None:
         """Go on after `pause`. Nothing happens when it is not paused."""
         self._paused.clear()
         self.metrics.paused(PausedBy.USER, False)
-        for thread in self._threads:
-            thread.wake()
+        self._wake_threads()
 
     def add_stream_thread(self) -> str | None:
         """Start one more thread and give its name; None, and nothing happens, unless it is rebalancing or running.
@@ -257,6 +257,9 @@ class StreamsInstance:
         else:
             self._group_paused.clear()
         self.metrics.paused(PausedBy.GROUP, paused)
+        self._wake_threads()
+
+    def _wake_threads(self) -> None:
         for thread in self._threads:
             thread.wake()
 

@@ -19,10 +19,10 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.standby_task import StandbyTask
-from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
+from streams_runtime.tasks.task_directories import TaskDirectories
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TaskCreator:
     """
 
     application: Application
-    directory: StateDirectory
+    directory: TaskDirectories
     log: Log
     consumer: Consumer
     producer: StreamsProducer

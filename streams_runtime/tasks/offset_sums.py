@@ -22,14 +22,14 @@ from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
 from streams_runtime.errors import LockError
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.checkpoint_file import next_offsets
-from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.task import Task
+from streams_runtime.tasks.task_directories import TaskDirectories
 
 
 class OffsetReport:
     """One per stream thread, which alone uses it."""
 
-    def __init__(self, directory: StateDirectory) -> None:
+    def __init__(self, directory: TaskDirectories) -> None:
         self._directory = directory
         self._locked: dict[TaskId, Mapping[TopicPartition, int]] = {}
 

@@ -37,7 +37,7 @@ from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, S
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
-from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.tasks.task_directories import TaskDirectories
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
 """A task writes a checkpoint at a commit when its offsets have moved by more than this, in sum."""
@@ -91,7 +91,7 @@ class StateManager:
         task_type: TaskType,
         *,
         exactly_once: bool,
-        directory: StateDirectory,
+        directory: TaskDirectories,
         stores: Sequence[StateStore],
         changelogs: Mapping[str, TopicPartition | None],
         source_changelogs: frozenset[TopicPartition] = frozenset(),

@@ -35,9 +35,6 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
 
-PUBLISH_INTERVAL_MS = 200
-"""How often a thread publishes a snapshot of itself."""
-
 LOCK_RETRY_MS = 10
 """How long an idle thread waits before it tries a locked directory again."""
 
@@ -97,6 +94,8 @@ class ThreadWork:
         )
         self._is_paused = setting.is_paused
         self._is_group_paused = setting.is_group_paused
+        self._published = setting.published
+        self._publish_interval_ms = setting.publish_interval_ms
         self._busy = False
         self._last_commit_ms = self._clock.monotonic_ms()
         self._last_purge_ms = self._last_commit_ms
@@ -181,7 +180,7 @@ class ThreadWork:
             self._purge()
 
     def maybe_publish(self, mailbox: RebalanceMailbox) -> None:
-        if self._clock.monotonic_ms() - self._last_publish_ms >= PUBLISH_INTERVAL_MS:
+        if self._clock.monotonic_ms() - self._last_publish_ms >= self._publish_interval_ms:
             self.publish(mailbox)
 
     def publish(self, mailbox: RebalanceMailbox) -> None:
@@ -199,6 +198,7 @@ class ThreadWork:
             for task in self._tasks
             if task.state in (TaskState.RESTORING, TaskState.RUNNING) and task.stores
         )
+        self._published()
 
     def close(self) -> None:
         """Close the log's clients. The tasks are closed already."""
