@@ -17,6 +17,9 @@ RUNTIME: dict[str, str] = {
     "processing.guarantee": "`exactly_once_v2` commits results, changelogs and offsets in one transaction.",
     "commit.interval.ms": "How often a task commits. Without it: 30000, or 100 under exactly-once.",
     "num.stream.threads": "How many stream threads an instance starts. Each is one member of the group.",
+    "stream.threads.run.as": "What the stream threads of an instance are. `threads` of one Python process take turns "
+    "to compute; as `processes`, each can have a core of its own. Processors are then copies in other processes. Kafka "
+    "does not have this.",
     "max.task.idle.ms": "How long a task waits for records of a partition that has none, so that it can take records "
     "in the order of their timestamps. -1 never waits.",
     "task.timeout.ms": "How long a task may make no progress because the log does not answer. Then its thread fails.",

@@ -39,6 +39,13 @@ class ProcessingGuarantee(StrEnum):
     EXACTLY_ONCE_V2 = "exactly_once_v2"
 
 
+class StreamThreadsRunAs(StrEnum):
+    """What a stream thread of an instance is: a thread of its process, or a process of its own."""
+
+    THREADS = "threads"
+    PROCESSES = "processes"
+
+
 class OffsetReset(StrEnum):
     """Where a task begins on a partition without a committed offset. `NONE`: such a partition is an error."""
 
@@ -67,6 +74,7 @@ class StreamsConfig:
     processing_guarantee: ProcessingGuarantee = ProcessingGuarantee.AT_LEAST_ONCE
     commit_interval_ms: int | None = None
     num_stream_threads: int = 1
+    stream_threads_run_as: StreamThreadsRunAs = StreamThreadsRunAs.THREADS
     max_task_idle_ms: int = 0
     task_timeout_ms: int = 300_000
     statestore_cache_max_bytes: int = 10 * 1024 * 1024
@@ -196,7 +204,11 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     "restore.pass.ms": (1, JAVA_INT_MAX),
     "record.pass.ms": (1, JAVA_INT_MAX),
 }
-_CHOICES: dict[str, type[StrEnum]] = {"processing.guarantee": ProcessingGuarantee, "auto.offset.reset": OffsetReset}
+_CHOICES: dict[str, type[StrEnum]] = {
+    "processing.guarantee": ProcessingGuarantee,
+    "stream.threads.run.as": StreamThreadsRunAs,
+    "auto.offset.reset": OffsetReset,
+}
 _CERT_REQS = "application.server.ssl.cert.reqs"
 _PASSWORD = "application.server.ssl.keyfile.password"  # noqa: S105 (the name of a config)
 _BOOLEANS = frozenset({"leave.on.disconnect"})

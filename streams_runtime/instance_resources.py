@@ -14,6 +14,7 @@ from assignor.coordinator_calls import CallerToken
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
 from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.configs import StreamThreadsRunAs
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -25,7 +26,11 @@ from streams_runtime.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
+from streams_runtime.thread_processes.packed_application import packed
+from streams_runtime.thread_processes.thread_process import ThreadProcess
 from streams_runtime.threads.housekeeping import Housekeeping
+from streams_runtime.threads.instance_thread import InstanceThread
+from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_setting import ThreadSetting
 
 _logger = logging.getLogger(__name__)
@@ -77,6 +82,8 @@ class InstanceResources:
         self._notices = notices
         self._sources = {each.id: frozenset(each.source_topics) for each in application.parsed().subtopologies}
         self._restore_listener = options.restore_listener or _restore_listener_of(application)
+        as_processes = configs.stream_threads_run_as is StreamThreadsRunAs.PROCESSES
+        self._packed = packed(application, options.clock) if as_processes else None
         with ExitStack() as undo:
             self._closes_client = isinstance(coordinator, str)
             self._client = (
@@ -115,7 +122,7 @@ class InstanceResources:
         """It stays with the state directory."""
         return self._directory.process_id
 
-    def thread_setting(
+    def _thread_setting(
         self,
         index: int,
         metrics: InstanceMetrics,
@@ -125,7 +132,6 @@ class InstanceResources:
         is_group_paused: Callable[[], bool],
         threads: Callable[[], int],
     ) -> ThreadSetting:
-        """For the thread of this index. `metrics`: those of the instance; `threads`: how many there are now."""
         configs = self._application.configs
         options = self._options
         process = f"{self._application.id}-{self.process_id}"
@@ -166,6 +172,29 @@ class InstanceResources:
             is_group_paused=is_group_paused,
             cache_bytes=lambda: configs.statestore_cache_max_bytes // max(1, threads()),
         )
+
+    def new_thread(
+        self,
+        index: int,
+        metrics: InstanceMetrics,
+        *,
+        state_changed: Callable[[], None],
+        is_paused: Callable[[], bool],
+        is_group_paused: Callable[[], bool],
+        threads: Callable[[], int],
+    ) -> InstanceThread:
+        """The thread of this index. `metrics`: those of the instance; `threads`: how many there are now."""
+        setting = self._thread_setting(
+            index,
+            metrics,
+            state_changed=state_changed,
+            is_paused=is_paused,
+            is_group_paused=is_group_paused,
+            threads=threads,
+        )
+        if self._packed is None:
+            return StreamThread(setting)
+        return ThreadProcess(setting, self._packed, metrics, self._directory.inherited_descriptors)
 
     def start_housekeeping(self) -> None:
         self._housekeeping.start()

@@ -27,7 +27,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.metrics import InstanceMetrics, PausedBy
 from streams_runtime.notices import LOSSES, NoticeBoard
-from streams_runtime.threads.stream_thread import StreamThread
+from streams_runtime.threads.instance_thread import InstanceThread
 from streams_runtime.threads.thread_pool import ThreadPool
 from streams_runtime.threads.thread_status import TaskCopy, ThreadStatus
 
@@ -237,17 +237,15 @@ class StreamsInstance:
     def _is_alive(self) -> bool:
         return not self._closing and self.state in _ALIVE
 
-    def _new_thread(self, index: int) -> StreamThread:
+    def _new_thread(self, index: int) -> InstanceThread:
         assert self._resources is not None, "threads are made after the start"
-        return StreamThread(
-            self._resources.thread_setting(
-                index,
-                self.metrics,
-                state_changed=self._threads.thread_changed,
-                is_paused=self._paused.is_set,
-                is_group_paused=self._group_paused.is_set,
-                threads=self._threads.__len__,
-            )
+        return self._resources.new_thread(
+            index,
+            self.metrics,
+            state_changed=self._threads.thread_changed,
+            is_paused=self._paused.is_set,
+            is_group_paused=self._group_paused.is_set,
+            threads=self._threads.__len__,
         )
 
     def _group_pause_changed(self, paused: bool) -> None:

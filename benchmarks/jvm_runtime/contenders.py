@@ -26,17 +26,21 @@ from benchmarks.jvm_runtime.input_records import (
 from benchmarks.jvm_runtime.outputs import Outputs, outputs_of, read_records
 from benchmarks.jvm_runtime.programs import Program, RunFigures, kafka_streams, ours, quix
 from streams_runtime import NewTopic, open_log
+from streams_runtime.configs import StreamThreadsRunAs
 from streams_runtime.logs.base import Log
 
-EMBEDDED, EMBEDDED_2, KAFKA, JVM, QUIX = "embedded", "embedded-2-threads", "kafka", "kafka-streams", "quix"
+EMBEDDED, EMBEDDED_2, EMBEDDED_2_PROCESSES = "embedded", "embedded-2-threads", "embedded-2-processes"
+KAFKA, JVM, QUIX = "kafka", "kafka-streams", "quix"
 LABELS = {
     EMBEDDED: "ours, embedded log",
     EMBEDDED_2: "ours, embedded log, 2 threads",
+    EMBEDDED_2_PROCESSES: "ours, embedded log, 2 threads as processes",
     KAFKA: "ours, Kafka",
     JVM: "Kafka Streams",
     QUIX: "Quix Streams",
 }
 CONTENDERS = tuple(LABELS)
+SEVERAL_THREADS = (EMBEDDED_2, EMBEDDED_2_PROCESSES)
 ON_KAFKA = (KAFKA, JVM, QUIX)
 _LOOK_S = 0.005
 _LONGEST_COMMIT_S = 60.0
@@ -99,11 +103,11 @@ class Contender(Protocol):
 class OnEmbeddedLog:
     """Ours, each run on a copy of the log."""
 
-    def __init__(self, cell: Cell, what: Input, places: Places, threads: int) -> None:
+    def __init__(self, cell: Cell, what: Input, places: Places, threads: int, run_as: StreamThreadsRunAs) -> None:
         self._cell = cell
         self._what = what
         self._places = places
-        self._program = ours(cell, threads)
+        self._program = ours(cell, threads, run_as)
 
     def __enter__(self) -> Self:
         return self
@@ -200,4 +204,5 @@ def start(contender: str, cell: Cell, what: Input, places: Places) -> Contender:
     """Its program is started; nothing runs yet. Raises JarsUnavailable for Kafka Streams."""
     if contender in ON_KAFKA:
         return OnBroker(contender, cell, what, places)
-    return OnEmbeddedLog(cell, what, places, threads=2 if contender == EMBEDDED_2 else 1)
+    run_as = StreamThreadsRunAs.PROCESSES if contender == EMBEDDED_2_PROCESSES else StreamThreadsRunAs.THREADS
+    return OnEmbeddedLog(cell, what, places, 2 if contender in SEVERAL_THREADS else 1, run_as)

@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.jvm_runtime.cells import Cell
 from benchmarks.jvm_runtime.input_records import topic_of_events, topic_of_table
 from benchmarks.line_program import LineProgram
+from streams_runtime.configs import StreamThreadsRunAs
 from tests.oracle import jars
 
 HARNESS = Path(__file__).parent / "Instance.java"
@@ -72,9 +73,9 @@ class Program(LineProgram):
         return answer
 
 
-def ours(cell: Cell, threads: int = 1) -> Program:
+def ours(cell: Cell, threads: int = 1, run_as: StreamThreadsRunAs = StreamThreadsRunAs.THREADS) -> Program:
     """Python as it is."""
-    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.ours", *_arguments(cell, threads)])
+    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.ours", *_arguments(cell, threads), run_as])
 
 
 def quix(cell: Cell) -> Program:

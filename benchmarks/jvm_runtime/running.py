@@ -24,7 +24,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.jvm_runtime.cells import APPLICATIONS, CACHES, KEYS, PROCESSOR, QUICK, TYPICAL_KEYS, Cell, Choice
-from benchmarks.jvm_runtime.contenders import CONTENDERS, EMBEDDED_2, ON_KAFKA, QUIX, Places
+from benchmarks.jvm_runtime.contenders import CONTENDERS, ON_KAFKA, QUIX, SEVERAL_THREADS, Places
 from benchmarks.jvm_runtime.goals import goals_page
 from benchmarks.jvm_runtime.input_records import Input, first_timestamp_ms
 from benchmarks.jvm_runtime.measuring import QUICK as QUICK_EFFORT
@@ -197,7 +197,8 @@ class _Run:
 
     def _of_cell(self, cell: Cell) -> tuple[str, ...]:
         """Those who have something to be compared with in this cell."""
-        wanted = {EMBEDDED_2: cell.is_typical, QUIX: cell.application == PROCESSOR and has_quix()}
+        wanted = dict.fromkeys(SEVERAL_THREADS, cell.is_typical)
+        wanted[QUIX] = cell.application == PROCESSOR and has_quix()
         return tuple(name for name in self._contenders if wanted.get(name, True))
 
 
