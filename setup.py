@@ -21,6 +21,7 @@ COMPILED = (
     "assignor.clients.client_state",
     "assignor.clients.end_offsets",
     "assignor.clients.task_lags",
+    "assignor.java.buckets",
     "assignor.task_assignors.constrained_priority_set",
     "assignor.task_assignors.lag_ranking",
     "assignor.task_assignors.task_movement",

@@ -42,7 +42,7 @@ class Cluster:
 
     def with_topics(self, topics: Mapping[str, TopicMetadata]) -> Cluster:
         """The same cluster with `topics` added. Source: `Cluster.withPartitions`."""
-        return Cluster(self.brokers, {**self.topics, **topics})
+        return Cluster(self.brokers, {**self.topics, **topics}) if topics else self
 
     def racks(self, topic: TopicMetadata) -> tuple[Racks, ...]:
         """Of each partition; empty for one whose replicas are not known."""

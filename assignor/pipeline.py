@@ -232,17 +232,21 @@ def _topic_racks(snapshot: RebalanceSnapshot) -> TopicRacks:
 
 def _partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
     with_standbys = snapshot.configs.num_standby_replicas > 0
-    changelogs = _topics(tasks.changelogs.changelog_partitions) if with_standbys else ()
+    changelogs = _changelogs(tasks) if with_standbys else set()
     return _topic_racks(snapshot).of(_topics(tasks.partitions), tasks.internal_topics, changelogs)
 
 
 def _public_partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
-    changelogs = _topics(tasks.changelogs.changelog_partitions)
-    return _topic_racks(snapshot).for_public_interface(_topics(tasks.partitions), tasks.internal_topics, changelogs)
+    racks, topics = _topic_racks(snapshot), _topics(tasks.partitions)
+    return racks.for_public_interface(topics, tasks.internal_topics, _changelogs(tasks))
 
 
 def _topics(partitions: Mapping[TaskId, Iterable[TopicPartition]]) -> set[str]:
     return {partition.topic for by_task in partitions.values() for partition in by_task}
+
+
+def _changelogs(tasks: GroupTasks) -> set[str]:
+    return {topic for topics in tasks.changelogs.topics.values() for topic in topics}
 
 
 def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:

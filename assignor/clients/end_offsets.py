@@ -7,10 +7,10 @@ Source: `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
+from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, TaskId
 
 END_OFFSETS_FAILURE = "changelog_end_offsets"
 COMMITTED_OFFSETS_FAILURE = "committed_offsets"
@@ -37,27 +37,24 @@ class EndOffsetSums:
 
 def end_offset_sums(
     stateful_tasks: Iterable[TaskId],
-    partitions: Mapping[TaskId, Iterable[TopicPartition]],
+    topics: Mapping[int, Iterable[str]],
     source_topics: frozenset[str],
     offsets: EndOffsets,
 ) -> EndOffsetSums:
-    """`partitions`: the changelog partitions of each task that existed before this rebalance;
-    `source_topics`: those whose partitions serve as changelog.
+    """`topics`: by subtopology, the changelogs of its tasks that existed before this rebalance; `source_topics`: those
+    that serve as changelog.
     """
     tasks = tuple(stateful_tasks)
-    ends_known = offsets.changelogs is not None and END_OFFSETS_FAILURE not in offsets.failures
-    ends_by_topic = (offsets.changelogs or {}) if ends_known else {}
+    ends_of = {
+        subtopology: [_ends(topic, source_topics, offsets) for topic in changelogs]
+        for subtopology, changelogs in topics.items()
+    }
     sums: dict[TaskId, int] = {}
     for task in tasks:
         total = 0
-        for partition in partitions.get(task, ()):
-            topic, number = partition
-            if topic in source_topics:
-                end = _committed(partition, offsets)
-            else:
-                # for a topic that the look-up did not return, it failed
-                ends = ends_by_topic.get(topic, ())
-                end = ends[number] if number < len(ends) else None
+        number = task[1]
+        for ends, beyond in ends_of.get(task[0], ()):
+            end = ends[number] if number < len(ends) else beyond
             if end is None:
                 return EndOffsetSums(dict.fromkeys(tasks, UNKNOWN_OFFSET_SUM), known=False)
             total += end
@@ -65,8 +62,12 @@ def end_offset_sums(
     return EndOffsetSums(sums, known=True)
 
 
-def _committed(partition: TopicPartition, offsets: EndOffsets) -> int | None:
-    if COMMITTED_OFFSETS_FAILURE in offsets.failures:
-        return None
-    committed = offsets.committed.get(partition.topic, ())
-    return (committed[partition.partition] if partition.partition < len(committed) else None) or 0
+def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tuple[Sequence[int | None], int | None]:
+    """Of each partition, and of those beyond. None: the look-up failed, as for a topic that it did not return."""
+    if topic in source_topics:
+        if COMMITTED_OFFSETS_FAILURE in offsets.failures:
+            return (), None
+        return [committed or 0 for committed in offsets.committed.get(topic, ())], 0
+    if offsets.changelogs is None or END_OFFSETS_FAILURE in offsets.failures:
+        return (), None
+    return offsets.changelogs.get(topic, ()), None

@@ -8,31 +8,27 @@ has fewer than 64 buckets. Source: `HashMap` of Java 17 (19 and later give copie
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
 from operator import itemgetter
 from typing import Generic, TypeVar
 
+from assignor.java.buckets import (
+    DEFAULT_INITIAL_CAPACITY,
+    MAXIMUM_CAPACITY,
+    MIN_TREEIFY_CAPACITY,
+    TREEIFY_THRESHOLD,
+    is_crowded,
+    table_size_for,
+)
 from assignor.java.tree_bin import JavaTreeBin
 
 K = TypeVar("K", bound=Hashable)
-
-DEFAULT_INITIAL_CAPACITY = 16
-MAXIMUM_CAPACITY = 1 << 30
-TREEIFY_THRESHOLD = 8
-MIN_TREEIFY_CAPACITY = 64
-_SPARSE = 16  # buckets for each key, from which on counting in an array of all buckets takes longer than in a dict
 
 
 def capacity_to_copy(size: int) -> int:
     """The capacity Java asks for to hold `size` entries, before it is rounded up to a power of two."""
     return size * 4 // 3 + 1
-
-
-def table_size_for(capacity: int) -> int:
-    """The lowest power of two that is not below `capacity`."""
-    return min(1 << (capacity - 1).bit_length(), MAXIMUM_CAPACITY) if capacity > 1 else 1
 
 
 def spread_hash(hash_code: int) -> int:
@@ -228,80 +224,3 @@ class JavaHashTable(Generic[K]):
             if len(high):
                 doubled[bucket + bit] = high
         self._bins = doubled
-
-
-def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | None:
-    """The capacity of a table after keys with these spread hashes were added one by one, if its order is that of the
-    buckets alone; None when a bucket becomes a tree on the way.
-    """
-    size = len(spreads)
-    capacity = table_size_for(initial_capacity)
-    is_small = size < capacity + TREEIFY_THRESHOLD
-    if is_small and size - len(set(map((capacity - 1).__and__, spreads))) < TREEIFY_THRESHOLD:  # too few share a bucket
-        while size > capacity * 3 // 4 and capacity < MAXIMUM_CAPACITY:
-            capacity *= 2
-        return capacity
-    capacity, present = _small_table(spreads, capacity)
-    while present < size:
-        room = capacity * 3 // 4
-        until = min(size, room + 1)  # the key that overflows the table is added before it grows
-        if is_crowded(spreads if size <= room else spreads[:until], capacity):
-            crowding = _first_crowding(spreads, present, until, capacity)
-            if crowding is not None:
-                return None
-        if size <= room or capacity >= MAXIMUM_CAPACITY:
-            return capacity
-        capacity, present = capacity * 2, until
-    return capacity
-
-
-def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
-    """The capacity once it is too large to grow for a crowded bucket, or holds all keys; and how many it holds."""
-    present = 0
-    while capacity < MIN_TREEIFY_CAPACITY:
-        room, mask = capacity * 3 // 4, capacity - 1
-        counts = bytearray(capacity)
-        for spread in spreads[:present]:
-            counts[spread & mask] += 1
-        for spread in spreads[present : room + 1]:
-            bucket = spread & mask
-            counts[bucket] += 1
-            present += 1
-            if counts[bucket] > TREEIFY_THRESHOLD:
-                break
-        else:
-            if present <= room:
-                return capacity, present
-        capacity *= 2
-    return capacity, present
-
-
-def _first_crowding(spreads: Sequence[int], present: int, until: int, capacity: int) -> int | None:
-    """Which key, of those from `present` up to `until`, is the first to find eight others in its bucket."""
-    bucket_of = (capacity - 1).__and__
-    counts = Counter(map(bucket_of, islice(spreads, present)))
-    for number in range(present, until):
-        bucket = bucket_of(spreads[number])
-        counts[bucket] += 1
-        if counts[bucket] > TREEIFY_THRESHOLD:
-            return number
-    return None
-
-
-def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
-    """Whether so many of these spread hashes share a bucket, at this capacity, that more than the order in the bucket
-    changes.
-    """
-    if len(spreads) <= TREEIFY_THRESHOLD:
-        return False
-    if capacity > _SPARSE * len(spreads):
-        in_bucket = Counter(map((capacity - 1).__and__, spreads))
-        return max(in_bucket.values()) > TREEIFY_THRESHOLD
-    counts, mask = bytearray(capacity), capacity - 1
-    for spread in spreads:
-        bucket = spread & mask
-        count = counts[bucket] + 1
-        if count > TREEIFY_THRESHOLD:
-            return True
-        counts[bucket] = count
-    return False

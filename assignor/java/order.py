@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping, MutableSet
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from assignor.java.hash_table import DEFAULT_INITIAL_CAPACITY, JavaHashTable, capacity_to_copy, uncrowded_capacity
+from assignor.java.buckets import DEFAULT_INITIAL_CAPACITY, spreads_of_tasks, uncrowded_order
+from assignor.java.hash_table import JavaHashTable, capacity_to_copy
 from assignor.types import JAVA_INT_MAX, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
 
 K = TypeVar("K", bound=Hashable)
@@ -221,22 +222,14 @@ def hash_set_order(
     """The order of a `HashSet` into which `items` were added one by one."""
     keys = list(dict.fromkeys(items))
     if len(keys) > 1:
-        codes = _hashes_of_tasks(keys) if hash_of is task_hash else map(hash_of, keys)
-        spreads = [code ^ ((code & 0xFFFFFFFF) >> 16) for code in codes]
-        capacity = uncrowded_capacity(spreads, initial_capacity)
-        if capacity is None:
+        spreads = spreads_of_tasks(keys) if hash_of is task_hash else None
+        if spreads is None:
+            spreads = [code ^ ((code & 0xFFFFFFFF) >> 16) for code in map(hash_of, keys)]
+        order = uncrowded_order(spreads, initial_capacity)
+        if order is None:
             return list(JavaHashSet(keys, initial_capacity=initial_capacity, hash_of=hash_of))
-        buckets = list(map((capacity - 1).__and__, spreads))
-        return [keys[at] for at in sorted(range(len(keys)), key=buckets.__getitem__)]
+        return [keys[at] for at in order]
     return keys
-
-
-def _hashes_of_tasks(tasks: Collection[Any]) -> Iterable[int]:
-    """`task_hash` of each. They are hashed more often than anything else, and one call for each takes most of it."""
-    codes = [((31 + task[0]) * 31 + task[1]) * 31 for task in tasks if task[2] is None]
-    if len(codes) == len(tasks) and min(codes) >= 0 and max(codes) <= JAVA_INT_MAX:
-        return codes
-    return map(task_hash, tasks)
 
 
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:

@@ -13,7 +13,8 @@ from functools import partial
 from heapq import heappop, heappush
 from operator import le
 
-from assignor.java.hash_table import MIN_TREEIFY_CAPACITY, TREEIFY_THRESHOLD, spread_hash
+from assignor.java.buckets import MIN_TREEIFY_CAPACITY, TREEIFY_THRESHOLD
+from assignor.java.hash_table import spread_hash
 from assignor.java.order import hash_set_order, process_hash
 from assignor.types import ProcessId
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
 
-from assignor.java.hash_table import DEFAULT_INITIAL_CAPACITY, is_crowded, spread_hash
+from assignor.java.buckets import DEFAULT_INITIAL_CAPACITY, is_crowded
+from assignor.java.hash_table import spread_hash
 from assignor.java.order import hash_set_order, process_hash
 from assignor.types import ProcessId, TaskId
 

@@ -6,7 +6,7 @@ third of each rebalance on them. What is kept is never changed by anybody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import chain, repeat, zip_longest
 
@@ -52,15 +52,41 @@ def task_by_partition(sources: Sources) -> Mapping[TopicPartition, TaskId]:
     return {partition: task for task, partitions in source_partitions(sources).items() for partition in partitions}
 
 
+class ChangelogPartitions(Mapping[TaskId, tuple[TopicPartition, ...]]):
+    """Every stateful task with a partition of each changelog, made when somebody asks first: without racks, nobody
+    does. Source: `ChangelogTopics`.
+    """
+
+    def __init__(self, tasks: Mapping[int, tuple[TaskId, ...]], topics: Mapping[int, tuple[str, ...]]) -> None:
+        """Both by subtopology, in the order of the result."""
+        self._tasks = tasks
+        self._topics = topics
+        self._made: PartitionsOfTasks | None = None
+
+    def _all(self) -> PartitionsOfTasks:
+        if self._made is None:
+            of = [_changelog_partitions(tasks, self._topics[each]) for each, tasks in self._tasks.items()]
+            self._made = of[0] if len(of) == 1 else {task: each[task] for each in of for task in each}
+        return self._made
+
+    def __getitem__(self, task: TaskId) -> tuple[TopicPartition, ...]:
+        return self._all()[task]
+
+    def __iter__(self) -> Iterator[TaskId]:
+        return chain.from_iterable(self._tasks.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._tasks.values()))
+
+
 @lru_cache(maxsize=_KEPT)
-def changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) -> PartitionsOfTasks:
-    """The tasks of one subtopology with a partition of each changelog topic. Source: `ChangelogTopics`."""
-    in_order = task_map_order(tasks)
-    numbers = [task[1] for task in in_order]
+def _changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) -> PartitionsOfTasks:
+    """`tasks`: of one subtopology."""
+    numbers = [task[1] for task in tasks]
     columns = [
         map(tuple.__new__, repeat(TopicPartition), zip(repeat(topic), numbers, strict=False)) for topic in topics
     ]
-    return dict(zip(in_order, zip(*columns, strict=True), strict=True))
+    return dict(zip(tasks, zip(*columns, strict=True), strict=True))
 
 
 @lru_cache(maxsize=_KEPT)

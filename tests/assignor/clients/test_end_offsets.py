@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.clients.end_offsets import EndOffsets, EndOffsetSums, end_offset_sums
-from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, TaskId, TopicPartition
+from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, TaskId
 
 TASKS = (TaskId(0, 0), TaskId(0, 1))
 SOURCE = "source"
@@ -14,7 +14,7 @@ SOURCE = "source"
 def sums(topics: tuple[str, ...], offsets: EndOffsets) -> EndOffsetSums:
     return end_offset_sums(
         TASKS,
-        {task: [TopicPartition(topic, task.partition) for topic in topics] for task in TASKS},
+        {0: topics},
         frozenset([SOURCE]),
         offsets,
     )

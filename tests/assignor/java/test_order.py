@@ -181,6 +181,12 @@ def test_should_give_one_order_of_the_tasks_of_one_thread_among_many(
     assert list(one_by_one) == hash_set_order(keys, task_hash)
 
 
+@given(st.lists(st.tuples(*[st.integers(0, 3) | st.integers(0, 2**70)] * 2, st.sampled_from([None] * 9 + ["AaAa"]))))
+def test_should_wrap_the_hash_codes_of_tasks_with_large_numbers(fields: list[tuple[int, int, str | None]]) -> None:
+    keys = [TaskId(*each) for each in fields]
+    assert list(JavaHashSet(keys)) == hash_set_order(keys, task_hash)
+
+
 @pytest.mark.parametrize(
     ("keys", "order"),
     [

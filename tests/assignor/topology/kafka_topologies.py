@@ -118,7 +118,10 @@ def _led(topology: GroupTopology, leader: dict[str, Any]) -> dict[str, Any]:
     repartition, groups, changelogs = _topics(topology, cluster, InternalTopicCatalog(existing), configs)
     created = {**repartition.created, **changelogs.created}
     configs_of = {**empty[0].created, **empty[2].created}
-    before = changelogs.pre_existing_partitions()
+    before = {
+        task: [TopicPartition(topic, task.partition) for topic in changelogs.pre_existing_topics()[task.subtopology]]
+        for task in changelogs.changelog_partitions
+    }
     pre_existing = {each for partitions in before.values() for each in partitions}
     of_sources = {each for each in pre_existing if each.topic in changelogs.source_topics}
     return {

@@ -46,6 +46,7 @@ def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
 
     assert changelogs == ChangelogTopics(
         stateful_tasks=changelogs.stateful_tasks,
+        topics={0: ("users",), 1: (new, old)},
         changelog_partitions={
             TaskId(0, 0): (TopicPartition("users", 0),),
             TaskId(1, 0): (TopicPartition(new, 0), TopicPartition(old, 0)),
@@ -56,11 +57,7 @@ def test_should_ask_only_for_changelogs_that_were_there_before() -> None:
         ready={old: 2, new: 2},
     )
     assert sorted(changelogs.stateful_tasks) == [TaskId(0, 0), TaskId(1, 0), TaskId(1, 1)]
-    assert changelogs.pre_existing_partitions() == {
-        TaskId(0, 0): (TopicPartition("users", 0),),
-        TaskId(1, 0): (TopicPartition(old, 0),),
-        TaskId(1, 1): (TopicPartition(old, 1),),
-    }
+    assert changelogs.pre_existing_topics() == {0: ("users",), 1: (old,)}
 
 
 def test_should_have_no_changelogs_when_there_are_no_stateful_tasks() -> None:
