@@ -148,16 +148,18 @@ class Incumbent:
         self._movable_ids = frozenset(group_ids)
 
     def leaving(self) -> list[HandOver]:
-        """For a stop in good order: where all own groups go. From now on it takes nothing, and none of them is here.
+        """For a stop in good order: where all groups go that are open here. From now on it takes nothing, and none of
+        them is here.
 
         Empty when nobody else can have them. What was not handed over is free when this coordinator has left: it is to
-        be closed before.
+        be closed before. That is so, too, for what the rows say is this coordinator's and it never heard that it has.
         """
         self._is_leaving = True
-        self._open.clear()
+        opened, self._open = self._open, {}
         if self.coordinator_id is None:
             return []
-        return spreading.leaving(self._known(), self.coordinator_id, self._observation.silent())
+        moves = spreading.leaving(self._known(), self.coordinator_id, self._observation.silent())
+        return [move for move in moves if opened.get(move.group_id) == move.epoch]
 
     # --- the parts
 

@@ -263,6 +263,13 @@ def test_should_give_all_away_when_it_leaves_and_take_nothing_more() -> None:
     assert incumbent.beaten(500, 510, view(BOTH, ("x", "b", 2), ("y", "a", 1), ("free", None, 0))) == []
 
 
+def test_should_give_away_only_what_it_has_opened_when_it_leaves() -> None:
+    """The rows say that "y" is its own: it asked for it, and has not heard the answer."""
+    incumbent = owner_of("x")
+    assert incumbent.beaten(250, 260, view(BOTH, ("x", "a", 1), ("y", "a", 3), ("z", "b", 1))) == [Take("y", "a", 3)]
+    assert incumbent.leaving() == [HandOver("x", 1, "b")]
+
+
 def test_should_give_nothing_away_when_it_leaves_alone() -> None:
     incumbent = owner_of("x")
     assert incumbent.leaving() == []

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from streams_runtime import (
     LONG,
     STRING,
+    Materialized,
     NodeRun,
     Processor,
     ProcessorContext,
@@ -130,7 +131,7 @@ def test_should_go_through_arrow_and_other_numbers_of_rows_and_repartition() -> 
 
     builder = StreamsBuilder()
     rows: Any = builder.stream("in", STRING, LONG).map_batches(by_arrow)
-    counts = rows.group_by_key(key_serde=STRING, value_serde=LONG).count()
+    counts = rows.group_by_key(key_serde=STRING, value_serde=LONG).count(store=Materialized(caching=False))
     counts.to_stream().to("out", key_serde=STRING, value_serde=LONG)
     seen = driven(builder.build(), [Record("k", number, number) for number in range(3)], together=True)
 
