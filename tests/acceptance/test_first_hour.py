@@ -27,7 +27,7 @@ from tests.acceptance.stranger import WITHIN_S, Coordinator, Ended, Spark, Stran
 from tests.checkout import ROOT
 from tests.package.background import Background
 from tests.package.distributions import build
-from tests.package.environments import fresh_environment, interpreter
+from tests.package.environments import TRIED, fresh_environment, interpreter, running_python
 from tests.processes import processes_with
 
 EXAMPLE = "count_words"
@@ -41,7 +41,8 @@ pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 
 def any_python() -> Path:
-    return next(found for version in ("3.12", "3.13", "3.11") if (found := interpreter(version)))
+    """The one that runs the tests, if it is declared: `test_pythons` tries the others."""
+    return next(found for version in (running_python(), *TRIED) if (found := interpreter(version)))
 
 
 NEEDS_EXTRA = {

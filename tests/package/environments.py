@@ -27,6 +27,11 @@ _FOR_UV = {"PIP_INDEX_URL": "UV_DEFAULT_INDEX", "PIP_FIND_LINKS": "UV_FIND_LINKS
 INSTALLED_WITHIN_S = 900.0
 
 
+def running_python() -> str:
+    """The version of the one that runs the tests, as in `TRIED`."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
 def interpreter(version: str) -> Path | None:
     """A Python of that version on this machine, if it has one: on the PATH, or among pyenv's."""
     named = shutil.which(f"python{version}")

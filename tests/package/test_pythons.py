@@ -1,4 +1,7 @@
-"""The wheel on every Python that it declares, in an environment of its own with all extras."""
+"""The wheel on every Python that it declares, in an environment of its own with all extras.
+
+Not on the Python that runs the tests: all others run on that one, and test_first_hour installs the wheel.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import pytest
 from coordinator_api.store.schema import VERSION
 from tests.checkout import RECORDINGS
 from tests.package.distributions import build
-from tests.package.environments import TRIED, FreshEnvironment, fresh_environment, interpreter
+from tests.package.environments import TRIED, FreshEnvironment, fresh_environment, interpreter, running_python
 
 PACKAGES = "assignor|coordinator_api|kafka_client|kafka_groups|spark_jobs|streams_runtime"
 
@@ -46,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("distributions"))[0]
 
 
-@pytest.fixture(scope="module", params=TRIED)
+@pytest.fixture(scope="module", params=[each for each in TRIED if each != running_python()])
 def environment(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FreshEnvironment]:

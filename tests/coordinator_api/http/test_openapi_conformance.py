@@ -36,7 +36,7 @@ LINKED = frozenset(
 )
 """Calls to which a link leads, each from one that succeeded."""
 
-MORE_WALKS = 5
+MORE_WALKS = 8
 """schemathesis follows links at random: one walk may miss one of them."""
 
 
