@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from benchmarks import (
+    batches,
     failover,
     failover_defaults,
     kafka_log,
@@ -40,6 +41,7 @@ BENCHMARKS = {
     "restore-memory": restore_memory.run,
     "standby-rate": standby_rate.run,
     "processing-rate": processing_rate.run,
+    "batches": batches.run,
     "jvm-runtime": jvm_runtime.run,
     "failover": failover.run,
     "failover-defaults": failover_defaults.run,

@@ -13,7 +13,7 @@ from typing import Any
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.batch_sections import BatchSection
 from streams_runtime.processors.fused_loop import Given, LoopWriter
-from streams_runtime.processors.nodes import ProcessorRunner
+from streams_runtime.processors.nodes import ProcessorRunner, SinkRunner
 from streams_runtime.record_columns import RecordColumns
 from streams_runtime.records import Record
 
@@ -42,7 +42,11 @@ class BatchProcessorRunner(ProcessorRunner):
     def _section(self, below: LoopWriter) -> BatchSection:
         below.written(self.below, partial(below.forward, below.row))
         retries = bool(getattr(self.processor, "retries_one_by_one", False))
-        return BatchSection(self.name, self._give, self._context, self._current, below, retries_one_by_one=retries)
+        only = self.below[0] if len(self.below) == 1 else None
+        to_sink = only.columns_writer(below.outputs) if isinstance(only, SinkRunner) else None
+        return BatchSection(
+            self.name, self._give, self._context, self._current, below, to_sink, retries_one_by_one=retries
+        )
 
     def _give(self, batch: RecordColumns[Any, Any]) -> None:
         if len(batch) == 1:

@@ -19,20 +19,17 @@ Source: none in Kafka. What a handler decides is that of KIP-1033, record by rec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 from streams_runtime.errors import SchemaRegistryUnavailable, WrongBatchResult
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.fused_loop import FusedLoop, Given, LoopWriter
+from streams_runtime.processors.fused_loop import FusedLoop, Given, LoopWriter, WriteColumns
 from streams_runtime.processors.runtime import ABOUT_THE_TASK
 from streams_runtime.record_columns import RecordColumns
 from streams_runtime.records import Record
 
 _NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
 """Another try with less records would hide what is wrong, or fail as well."""
-
-Read = Callable[[bytes], Any]
 
 
 class ForwardsRows(Protocol):
@@ -56,7 +53,7 @@ class BatchRuntime(Protocol):
         ...
 
 
-class _Batch(NamedTuple):
+class Batch(NamedTuple):
     """`places`: of the input record of each row in the polled columns. `offsets` and `input_ms` are of those."""
 
     columns: RecordColumns[Any, Any]
@@ -66,7 +63,7 @@ class _Batch(NamedTuple):
     offsets: Sequence[int]
     input_ms: Sequence[int]
 
-    def row(self, index: int) -> _Batch:
+    def row(self, index: int) -> Batch:
         given, only = self.columns, slice(index, index + 1)
         alone: RecordColumns[Any, Any] = RecordColumns.trusted(
             [given.keys[index]], [given.values[index]], [given.timestamps_ms[index]]
@@ -77,12 +74,13 @@ class _Batch(NamedTuple):
 class BatchSection:
     """A node that takes batches, the rows collected for it, and the loop of what is below it.
 
-    `give`: calls the node with a batch. The lists stay the same objects, because loops know their `append`.
+    `give`: calls the node with a batch. `to_sink`: writes columns, where a sink is all that is below. The lists stay
+    the same objects, because loops know their `append`.
     """
 
     __slots__ = (
-        "_batch", "_below", "_context", "_current", "_give", "_name", "_retries", "_runtime", "_tail", "keys", "places",
-        "stream_times_ms", "timestamps_ms", "values",
+        "_batch", "_below", "_context", "_current", "_give", "_name", "_retries", "_runtime", "_tail", "_to_sink",
+        "keys", "places", "stream_times_ms", "timestamps_ms", "values",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +90,7 @@ class BatchSection:
         context: ForwardsRows,
         current: CurrentNode,
         below: LoopWriter,
+        to_sink: WriteColumns | None,
         *,
         retries_one_by_one: bool,
     ) -> None:
@@ -100,10 +99,11 @@ class BatchSection:
         self._context = context
         self._current = current
         self._below = below
+        self._to_sink = to_sink
         self._retries = retries_one_by_one
         self._runtime: BatchRuntime
         self._tail: FusedLoop | None = None
-        self._batch: _Batch | None = None
+        self._batch: Batch | None = None
         self.keys: list[Any] = []
         self.values: list[Any] = []
         self.timestamps_ms: list[int] = []
@@ -142,8 +142,12 @@ class BatchSection:
         if not self.places:
             return
         columns = RecordColumns.trusted(self.keys[:], self.values[:], self.timestamps_ms[:])
-        batch = _Batch(columns, self.places[:], self.stream_times_ms[:], queue, offsets, input_ms)
+        batch = Batch(columns, self.places[:], self.stream_times_ms[:], queue, offsets, input_ms)
         self.clear()
+        self.run_batch(batch)
+
+    def run_batch(self, batch: Batch) -> None:
+        """As `run`, with what the loop did not have to collect."""
         try:
             self._call(batch)
         except Exception as error:
@@ -154,7 +158,7 @@ class BatchSection:
             for place in dict.fromkeys(batch.places):
                 self._runtime.record_failed(place, node, error)
 
-    def _run_one_by_one(self, batch: _Batch) -> None:
+    def _run_one_by_one(self, batch: Batch) -> None:
         failed = -1
         for index, place in enumerate(batch.places):
             if place == failed:  # what is left of a record that failed
@@ -165,7 +169,7 @@ class BatchSection:
                 failed = place
                 self._runtime.record_failed(place, self._failed_at(), error)
 
-    def _call(self, batch: _Batch) -> None:
+    def _call(self, batch: Batch) -> None:
         current, context = self._current, self._context
         if current.failed_at:
             current.forget()
@@ -183,7 +187,7 @@ class BatchSection:
             current.name = None
             current.timestamp_ms = -1
 
-    def _stand_at_the_last(self, batch: _Batch) -> None:
+    def _stand_at_the_last(self, batch: Batch) -> None:
         """While the node runs, the record that is processed is the last one of the batch."""
         columns, runtime, current = batch.columns, self._runtime, self._current
         batch.queue.polled(batch.places[-1])
@@ -198,6 +202,8 @@ class BatchSection:
         batch, tail = self._batch, self._tail
         assert batch is not None
         assert tail is not None
+        if self._to_sink is not None and self._to_sink(rows.keys, rows.values, rows.timestamps_ms):
+            return
         origins = rows.origins(batch.columns)
         if isinstance(origins, range):
             places, stream_times_ms = batch.places, batch.stream_times_ms
@@ -230,103 +236,3 @@ class BatchSection:
     @property
     def _sections(self) -> list[BatchSection]:
         return list(self._below.sections.values())  # type: ignore[arg-type]  # there are no others
-
-
-class BatchedLoop:
-    """Has the loop over the records of a source collect, and the sections run after it. It takes the place of the
-    loop's `run`.
-
-    `readers`: of keys and values, if all records go to the one section as they are: then there is no loop at all.
-    """
-
-    __slots__ = ("_current", "_head", "_over_records", "_readers", "_runtime", "_sections")
-
-    def __init__(
-        self,
-        head: FusedLoop,
-        sections: Sequence[BatchSection],
-        current: CurrentNode,
-        runtime: BatchRuntime,
-        readers: tuple[Read | None, Read | None] | None,
-    ) -> None:
-        self._head = head
-        self._over_records = head.run
-        self._sections = tuple(sections)
-        self._current = current
-        self._runtime = runtime
-        self._readers = readers
-
-    def run(
-        self,
-        queue: Any,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
-        offsets: Sequence[int],
-        start: int,
-        stop: int,
-    ) -> None:
-        """As `FusedLoop.run`. After an error that is not about a record, `at` is the first one that was not dropped."""
-        before_ms = self._runtime.stream_time_ms
-        failed: Exception | None = None
-        try:
-            if self._readers is None or not self._fill(keys, values, timestamps_ms, start, stop):
-                try:
-                    self._over_records(queue, keys, values, timestamps_ms, offsets, start, stop)
-                except Exception as error:
-                    failed = error
-                    node, stream_time_ms = self._current.failed_at, self._runtime.stream_time_ms
-            stream_time_ms = self._runtime.stream_time_ms
-            for section in self._sections:
-                section.run(queue, offsets, timestamps_ms)
-            self._runtime.stream_time_ms = stream_time_ms
-        except BaseException:
-            first = next((at for at in range(start, stop) if timestamps_ms[at] >= 0), start)
-            self._begin_again(first, first - start, max(before_ms, timestamps_ms[first]))
-            raise
-        if failed is not None:
-            self._current.name = node
-            self._current.failed(failed, None)
-            raise failed
-
-    def _fill(
-        self,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
-        start: int,
-        stop: int,
-    ) -> bool:
-        """Give the section the columns as they were polled. False: something is wrong with a record of them."""
-        assert self._readers is not None
-        times = timestamps_ms[start:stop]
-        if min(times) < 0:
-            return False
-        try:
-            read_keys, read_values = map(_read, (keys[start:stop], values[start:stop]), self._readers)
-        except Exception:  # the loop reads them again, and finds out which record it is
-            return False
-        section, runtime = self._sections[0], self._runtime
-        section.keys += read_keys
-        section.values += read_values
-        section.timestamps_ms += times
-        section.places += range(start, stop)
-        section.stream_times_ms += list(accumulate(times, max, initial=runtime.stream_time_ms))[1:]
-        runtime.stream_time_ms = section.stream_times_ms[-1]
-        return True
-
-    def _begin_again(self, at: int, left_out: int, stream_time_ms: int) -> None:
-        for section in self._sections:
-            section.clear()
-        self._head.at = at
-        self._head.left_out = left_out
-        self._head.was_reading = False
-        self._runtime.stream_time_ms = stream_time_ms
-
-
-def _read(column: Sequence[bytes | None], read: Read | None) -> Sequence[Any]:
-    if read is None:
-        return column
-    if None in column:
-        return [None if each is None else read(each) for each in column]
-    return list(map(read, column))  # type: ignore[arg-type]  # there is no None in it

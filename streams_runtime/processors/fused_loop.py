@@ -23,13 +23,13 @@ Source: none in Kafka, where the JVM's compiler does this by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.loop_text import CHANGES, RECORDS, ROWS, Frame, compiled_text
+from streams_runtime.processors.loop_text import CHANGES, RECORDS, ROWS, Frame, compiled_text, rows_frame
 from streams_runtime.processors.node_runs import NodeRuns, RunsHow
 from streams_runtime.records import Record, RecordContext
 
@@ -93,9 +93,17 @@ class Outputs(Protocol):
         """
         ...
 
+    def columns_writer(self, topic: str) -> WriteColumns:
+        """What adds columns of bytes for a topic. Raises as `write_row` does."""
+        ...
+
     def write_change(self, loop: LoopWriter, store: str, key: str, value: str, timestamp_ms: str) -> None:
         """Write the lines that add a row for the changelog of a store, if it has one."""
         ...
+
+
+WriteColumns = Callable[[Sequence[Any], Sequence[Any], Sequence[int]], bool]
+"""Writes columns of keys, values and timestamps. False: it wrote nothing, and each row has to be looked at."""
 
 
 class Section(Protocol):
@@ -255,7 +263,7 @@ class LoopWriter:
         """The function, with what it needs of the task."""
         for section in self.sections.values():
             section.compile(runtime)
-        head, tail = self._frame
+        head, tail = rows_frame(self._lines) if self._frame is ROWS else self._frame
         text = "\n".join((head, *self._lines, tail))
         state = FusedLoop(current, runtime, [*[("", None)] * (head.count("\n") + 1), *self._nodes])
         namespace = {**self.names, "current": current, "runtime": runtime, "state": state}

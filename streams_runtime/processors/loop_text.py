@@ -6,9 +6,13 @@ Lines of nodes stand four levels deep.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
+
+_WORD = re.compile(r"\w+")
 
 
 class Frame(NamedTuple):
@@ -41,9 +45,9 @@ ROWS = Frame(
 def fused(queue, keys, values, timestamps_ms, places, stream_times_ms, offsets, input_ms, start):
   topic, partition = queue.partition
   row = start
-  rows = zip(range(start, len(keys)), keys[start:], values[start:], timestamps_ms[start:], places[start:], stream_times_ms[start:])
+  rows = zip({columns})
   try:
-   for row, key, value, timestamp_ms, at, stream_time_ms in rows:""",  # noqa: E501 - a line of the loop
+   for {variables} in rows:""",
     """\
   except BaseException as error:
     instead = state.failed(row, error)
@@ -51,6 +55,8 @@ def fused(queue, keys, values, timestamps_ms, places, stream_times_ms, offsets, 
       raise
     raise instead""",
 )
+_OF_A_ROW = {"key": "keys", "value": "values", "timestamp_ms": "timestamps_ms"}
+_IF_ASKED = {"at": "places", "stream_time_ms": "stream_times_ms"}
 CHANGES = Frame(
     """\
 def fused(keys):
@@ -66,6 +72,14 @@ def fused(keys):
      continue""",
     "",
 )
+
+
+def rows_frame(lines: Iterable[str]) -> Frame:
+    """ROWS, with what these lines ask for."""
+    words = set(_WORD.findall("\n".join(lines)))
+    read = _OF_A_ROW | {variable: column for variable, column in _IF_ASKED.items() if variable in words}
+    columns = ", ".join(["range(start, len(keys))", *(f"{column}[start:]" for column in read.values())])
+    return Frame(ROWS.head.format(columns=columns, variables=", ".join(["row", *read])), ROWS.tail)
 
 
 @lru_cache(maxsize=256)

@@ -15,13 +15,13 @@ from streams_runtime.processors.api import Processor
 from streams_runtime.processors.batch_order import STORE, TOPIC
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.fused_loop import CannotFuse, Given, LoopWriter, Outputs
+from streams_runtime.processors.fused_loop import CannotFuse, Given, LoopWriter, Outputs, WriteColumns
 from streams_runtime.processors.loop_text import CHANGES
 from streams_runtime.processors.node_runs import RunsHow
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.records import Record
-from streams_runtime.serdes import BytesSerde, NestedSerde, serde_for_topic
+from streams_runtime.serdes import BytesSerde, NestedSerde, column_serializer, serde_for_topic
 
 
 class NodeRunner(Protocol):
@@ -161,6 +161,8 @@ class SinkRunner:
         "_serialize_key",
         "_serialize_value",
         "_settings",
+        "_write_keys",
+        "_write_values",
         "name",
         "shares",
         "topic",
@@ -171,8 +173,10 @@ class SinkRunner:
         self.topic = topic
         self.shares = frozenset({TOPIC + topic})
         self._settings = settings
-        self._serialize_key = serde_for_topic(settings.key_serde, topic, is_key=True).serialize
-        self._serialize_value = serde_for_topic(settings.value_serde, topic, is_key=False).serialize
+        key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
+        value_serde = serde_for_topic(settings.value_serde, topic, is_key=False)
+        self._serialize_key, self._serialize_value = key_serde.serialize, value_serde.serialize
+        self._write_keys, self._write_values = column_serializer(key_serde), column_serializer(value_serde)
         self._partitioner = settings.partitioner
         if isinstance(self._partitioner, NestedSerde):
             self._partitioner = self._partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
@@ -220,6 +224,21 @@ class SinkRunner:
             loop.line(f"{value} = None if {given.value} is None else {serialize}({given.value})")
         loop.if_it_fails = None
         loop.outputs.write_row(loop, self.topic, key, value, given.timestamp_ms)
+
+    def columns_writer(self, outputs: Outputs) -> WriteColumns | None:
+        """What does the same to columns; None where each record has a say."""
+        if self._partitioner is not None:
+            return None
+        write, write_keys, write_values = outputs.columns_writer(self.topic), self._write_keys, self._write_values
+
+        def written(keys: Sequence[Any], values: Sequence[Any], timestamps_ms: Sequence[int]) -> bool:
+            try:
+                key_bytes, value_bytes = write_keys(keys), write_values(values)
+            except Exception:  # one by one, it is found out which record it is
+                return False
+            return write(key_bytes, value_bytes, timestamps_ms)
+
+        return written
 
     def _process_partitioned(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record

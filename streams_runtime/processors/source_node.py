@@ -11,7 +11,8 @@ from typing import Any
 
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.batch_order import batch_hindrances
-from streams_runtime.processors.batch_sections import BatchedLoop, BatchRuntime
+from streams_runtime.processors.batch_sections import BatchRuntime
+from streams_runtime.processors.batched_loop import BatchedLoop
 from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.fused_loop import CannotFuse, FusedLoop, Given, LoopWriter, Outputs
 from streams_runtime.processors.node_runs import NodeRun, NodeRuns, RunsHow
@@ -19,6 +20,7 @@ from streams_runtime.processors.nodes import NodeRunner
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.records import Record
+from streams_runtime.serdes import ColumnDeserializer
 
 
 class SourceRunner:
@@ -96,10 +98,12 @@ class SourceRunner:
         outputs: Outputs,
         read_key: Callable[[bytes], Any] | None,
         read_value: Callable[[bytes], Any] | None,
+        column_readers: tuple[ColumnDeserializer, ColumnDeserializer],
     ) -> FusedLoop | None:
         """What `process` does to record after record, as one loop; None where that gains nothing. After `link`.
 
-        `read_key`, `read_value`: from bytes; None for what stays bytes. Raises as `outputs` does.
+        `read_key`, `read_value`: from bytes; None for what stays bytes. `column_readers`: the same, for columns. Raises
+        as `outputs` does.
         """
         self._runs = runs = NodeRuns()
         if self.timestamp_extractor is not None:
@@ -126,9 +130,8 @@ class SourceRunner:
         if loop.sections:
             sections: list[Any] = list(loop.sections.values())
             takes_all = [each.name for each in self.below] == list(loop.sections)[:1]
-            readers = (read_key, read_value) if takes_all else None
             fused.takes_batches = True
-            fused.run = BatchedLoop(fused, sections, self._current, runtime, readers).run
+            fused.run = BatchedLoop(fused, sections, self._current, runtime, column_readers if takes_all else None).run
         return fused
 
     def node_runs(self) -> Mapping[str, NodeRun]:

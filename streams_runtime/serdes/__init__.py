@@ -1,6 +1,12 @@
 """Objects to bytes and back: Kafka's own formats, JSON, and the formats of a schema registry (`schema_registry`)."""
 
 from streams_runtime.serdes.base import NestedSerde, Serde, TopicSerde, serde_for_topic
+from streams_runtime.serdes.columns import (
+    ColumnDeserializer,
+    ColumnSerializer,
+    column_deserializer,
+    column_serializer,
+)
 from streams_runtime.serdes.defaults import DefaultSerde, DefaultSerdes
 from streams_runtime.serdes.standard import (
     BYTES,
@@ -26,6 +32,8 @@ __all__ = [
     "LONG",
     "STRING",
     "BytesSerde",
+    "ColumnDeserializer",
+    "ColumnSerializer",
     "DefaultSerde",
     "DefaultSerdes",
     "DoubleSerde",
@@ -37,5 +45,7 @@ __all__ = [
     "Serdes",
     "StringSerde",
     "TopicSerde",
+    "column_deserializer",
+    "column_serializer",
     "serde_for_topic",
 ]

@@ -44,6 +44,26 @@ class TopicRows:
         self._keyless = keyless
         self.by_key: dict[bytes | None, AddRow] = {}
 
+    def extend(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], times_ms: Sequence[int], keyless: int
+    ) -> None:
+        """Rows for columns of the same length, in their order. `keyless`: how many have no key."""
+        partitions = self._partitions
+        if len(partitions) == 1:
+            for _ in range(keyless):  # the other topics of the task take their turns with it
+                self._keyless()
+            only = partitions[0]
+            only.keys += keys
+            only.values += values
+            only.timestamps_ms += times_ms
+            return
+        by_key, place = self.by_key, self.place
+        for key, value, timestamp_ms in zip(keys, values, times_ms, strict=True):
+            add_key, add_value, add_time = by_key.get(key) or place(key)
+            add_key(key)
+            add_value(value)
+            add_time(timestamp_ms)
+
     def place(self, key: bytes | None) -> AddRow:
         partitions = self._partitions
         if key is None:

@@ -8,14 +8,15 @@ Source: `RecordCollectorImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import positive_hash
-from streams_runtime.processors.fused_loop import LoopWriter
+from streams_runtime.processors.fused_loop import LoopWriter, WriteColumns
 from streams_runtime.records import Headers
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer
@@ -105,6 +106,21 @@ class RecordCollector:
             loop.line(f"{add_value}({value})")
             loop.line(f"{add_time}({timestamp_ms})")
 
+    def columns_writer(self, topic: str) -> WriteColumns:
+        """See `Outputs`."""
+        targets = self._targets.get(topic) or self._look_up(topic)
+        rows = TopicRows([self._rows_of(target) for target in targets], self._next_keyless)
+        limits = self._producer.limits_of(targets[0])
+
+        def write(keys: Sequence[Any], values: Sequence[Any], timestamps_ms: Sequence[int]) -> bool:
+            longest_key, keyless = _longest(keys)
+            if longest_key + _longest(values)[0] > limits.max_bytes or (keyless and limits.compacts):
+                return False
+            rows.extend(keys, values, timestamps_ms, keyless)
+            return True
+
+        return write
+
     def write_change(self, loop: LoopWriter, store: str, key: str, value: str, timestamp_ms: str) -> None:
         """See `Outputs`."""
         changelog = self._changelogs.get(store)
@@ -189,6 +205,14 @@ class RecordCollector:
         targets = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         self._targets[topic] = targets
         return targets
+
+
+def _longest(column: Sequence[bytes | None]) -> tuple[int, int]:
+    """The length of the longest, and how many there are not."""
+    try:
+        return max(map(len, column), default=0), 0  # type: ignore[arg-type]  # a None raises
+    except TypeError:
+        return max(map(len, filter(None, column)), default=0), column.count(None)
 
 
 def _too_large(loop: LoopWriter, limits: RecordLimits, key: str, value: str) -> str:

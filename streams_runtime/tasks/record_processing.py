@@ -222,7 +222,8 @@ class RecordProcessing:
             if not self._has_fused_flushes:
                 self._graph.fuse_flushes(self.runtime, self._collector)
                 self._has_fused_flushes = True
-            return queue.source.fused(self.runtime, self._collector, *queue.readers) or False
+            source = queue.source
+            return source.fused(self.runtime, self._collector, *queue.readers, queue.column_readers) or False
         except LogTimeout:
             raise
         except StreamsRuntimeError:

@@ -23,7 +23,7 @@ from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncou
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.records import Headers, Record, RecordMetadata
-from streams_runtime.serdes import BytesSerde, serde_for_topic
+from streams_runtime.serdes import BytesSerde, column_deserializer, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
 
@@ -51,7 +51,7 @@ class RecordQueue:
     `losses`: counts those with a negative timestamp.
 
     `process`: the source's function for the records that `poll` gives. `loop`: what does the same for columns, False
-    where that is not possible, None while nobody has looked.
+    where that is not possible, None while nobody has looked. `column_readers`: read columns of keys and of values.
     """
 
     __slots__ = (
@@ -72,6 +72,7 @@ class RecordQueue:
         "_task_id",
         "_timestamps",
         "_values",
+        "column_readers",
         "loop",
         "partition",
         "partition_time_ms",
@@ -99,6 +100,7 @@ class RecordQueue:
         values = serde_for_topic(source.value_serde, partition.topic, is_key=False)
         self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
         self._deserialize_value = None if isinstance(values, BytesSerde) else values.deserialize
+        self.column_readers = column_deserializer(keys), column_deserializer(values)
         self._extract_timestamp = source.timestamp_extractor
         self._batches: deque[RecordBatch] = deque()
         self.clear()

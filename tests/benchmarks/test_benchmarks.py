@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import (
+    batches,
     failover,
     failover_defaults,
     processing_rate,
@@ -58,6 +59,13 @@ def test_should_print_how_much_less_moves_beside_kafkas_assignor() -> None:
     (reads,) = re.findall(rf"{READS} +│(.*)│", text)
     kafkas, without, with_racks = (float(column.split("/")[1]) for column in reads.split("│"))
     assert kafkas <= with_racks < without
+
+
+def test_should_print_what_a_batch_function_costs_beside_one_that_is_called_with_each_record() -> None:
+    found = rows(printed("batches"))
+    assert list(found) == [f"{work.name} {what}" for work in batches.WORK for what in ("processing", "the thread")]
+    for each, batched, ratio in found.values():
+        assert ratio == pytest.approx(batched / each, abs=0.05)
 
 
 def test_should_print_restore_rates_beside_writing_straight_into_rocksdict() -> None:

@@ -260,3 +260,12 @@ def test_should_give_a_batch_without_what_cannot_be_read(tmp_path: Path) -> None
     one.run()
 
     assert (one.output(), failed[0].metadata.offset) == (["A", "C", "NONE"], 1)
+
+
+def test_should_ask_about_a_row_that_is_too_large_for_the_topic(tmp_path: Path) -> None:
+    failed: list[FailedRecord] = []
+    topology = mapped(lambda batch: [value * 1_200_000 if value == "b" else value for value in batch.values])
+    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "b", "c")
+    one.process()
+
+    assert (one.output(), [each.metadata.offset for each in failed]) == (["a", "c"], [1])

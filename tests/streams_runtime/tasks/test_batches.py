@@ -119,3 +119,9 @@ def test_should_end_a_batch_where_another_partition_has_its_turn(
         *((step, 2 + which) for step, which in in_line(steps)),
     ]
     check(lines, portions, exactly_once=True, cache_bytes=0)
+
+
+@share(0.25)
+@given(portions_of(ANY), st.booleans())
+def test_should_write_columns_to_the_partitions_of_their_keys(portions: list[Portion], exactly_once: bool) -> None:
+    check([("map_values_batches", 0), ("to many", 1)], portions, exactly_once=exactly_once, cache_bytes=0)
