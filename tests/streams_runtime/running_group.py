@@ -57,6 +57,14 @@ class Group:
     def start(
         self, name: str = "a", *, listener: RememberingListener | None = None, port: int | None = None, **more: Any
     ) -> StreamsInstance:
+        instance = self.prepared(name, listener=listener, port=port, **more)
+        instance.start()
+        return instance
+
+    def prepared(
+        self, name: str = "a", *, listener: RememberingListener | None = None, port: int | None = None, **more: Any
+    ) -> StreamsInstance:
+        """One that has not started yet."""
         told = listener or RememberingListener()
         instance = StreamsInstance(
             self.application(name, **more),
@@ -68,7 +76,6 @@ class Group:
             ),
         )
         self.instances.append(instance)
-        instance.start()
         return instance
 
     def write(self, lines: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.streams_runtime.thread_processes.running import (
     says_who_was_killed,
     wait_until_gone,
 )
-from tests.streams_runtime.word_counting import TIMEOUT_S, TOTALS, read_all, totals, wait_for
+from tests.streams_runtime.word_counting import TIMEOUT_S, TOTALS, RememberingListener, read_all, totals, wait_for
 
 
 @pytest.fixture
@@ -39,7 +40,8 @@ def test_should_count_each_record_once_when_a_process_is_killed_at_work_and_repl
         return ThreadErrorResponse.REPLACE_THREAD
 
     asked: list[tuple[int, str, Exception]] = []
-    instance = group.start(uncaught_exception_handler=replace, **AS_PROCESSES)
+    told = RememberingListener()
+    instance = group.start(listener=told, uncaught_exception_handler=replace, **AS_PROCESSES)
     assert instance.wait_until_running(TIMEOUT_S)
     group.write(SOME_LINES * 20)
     wait_for(lambda: len(totals(group.log)) > 0, instance.status)  # it is at work
@@ -50,6 +52,7 @@ def test_should_count_each_record_once_when_a_process_is_killed_at_work_and_repl
     assert (process, name) == (os.getpid(), "a-0")
     assert instance.errors == (error,)
     assert says_who_was_killed(error, killed)
+    assert told.drops == [(f"failed: {error}", False)]
     group.wait_until_settled(instance, standbys=0)
     assert killed not in pids(instance)
     written = read_all(group.log, TOTALS)
@@ -101,6 +104,22 @@ def test_should_end_every_instance_when_the_handler_says_shutdown_application(gr
     assert first.wait(TIMEOUT_S) is InstanceState.ERROR
     assert second.wait(TIMEOUT_S) is InstanceState.ERROR
     assert len(first.errors + second.errors) == 1, "one failed, the other was told"
+
+
+def test_should_say_why_a_process_cannot_load_the_application(
+    group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "found_no_more.py").write_text("def handler(record):\n    return record\n")
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(str(tmp_path))
+        import found_no_more  # type: ignore[import-not-found]
+    monkeypatch.setitem(sys.modules, "found_no_more", sys.modules.pop("found_no_more"))  # it goes with the test
+
+    instance = group.start(processing_exception_handler=found_no_more.handler, num_stream_threads=1, **AS_PROCESSES)
+    assert instance.wait(TIMEOUT_S) is InstanceState.ERROR
+    (error,) = instance.errors
+    assert "the application cannot be made again in another process: ModuleNotFoundError" in str(error)
+    assert "found_no_more" in str(error)
 
 
 def test_should_die_with_its_instance_and_leave_its_state_to_the_next_one(
