@@ -17,8 +17,10 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from types import FrameType
 
@@ -60,7 +62,7 @@ from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState
 
-PUBLISH_INTERVAL_MS = 50
+PUBLISH_INTERVAL_MS = 100
 """More often than inside of one process, where counters are seen as they grow."""
 
 _DIE_WITH_PARENT = 1
@@ -187,6 +189,7 @@ def main(connection: Connection, stores: int, parent: int, *inherited: int) -> N
     _live_for(parent)
     for descriptor in (connection.fileno(), stores, *inherited):
         os.set_inheritable(descriptor, False)
+    os.register_at_fork(after_in_child=partial(_close, inherited))  # whoever is forked from here may live longer
     channel = Channel(connection)
     start: ThreadStart = channel.receive()
     try:
@@ -244,6 +247,11 @@ def _live_for(parent: int) -> None:
     for number in SIGNALS_OF_THE_INSTANCE:
         signal.signal(number, _left_to_the_instance)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_THE_INSTANCE)
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _left_to_the_instance(_number: int, _frame: FrameType | None) -> None:

@@ -47,7 +47,7 @@ class ChildProcess:
         arguments = map(str, (its_control.fileno(), its_stores.fileno(), os.getpid(), *inherited))
         try:
             self._process = subprocess.Popen(  # noqa: S603 (this interpreter, and words of this file)
-                [sys.executable, "-c", _PROGRAM, *arguments],
+                [sys.executable, "-P", "-c", _PROGRAM, *arguments],  # no module of the working directory by mistake
                 stdin=subprocess.DEVNULL,
                 pass_fds=(its_control.fileno(), its_stores.fileno(), *inherited),
             )

@@ -233,13 +233,7 @@ class ThreadProcess:
         try:
             self._calls.unlock_all()
             if not was_orderly:
-                self._metrics.thread_was_lost(self.name)
-                if self._shown.has_held_anything:
-                    self._setting.listener.dropped(f"failed: {self.error}", clean=False)
-                if self.response is ThreadErrorResponse.SHUTDOWN_APPLICATION:
-                    self._pass_on_shutdown()
-        except Exception:
-            _logger.exception("stream thread %s could not be cleared away in good order", self.name)
+                self._clear_away()
         finally:
             self._shown.forget()
             self._orders.end()
@@ -247,6 +241,17 @@ class ThreadProcess:
             self._member.wait()
             self.end = self._member.end
             self._change_state(ThreadState.DEAD)
+
+    def _clear_away(self) -> None:
+        """Say what the process has not said any more."""
+        self._metrics.thread_was_lost(self.name)
+        if self._shown.has_held_anything:
+            try:
+                self._setting.listener.dropped(f"failed: {self.error}", clean=False)
+            except Exception:
+                _logger.exception("stream thread %s: the listener failed", self.name)
+        if self.response is ThreadErrorResponse.SHUTDOWN_APPLICATION:
+            self._pass_on_shutdown()
 
     def _pass_on_shutdown(self) -> None:
         """As `StreamThread` does: the member lives on, without tasks, until the leader knows."""

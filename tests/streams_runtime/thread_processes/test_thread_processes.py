@@ -18,12 +18,14 @@ from assignor.types import TopicPartition
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.notices import NoticeCode
 from streams_runtime.queries.answers import Freshness, answer_for_partition, locate_key
 from streams_runtime.queries.instance_view import InstanceView
 from streams_runtime.queries.store_reading import read_entries, read_key
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import TaskType
+from streams_runtime.tasks.exception_handling import log_and_continue
 from streams_runtime.thread_processes.thread_process import ThreadProcess
 from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
 from tests.streams_runtime.test_streams_instance_controls import spread_over, threads_of
@@ -188,6 +190,18 @@ def test_should_log_in_this_process_under_the_name_of_the_thread(
     assert (line.process, line.threadName, line.levelno) == (pid, "a-0", logging.WARNING)
     assert any(notice.code == "WARNINGS_LOGGED" for notice in instance.notices.newest())
     group.wait_until_counted()
+
+
+def test_should_count_and_tell_in_this_process_what_was_dropped(group: Group) -> None:
+    instance = group.start(processing_exception_handler=log_and_continue, num_stream_threads=1, **AS_PROCESSES)
+    group.write(["the cat", "poison", "the dog", *["poison"] * 3])
+    wait_for(lambda: instance.status().threads[0].dropped == 4, instance.status)
+    (notice,) = [each for each in instance.notices.newest() if each.code is NoticeCode.RECORDS_DROPPED]
+    assert notice.count == 4
+    assert "failed in a processor, split: 4" in notice.text
+    lines = instance.metrics.lines()
+    assert sum(count for (name, _), count in lines.items() if name == "streams_dropped_records_total") == 4
+    assert instance.errors == ()
 
 
 def test_should_end_by_the_error_of_a_listener_that_is_here(group: Group) -> None:
