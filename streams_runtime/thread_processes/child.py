@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
@@ -65,6 +66,9 @@ from streams_runtime.threads.thread_status import TaskCopy, ThreadState
 PUBLISH_INTERVAL_MS = 100
 """More often than inside of one process, where counters are seen as they grow."""
 
+METRICS_SHARE = 1 / 30
+"""Of the thread's time at most for reading its metrics: a thousand tasks have thousands of lines."""
+
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG."""
 
@@ -86,6 +90,7 @@ class ThreadHere:
         self._said_held: HeldTasks | None = None
         self._said_copies: tuple[int, tuple[TaskCopy, ...]] = (0, ())
         self._said_metrics: dict[MetricLine, float] = {}
+        self._metrics_rest_until_s = 0.0
         self._said: Published | None = None
         calls, application = self._calls, parts.application
         self._thread = StreamThread(
@@ -152,6 +157,7 @@ class ThreadHere:
         if thread.state is not ThreadState.DEAD:
             self.say(StateChanged(thread.state))
             return
+        self._metrics_rest_until_s = 0.0
         self._publish()
         self._said_all = True
         self.say(ThreadEnded(None if thread.error is None else carried(thread.error), thread.response))
@@ -164,21 +170,31 @@ class ThreadHere:
         if copies != said:
             number += 1
             self._said_copies = number, copies
-        lines = self._metrics.lines()
         published = Published(
             thread.status(),
             None if held is self._said_held else held,
             number,
             tuple(_view(copy) for copy in copies),
             self._membership.only.report(),
-            MetricChanges.between(self._said_metrics, lines),
+            self._metric_changes(),
             self._notices.take(),
         )
-        self._said_held, self._said_metrics = held, lines
+        self._said_held = held
         if published != self._said:
             self._said = replace(published, held=None, metrics=MetricChanges(), notices=())
             self.say(published)
         self.stores.show(number, copies)
+
+    def _metric_changes(self) -> MetricChanges:
+        begun_s = time.monotonic()
+        if begun_s < self._metrics_rest_until_s:
+            return MetricChanges()
+        used_s = time.thread_time()
+        lines = self._metrics.lines()
+        changes = MetricChanges.between(self._said_metrics, lines)
+        self._said_metrics = lines
+        self._metrics_rest_until_s = begun_s + (time.thread_time() - used_s) / METRICS_SHARE
+        return changes
 
 
 def main(connection: Connection, stores: int, parent: int, *inherited: int) -> None:
