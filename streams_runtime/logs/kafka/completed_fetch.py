@@ -132,8 +132,11 @@ def _from_position(columns: Columns, position: int) -> Columns | None:
     start = bisect_left(offsets, position)
     if start == len(offsets):
         return None
-    own = None if headers is None else headers[start:]
-    return offsets[start:], timestamps_ms[start:], keys[start:], values[start:], own
+    left = offsets[start:]
+    if left[-1] - left[0] == len(left) - 1:
+        left = range(left[0], left[-1] + 1)
+    own = None if headers is None or not any(headers[start:]) else headers[start:]
+    return left, timestamps_ms[start:], keys[start:], values[start:], own
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:

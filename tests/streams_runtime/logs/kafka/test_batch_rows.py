@@ -155,7 +155,7 @@ def test_should_refuse_what_is_no_record(name: str, body: bytes, count: int) -> 
 
 REFUSED = {
     "a number without an end": b"\xff" * 11,
-    "a number of 65 bits": b"\x0e\x00" + b"\xff" * 9 + b"\x02" + bytes(5),
+    "a number of 65 bits": b"\x1e\x00\x00" + b"\x80" * 9 + b"\x02\x01\x01\x00",
     "a record longer than all": b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01" + bytes(20),
     "a record of no length": b"\x00" + bytes(20),
     "a record of negative length": b"\x01" + bytes(20),
