@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby, repeat
+from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
@@ -190,7 +190,8 @@ class _GroupBuilder:
     def __init__(self, future_process_id: ProcessId) -> None:
         self.future_process_id = future_process_id
         self.clients: dict[ProcessId, _ClientBuilder] = {}
-        self.owners: dict[TopicPartition, tuple[str, ...]] = {}
+        self.claims: list[dict[TopicPartition, str]] = []
+        """Of each member that has any."""
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
@@ -214,23 +215,33 @@ class _GroupBuilder:
                 raise named_beside_unnamed()
             client.offset_sums.update(offset_sums)
         if owned_partitions:
-            owned, owners, alone = client.owned_partitions, self.owners, (member_id,)
-            owned.update(dict.fromkeys(owned_partitions, member_id))
-            before = list(map(owners.setdefault, owned_partitions, repeat(alone)))
-            if before.count(alone) < len(before):
-                for partition, claimed_by in zip(owned_partitions, before, strict=True):
-                    if claimed_by is not alone:
-                        owners[partition] = (*owners[partition], member_id)
+            claimed = dict.fromkeys(owned_partitions, member_id)
+            client.owned_partitions.update(claimed)
+            self.claims.append(claimed)
         return client
 
     def build(self) -> GroupMetadata:
         order: Iterable[ProcessId] = hash_set_order(self.clients, process_hash)
         return GroupMetadata(
             clients={process_id: self.clients[process_id].build() for process_id in order},
-            owners=self.owners,
+            owners=_owners(self.claims),
             versions=received_versions(versions for versions, _ in groupby(self.versions)),
             shutdown_requested=self.shutdown_requested,
         )
+
+
+def _owners(claims: Sequence[Mapping[TopicPartition, str]]) -> dict[TopicPartition, tuple[str, ...]]:
+    """Every claimed partition with all members that claim it, in the order of the claims."""
+    owners: dict[TopicPartition, tuple[str, ...]] = {}
+    for claimed in claims:
+        owners.update(dict.fromkeys(claimed, (next(iter(claimed.values())),)))
+    if len(owners) == sum(map(len, claims)):
+        return owners
+    owners.clear()
+    for claimed in claims:
+        for partition, member_id in claimed.items():
+            owners[partition] = (*owners.get(partition, ()), member_id)
+    return owners
 
 
 def _sorted_as_java(consumers: Sequence[str]) -> tuple[str, ...]:

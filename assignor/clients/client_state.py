@@ -57,10 +57,11 @@ def client_state(
     partitions and none of them belongs to a task, or when it reports tasks of a named topology and there are others to
     compare them with.
     """
+    owned = metadata.owned_partitions
     active_owners = {
-        task_for_partition[partition]: member
-        for partition, member in metadata.owned_partitions.items()
-        if partition in task_for_partition
+        task: member
+        for task, member in zip(map(task_for_partition.get, owned), owned.values(), strict=True)
+        if task is not None
     }
     previous_active = set(active_owners)
     if metadata.owned_partitions and not previous_active:
@@ -71,14 +72,12 @@ def client_state(
     first_reported = next(iter(metadata.offset_sums), None)
     if first_reported is not None and first_reported.topology_name is not None and (previous_active or end_offset_sums):
         raise named_beside_unnamed()
-    previous_standby: set[TaskId] = set()
-    for task, offset_sum in metadata.offset_sums.items():
-        if task not in previous_active:
-            (previous_active if offset_sum == LATEST_OFFSET else previous_standby).add(task)
+    reported = metadata.offset_sums
+    previous_active.update([task for task, offset_sum in reported.items() if offset_sum == LATEST_OFFSET])
     return ClientState(
         metadata=metadata,
         previous_active=frozenset(previous_active),
-        previous_standby=frozenset(previous_standby),
+        previous_standby=frozenset(reported).difference(previous_active),
         lags=compute_task_lags(metadata.offset_sums, end_offset_sums),
         active_owners=active_owners,
     )

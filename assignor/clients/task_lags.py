@@ -55,21 +55,17 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
     A reported task that is not stateful, or no longer exists, is left out. A sum beyond the end counts as a full
     restore.
     """
-    reported: dict[TaskId, int] = {}
+    reported = dict(offset_sums)
     end_of = end_offset_sums.get
     for task, offset_sum in offset_sums.items():
         end_offset_sum = end_of(task)
         if end_offset_sum is None:
-            continue
-        if offset_sum >= 0:
+            del reported[task]
+        elif offset_sum >= 0:
             lag = end_offset_sum - offset_sum
             reported[task] = (end_offset_sum if lag < 0 else lag) if end_offset_sum >= 0 else end_offset_sum
-        elif offset_sum in (LATEST_OFFSET, UNKNOWN_OFFSET_SUM):
-            reported[task] = offset_sum
-        elif end_offset_sum < offset_sum:
-            reported[task] = end_offset_sum
-        else:
-            reported[task] = int64(end_offset_sum - offset_sum)
+        elif offset_sum not in (LATEST_OFFSET, UNKNOWN_OFFSET_SUM):
+            reported[task] = end_offset_sum if end_offset_sum < offset_sum else int64(end_offset_sum - offset_sum)
     return TaskLags(reported, end_offset_sums)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from operator import itemgetter
 
 from assignor.errors import InputError, TaskAssignmentError
@@ -107,6 +107,20 @@ class AssignmentInfoEncoder:
                 except struct.error:
                     pass  # said below, with what does not fit
         return self._encode_task_ids((task,)) + _encode_named_partitions(as_given, self._topics)
+
+    def standbys(self, tasks: Sequence[TaskId], topic: str, numbers: Sequence[int]) -> list[bytes] | None:
+        """What `standby` says of many tasks, each with one partition of the same topic: its number. None where that is
+        to say it, or what is wrong.
+        """
+        subtopologies, in_subtopology, names = zip(*tasks, strict=True)
+        if not self._has_names or any(names):
+            return None
+        name = pack_modified_utf8(topic, "topic")
+        pack = struct.Struct(f">ii4xi{len(name)}si").pack
+        try:
+            return list(map(pack, subtopologies, in_subtopology, repeat(1), repeat(name), numbers))
+        except struct.error:
+            return None
 
     def _tail(self, next_rebalance_ms: int) -> bytes:
         if self._version < FIRST_VERSION_WITH_NEXT_REBALANCE:

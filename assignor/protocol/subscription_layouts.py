@@ -2,14 +2,15 @@
 
 The members of a group name the same topics, and most have as many tasks as others: their bytes have the same lengths
 and counts at the same places. So what one member sent tells where the fields of the others are, and these are unpacked
-and made into values by columns, with few calls for all of them. What differs in any length or count is read alone.
+and made into values with few calls for all of them, member by member as they lie in memory. What differs in any length
+or count is read alone.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress, repeat
+from itertools import chain, compress, islice, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -39,8 +40,11 @@ _INFO_START = struct.Struct(">iiqqi")  # two versions, the process id, the lengt
 _TASK_SUM = struct.Struct(">iiqh")
 _INFO_END = struct.Struct(">bii")
 
-Column = Sequence[Any]
-"""One field of all members."""
+_SUBTOPOLOGY, _PARTITION, _SUM, _NAME = range(4)
+"""The fields of an offset sum."""
+
+Row = tuple[Any, ...]
+"""The fields of one member."""
 
 
 class MemberFields(NamedTuple):
@@ -110,9 +114,9 @@ class _SubscriptionLayout:
         self._common: list[int] = []
         self._places = 0
         self.process_id = self.end_point = self.error_code = self.rack = 0
-        self.sums: list[int] = []
-        """Where the subtopology is; the partition and the sum come after it."""
-        self.owned: list[tuple[int, range]] = []
+        self.sums = range(0)
+        """Where each has its subtopology; the partition, the sum and the length of the topology's name follow it."""
+        self.owned: list[tuple[int, slice]] = []
         """Where the topic is, and where its partitions are."""
 
     def common(self, size: int) -> None:
@@ -139,52 +143,57 @@ class _SubscriptionLayout:
     def read(self, subscriptions: Sequence[bytes]) -> dict[bytes, MemberFields]:
         """Those of this layout, of which the first is. All have the same size."""
         rows = list(struct.iter_unpack(self._form, b"".join(subscriptions)))
-        in_common = list(map(itemgetter(*self._common), rows))
+        in_common = list(zip(map(itemgetter(*self._common), rows), map(self._of_sums(_NAME), rows), strict=True))
         if in_common.count(in_common[0]) < len(rows):
             is_alike = [common == in_common[0] for common in in_common]
             rows, subscriptions = list(compress(rows, is_alike)), list(compress(subscriptions, is_alike))
-        columns: list[Column] = list(zip(*rows, strict=True))
+        process_id = slice(self.process_id, self.process_id + 2)
         fields = zip(
-            _made(ProcessId, columns[self.process_id], columns[self.process_id + 1]),
-            _texts(columns[self.end_point]),
+            _made_of(ProcessId, map(itemgetter(process_id), rows)),
+            _texts(list(map(itemgetter(self.end_point), rows))),
             repeat(_NO_TAGS),
-            _texts(columns[self.rack]),
-            self._owned_partitions(columns),
-            self._offset_sums(columns),
+            _texts(list(map(itemgetter(self.rack), rows))),
+            self._owned_partitions(rows),
+            self._offset_sums(rows),
             repeat(LATEST_SUPPORTED_VERSION),
             repeat(LATEST_SUPPORTED_VERSION),
-            columns[self.error_code],
+            map(itemgetter(self.error_code), rows),
         )
         return dict(zip(subscriptions, _made_of(MemberFields, fields), strict=True))
 
-    def _owned_partitions(self, columns: Sequence[Column]) -> Iterable[tuple[TopicPartition, ...]]:
-        owned = [
-            partitions_of_columns(map(text_of, columns[topic]), columns[number])
-            for topic, numbers in self.owned
-            for number in numbers
-        ]
-        return zip(*owned, strict=True) if owned else repeat(())
+    def _owned_partitions(self, rows: Sequence[Row]) -> Iterable[tuple[TopicPartition, ...]]:
+        of_topics: list[list[tuple[TopicPartition, ...]]] = []
+        for topic, numbers in self.owned:
+            count = numbers.stop - numbers.start
+            names = chain.from_iterable([repeat(text_of(row[topic]), count) for row in rows])
+            found = iter(partitions_of_columns(names, chain.from_iterable(map(itemgetter(numbers), rows))))
+            of_topics.append([tuple(islice(found, count)) for _ in rows])
+        if len(of_topics) == 1:
+            return of_topics[0]
+        return map(tuple, map(chain, *of_topics)) if of_topics else repeat(())
 
-    def _offset_sums(self, columns: Sequence[Column]) -> Iterable[Mapping[TaskId, int]]:
+    def _offset_sums(self, rows: Sequence[Row]) -> Iterable[Mapping[TaskId, int]]:
         if not self.sums:
             return repeat(_NO_SUMS)
-        tasks = [list(tasks_of_columns(columns[at], columns[at + 1])) for at in self.sums]
-        if len(tasks) == 1:
-            return [{task: offset_sum} for task, offset_sum in zip(tasks[0], columns[self.sums[0] + 2], strict=True)]
-        sums = zip(*[columns[at + 2] for at in self.sums], strict=True)
-        return map(dict, map(zip, zip(*tasks, strict=True), sums))
+        subtopologies, partitions, sums = (
+            chain.from_iterable(map(self._of_sums(field), rows)) for field in (_SUBTOPOLOGY, _PARTITION, _SUM)
+        )
+        found = zip(tasks_of_columns(subtopologies, partitions), sums, strict=True)
+        count = len(self.sums)
+        return [dict(islice(found, count)) for _ in rows]
+
+    def _of_sums(self, field: int) -> itemgetter[Any]:
+        """This field of each."""
+        sums = self.sums
+        return itemgetter(slice(sums.start + field, sums.stop + field, sums.step))
 
 
-def _made(kind: type[Any], *columns: Iterable[Any]) -> Iterable[Any]:
+def _made_of(kind: type[Any], rows: Iterable[Row]) -> Iterable[Any]:
     """A named tuple of each row, without a call in Python."""
-    return _made_of(kind, zip(*columns, strict=False))
-
-
-def _made_of(kind: type[Any], rows: Iterable[tuple[Any, ...]]) -> Iterable[Any]:
     return map(tuple.__new__, repeat(kind), rows)
 
 
-def _texts(column: Column) -> Iterable[str | None]:
+def _texts(column: Sequence[bytes]) -> Iterable[str | None]:
     return [text_of(raw) or None for raw in column] if column[0] else repeat(None)
 
 
@@ -215,9 +224,8 @@ def _layout_of(data: bytes) -> _SubscriptionLayout | None:
     layout.common(_INT32.size)
     layout.end_point = layout.field(f"{end_point_size}s")
     layout.common(_INT32.size)
-    for _ in range(sum_count):
-        layout.sums.append(layout.field("i", "i", "q"))
-        layout.common(_INT16.size)  # of the topology's name, which is empty
+    first_sum = layout.field(*["i", "i", "q", "h"] * sum_count)
+    layout.sums = range(first_sum, first_sum + 4 * sum_count, 4)
     layout.unread(1)  # the unique field
     layout.error_code = layout.field("i")
     layout.common(2 * _INT32.size)  # the numbers of tags and of topics
@@ -233,7 +241,7 @@ def _layout_of(data: bytes) -> _SubscriptionLayout | None:
         topic = layout.field(f"{name_size}s")
         layout.common(_INT32.size)
         first = layout.field(*["i"] * count)
-        layout.owned.append((topic, range(first, first + count)))
+        layout.owned.append((topic, slice(first, first + count)))
     rack_size = max(_INT16.unpack_from(data, at + _INT32.size)[0], 0)
     layout.unread(_INT32.size)  # the generation
     layout.common(_INT16.size)

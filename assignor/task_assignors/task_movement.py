@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
+from typing import Any
 
 from assignor.decisions import Decision, DecisionKind
 from assignor.errors import IllegalStateError
@@ -22,9 +23,10 @@ from assignor.types import LATEST_OFFSET, Role
 _Movement = tuple[int, int]
 """The task, and the client that should hold the standby."""
 
-_Said = tuple[DecisionKind, int, int, int | None, DecisionKind | None]
-"""A movement: its kind, the task, the client, the target, and what became of its warm-up there. Decisions are made of
-it when somebody looks.
+_Said = list[Any]
+"""Five fields of each movement, one movement after the other: its kind, the task, the client, the target, and what
+became of its warm-up there. Decisions are made of it when somebody looks; a tuple of each would keep Python's cycle
+collector busy.
 """
 
 
@@ -73,11 +75,11 @@ def _fewest_caught_up_first(lags: LagRanking, tasks: list[int]) -> list[int]:
     return [tasks[place] for place in sorted(range(len(tasks)), key=counts.__getitem__)]
 
 
-def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[int]) -> list[_Said]:
+def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[int]) -> _Said:
     """To a caught-up standby, otherwise to any caught-up client, otherwise to the client with the smallest lag."""
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
-    said: list[_Said] = []
+    said: _Said = []
     swapped, moved, spent = DecisionKind.SWAPPED, DecisionKind.MOVED_TO_CAUGHT_UP, DecisionKind.WARM_UP_BUDGET_SPENT
     for task in movements:
         owner = owners[task]
@@ -96,15 +98,15 @@ def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, mo
                     )
         if task in standbys[source]:
             state.swap_active_and_standby(owner, source, task)
-            said.append((kind, task, source, owner, None))
+            said += (kind, task, source, owner, None)
         else:
             state.move_active(owner, source, task)
             if budget.take():
                 state.assign_standby(owner, task)
                 state.warm_ups[owner].add(task)
-                said.append((kind, task, source, owner, DecisionKind.WARM_UP))
+                said += (kind, task, source, owner, DecisionKind.WARM_UP)
             else:
-                said.append((kind, task, source, owner, spent))
+                said += (kind, task, source, owner, spent)
         queue.offer(source, owner)
     return said
 
@@ -115,8 +117,8 @@ def _told_kept(state: WorkingState, kept: list[int], clients: Iterable[int], rol
         yield Decision(DecisionKind.KEPT, state.tasks[task], role, state.processes[client])
 
 
-def _told(state: WorkingState, said: list[_Said], role: Role) -> Iterator[Decision]:
-    for kind, task, client, target, warm_up in said:
+def _told(state: WorkingState, said: _Said, role: Role) -> Iterator[Decision]:
+    for kind, task, client, target, warm_up in zip(*[iter(said)] * 5, strict=True):
         name, process = state.tasks[task], state.processes[client]
         target_process = None if target is None else state.processes[target]
         yield Decision(kind, name, role, process, target_process)
@@ -164,11 +166,11 @@ def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Mov
 
 def _move_standbys(
     state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[_Movement]
-) -> tuple[list[_Said], int]:
+) -> tuple[_Said, int]:
     """To a caught-up client without a copy, otherwise to the one with the smallest lag before it. Counts what moved."""
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
-    said: list[_Said] = []
+    said: _Said = []
     moved = 0
     to_caught_up, spent = DecisionKind.MOVED_TO_CAUGHT_UP, DecisionKind.WARM_UP_BUDGET_SPENT
     for task, client in movements:
@@ -182,15 +184,15 @@ def _move_standbys(
             if source is not None and (source == holder or task in standbys[source]):
                 source = next((other for other in lags.ahead_of(task, client) if not state.holds(other, task)), None)
             if source is None:
-                said.append((DecisionKind.NOWHERE_TO_MOVE, task, client, None, None))
+                said += (DecisionKind.NOWHERE_TO_MOVE, task, client, None, None)
                 continue
         moved += 1
         if budget.take():
             state.assign_standby(source, task)
             state.warm_ups[client].add(task)
-            said.append((kind, task, source, client, DecisionKind.WARM_UP))
+            said += (kind, task, source, client, DecisionKind.WARM_UP)
         else:
             state.move_standby(client, source, task)
-            said.append((kind, task, source, client, spent))
+            said += (kind, task, source, client, spent)
         queue.offer(source, client)
     return said, moved

@@ -87,10 +87,13 @@ def consumer_assignments(
     tells_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
     # most threads of a large group have no task
     result = ConsumerAssignments(dict.fromkeys(members, assignment_parts((), encoder.parts((), {}))))
+    rows = standby_rows(versions.min_received, in_java_order)
+    if not rows:
+        rows.make(list(chain.from_iterable(placed.standby for placed in placement.clients.values())))
     group_assignment = _GroupAssignment(
         group,
         partitions_for_task,
-        standby_rows(versions.min_received, in_java_order),
+        rows,
         encoder,
         tells_next_rebalance,
         log,

@@ -5,6 +5,7 @@ Source: `AssignmentInfo.encodeStandbyTasks`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 
 from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
@@ -27,6 +28,22 @@ class StandbyRows(dict[TaskId, bytes]):
     def __missing__(self, task: TaskId) -> bytes:
         row = self[task] = self._encoder.standby(task, self._partitions.of(task))
         return row
+
+    def make(self, tasks: Collection[TaskId]) -> None:
+        """Those of one partition each at once, with few calls; the others are made, or refused, when they are asked
+        for.
+        """
+        by_topic: dict[str, tuple[list[TaskId], list[int]]] = {}
+        for task, partitions in zip(tasks, self._partitions.sources_of(tasks), strict=True):
+            if partitions is not None and len(partitions) == 1:
+                topic, number = partitions[0]
+                of_topic = by_topic.get(topic) or by_topic.setdefault(topic, ([], []))
+                of_topic[0].append(task)
+                of_topic[1].append(number)
+        for topic, (of_one, numbers) in by_topic.items():
+            rows = self._encoder.standbys(of_one, topic, numbers)
+            if rows is not None:
+                self.update(zip(of_one, rows, strict=True))
 
 
 @lru_cache(maxsize=_KEPT)

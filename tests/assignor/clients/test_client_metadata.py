@@ -147,3 +147,12 @@ def test_should_refuse_tasks_of_a_named_topology_beside_others_in_one_process_on
     assert set(group_metadata(bytes_of({"a-1": named, "b": member(B, offset_sums={TASK: 1})}), None).clients) == {A, B}
     with pytest.raises(IllegalStateError, match="Can't compare a TaskId with a namedTopology"):
         group_metadata(bytes_of({"a-1": named, "a-2": member(A, offset_sums={TASK: 1})}), None)
+
+
+def test_should_name_all_members_that_claim_a_partition_and_those_of_the_others() -> None:
+    other = TopicPartition("topic-0", 1)
+    members = {"a": member(A, owned=[PARTITION, other, PARTITION]), "b": member(B, owned=[PARTITION])}
+
+    owners = group_metadata(bytes_of(members), None).owners
+
+    assert owners == {PARTITION: tuple(hash_set_order(["a", "b"], string_hash)), other: ("a",)}
