@@ -56,7 +56,7 @@ class HighAvailabilityTaskAssignor:
 
 
 def assign_active_targets(state: WorkingState) -> None:
-    client_count, processes = len(state.clients), state.processes
+    client_count, names = len(state.clients), state.names
     for client in range(client_count):
         tasks = range(client, len(state.tasks), client_count)
         state.active[client].update(tasks)
@@ -64,8 +64,8 @@ def assign_active_targets(state: WorkingState) -> None:
     state.owner[:] = islice(cycle(range(client_count)), len(state.tasks))
     state.log.later(
         lambda: (
-            Decision(DecisionKind.TARGET, task, Role.ACTIVE, processes[number % client_count])
-            for number, task in enumerate(state.tasks)
+            Decision(DecisionKind.TARGET, task, Role.ACTIVE, names.processes[number % client_count])
+            for number, task in enumerate(names.tasks)
         )
     )
     balance_active_over_threads(state)

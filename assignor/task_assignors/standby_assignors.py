@@ -18,7 +18,7 @@ from typing import Protocol
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
 from assignor.java.order import JavaHashMap
-from assignor.task_assignors.working_state import WorkingState
+from assignor.task_assignors.working_state import Names, WorkingState
 from assignor.types import Role
 
 
@@ -68,20 +68,21 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
             heappush(queue, (assigned[client] / capacity[client], client))
         if missing > 0:
             chosen += (task, -missing)
-    state.log.later(lambda: _told(state, chosen))
+    names = state.names
+    state.log.later(lambda: _told(names, chosen))
 
 
 def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
     state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
 
 
-def _told(state: WorkingState, chosen: list[int]) -> Iterator[Decision]:
+def _told(names: Names, chosen: list[int]) -> Iterator[Decision]:
     """`chosen`: each task followed by the client of one standby, or by how many standbys found none, below zero."""
     for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:
-            yield Decision(DecisionKind.TARGET, state.tasks[task], Role.STANDBY, state.processes[client])
+            yield Decision(DecisionKind.TARGET, names.tasks[task], Role.STANDBY, names.processes[client])
         else:
-            yield Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=-client)
+            yield Decision(DecisionKind.NO_STANDBY_HOST, names.tasks[task], Role.STANDBY, detail=-client)
 
 
 Tag = tuple[str, str]

@@ -17,7 +17,7 @@ from assignor.errors import IllegalStateError
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.task_assignors.constrained_priority_set import ConstrainedPrioritySet
 from assignor.task_assignors.lag_ranking import LagRanking
-from assignor.task_assignors.working_state import WorkingState
+from assignor.task_assignors.working_state import Names, WorkingState
 from assignor.types import LATEST_OFFSET, Role
 
 _Movement = tuple[int, int]
@@ -45,15 +45,15 @@ class WarmUpBudget:
 
 def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
     """Returns how many active tasks could not stay on their targets."""
-    owners = state.owner.copy()
+    names, owners = state.names, state.owner.copy()
     kept: list[int] = []
     movements = _active_movements(lags, owners, kept)
-    state.log.later(lambda: _told_kept(state, kept, map(owners.__getitem__, kept), Role.ACTIVE))
+    state.log.later(lambda: _told_kept(names, kept, map(owners.__getitem__, kept), Role.ACTIVE))
     if not movements:
         return 0
     # no two movements have the same task, so sorting gives the order of Kafka's heap
     said = _move_active(state, lags, budget, _fewest_caught_up_first(lags, movements))
-    state.log.later(lambda: _told(state, said, Role.ACTIVE))
+    state.log.later(lambda: _told(names, said, Role.ACTIVE))
     return len(movements)
 
 
@@ -111,16 +111,16 @@ def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, mo
     return said
 
 
-def _told_kept(state: WorkingState, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
+def _told_kept(names: Names, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
     """`kept`: tasks, each with its client."""
     for task, client in zip(kept, clients, strict=True):
-        yield Decision(DecisionKind.KEPT, state.tasks[task], role, state.processes[client])
+        yield Decision(DecisionKind.KEPT, names.tasks[task], role, names.processes[client])
 
 
-def _told(state: WorkingState, said: _Said, role: Role) -> Iterator[Decision]:
+def _told(names: Names, said: _Said, role: Role) -> Iterator[Decision]:
     for kind, task, client, target, warm_up in zip(*[iter(said)] * 5, strict=True):
-        name, process = state.tasks[task], state.processes[client]
-        target_process = None if target is None else state.processes[target]
+        name, process = names.tasks[task], names.processes[client]
+        target_process = None if target is None else names.processes[target]
         yield Decision(kind, name, role, process, target_process)
         if warm_up is not None:
             yield Decision(warm_up, name, role, target_process, process)
@@ -128,14 +128,15 @@ def _told(state: WorkingState, said: _Said, role: Role) -> Iterator[Decision]:
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
     """Returns how many standbys could not stay on their targets and found another client."""
+    names = state.names
     kept: list[int] = []
     keepers: list[int] = []
     movements = _standby_movements(state, lags, kept, keepers)
-    state.log.later(lambda: _told_kept(state, kept, keepers, Role.STANDBY))
+    state.log.later(lambda: _told_kept(names, kept, keepers, Role.STANDBY))
     if not movements:
         return 0
     said, moved = _move_standbys(state, lags, budget, _in_drawing_order(lags, movements))
-    state.log.later(lambda: _told(state, said, Role.STANDBY))
+    state.log.later(lambda: _told(names, said, Role.STANDBY))
     return moved
 
 

@@ -6,6 +6,7 @@ cdef class WorkingState:
     cdef readonly object places
     cdef readonly list clients
     cdef readonly list processes
+    cdef readonly object names
     cdef readonly list capacity
     cdef readonly list owner
     cdef readonly list active

@@ -8,12 +8,22 @@ the sorted process ids. So comparing numbers compares ids in Kafka's order. Sour
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from assignor.decisions import Decision, DecisionKind, DecisionLog
 from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
 from assignor.topology.remembered_tasks import places_in_order
 from assignor.types import ProcessId, Role, TaskId
+
+
+class Names(NamedTuple):
+    """Of the numbers in a `WorkingState`. What is told later keeps these alone, and not the state: it has the log, and
+    only the cycle collector would free the two.
+    """
+
+    tasks: list[TaskId]
+    processes: list[ProcessId]
 
 
 class WorkingState:
@@ -30,6 +40,7 @@ class WorkingState:
         self.places = places
         self.clients = clients
         self.processes: list[ProcessId] = [client.process_id for client in clients]
+        self.names = Names(self.tasks, self.processes)
         self.capacity: list[int] = [client.capacity for client in clients]
         self.owner: list[int] = [-1] * len(places)
         self.active: list[set[int]] = [set() for _ in clients]
