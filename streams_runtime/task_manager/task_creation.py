@@ -90,7 +90,7 @@ class TaskCreator:
         )
 
     def _standby_task(self, task: TaskId, partitions: Partitions, state: StateManager) -> StandbyTask:
-        return StandbyTask(task, partitions, state, configs=self.application.configs)
+        return StandbyTask(task, partitions, state, configs=self.application.configs, clock=self.clock)
 
     def _state(self, task: TaskId, task_type: TaskType, graph: ProcessorGraph) -> StateManager:
         changelogs = {

@@ -2,11 +2,12 @@
 
 Rules:
 - It is RUNNING as soon as its stores are open; the changelog reader does the work and moves its offsets.
-- A commit is a checkpoint, under both guarantees; it needs one when `StateManager` says that a checkpoint is due.
+- A commit is a checkpoint, under both guarantees; it needs one when `StateManager` says that a checkpoint is due, but
+  none within five seconds of the one before: each has the thread wait until the stores are on disk.
 - Recycled, it gives its stores away open. Closed dirty under exactly-once, it leaves nothing on disk.
 
-Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: `commit_needed` is not always true; and a dirty close leaves
-alone what is on disk when this task never had the directory's lock.
+Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: `commit_needed` is not always true; Kafka has no five seconds;
+and a dirty close leaves alone what is on disk when this task never had the directory's lock.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.task_states import TaskState, TaskType
@@ -21,6 +23,8 @@ from streams_runtime.tasks.owned_state import OwnedState
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task_deadlines import TaskDeadline
 from streams_runtime.tasks.task_lifecycle import TaskLifecycle
+
+CHECKPOINT_INTERVAL_MS = 5_000
 
 _MAY_COMMIT = (TaskState.CREATED, TaskState.RUNNING, TaskState.SUSPENDED)
 
@@ -42,8 +46,11 @@ class StandbyTask:
         state: StateManager,
         *,
         configs: StreamsConfig,
+        clock: Clock,
     ) -> None:
         self._id = task_id
+        self._clock = clock
+        self._next_checkpoint_ms = clock.monotonic_ms()
         self._input_partitions = input_partitions
         self._lifecycle = TaskLifecycle(task_id, TaskType.STANDBY)
         self._deadline = TaskDeadline(task_id, configs.task_timeout_ms)
@@ -146,7 +153,11 @@ class StandbyTask:
 
     def commit_needed(self) -> bool:
         """Whether it has to write a checkpoint."""
-        return self._own_state.is_open and self.state_manager.checkpoint_needed(enforce=False)
+        return (
+            self._own_state.is_open
+            and self._clock.monotonic_ms() >= self._next_checkpoint_ms
+            and self.state_manager.checkpoint_needed(enforce=False)
+        )
 
     def commit_requested(self) -> bool:
         """Never: only processors ask for a commit."""
@@ -160,8 +171,9 @@ class StandbyTask:
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
         """Checkpoint. A task that is not initialised does not touch the file on disk. Raises ProcessorStateError."""
         self._lifecycle.expect("be committed", *_MAY_COMMIT)
-        if self._own_state.is_open:
+        if self._own_state.is_open and (enforce_checkpoint or self.commit_needed()):
             self.state_manager.maybe_checkpoint(enforce=enforce_checkpoint)
+            self._next_checkpoint_ms = self._clock.monotonic_ms() + CHECKPOINT_INTERVAL_MS
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         return self.state_manager.changelog_offsets()

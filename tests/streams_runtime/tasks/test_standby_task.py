@@ -14,10 +14,11 @@ from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.errors import LockError, ProcessorStateError, StreamsRuntimeError, TaskCorrupted, TaskTimeout
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
-from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.tasks.standby_task import CHECKPOINT_INTERVAL_MS, StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
+from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.tasks.file_store import FileStore, batch_of, store_context
 from tests.streams_runtime.tasks.state_on_disk import in_thread
 
@@ -34,6 +35,7 @@ class Standby:
     def __init__(self, directory: StateDirectory, *, exactly_once: bool) -> None:
         self.directory = directory
         self.configs = StreamsConfig("app", "memory:standby", task_timeout_ms=1_000)
+        self.clock = ManualClock()
         if exactly_once:
             self.configs = replace(self.configs, processing_guarantee=ProcessingGuarantee.EXACTLY_ONCE_V2)
         self.store = FileStore("counts")
@@ -41,7 +43,7 @@ class Standby:
         self.task = self.standby(self.state)
 
     def standby(self, state: StateManager) -> StandbyTask:
-        return StandbyTask(TASK, INPUT, state, configs=self.configs)
+        return StandbyTask(TASK, INPUT, state, configs=self.configs, clock=self.clock)
 
     def _state(self, task_type: TaskType) -> StateManager:
         return StateManager(
@@ -152,12 +154,26 @@ def test_should_commit_by_a_checkpoint_first_and_then_when_one_is_due(start: Sta
     assert not standby.task.commit_needed(), "it has no state yet"
     standby.task.initialize_if_needed()
     for offset, due in ((5, True), (6, False), (10_005, False), (10_006, True), (10_007, False)):
+        standby.clock.advance(CHECKPOINT_INTERVAL_MS)
         standby.update(offset, (b"a", b"%d" % offset))
         assert standby.task.commit_needed() is due
         if due:
             standby.commit()
             assert standby.on_disk() == {COUNTS: offset}
     assert standby.store.done.count("flush counts") == 2, "the disk has what the checkpoint promises, and no more often"
+
+
+def test_should_flush_its_stores_once_in_five_seconds_however_much_it_reads(start: StartStandby) -> None:
+    standby = start()
+    standby.task.initialize_if_needed()
+    for offset, later_ms, written in ((5, 0, 5), (20_000, 4_999, 5), (40_000, 1, 40_000), (60_000, 1, 40_000)):
+        standby.clock.advance(later_ms)
+        standby.update(offset, (b"a", b"%d" % offset))
+        standby.commit()
+        assert standby.on_disk() == {COUNTS: written}
+    standby.task.suspend()
+    standby.task.close_clean()
+    assert standby.on_disk() == {COUNTS: 60_000}
 
 
 def test_should_leave_the_checkpoint_alone_when_it_was_never_initialized(start: StartStandby) -> None:

@@ -77,7 +77,7 @@ class Story:
         one = self.one
         one.commit()
         one.task.suspend()
-        standby = StandbyTask(TASK, one.inputs, one.task.recycle_state(), configs=one.configs)
+        standby = StandbyTask(TASK, one.inputs, one.task.recycle_state(), configs=one.configs, clock=one.clock)
         standby.initialize_if_needed()
         standby.suspend()
         one.producer.close()

@@ -275,7 +275,7 @@ def test_should_give_a_standby_what_was_flushed_and_take_it_back(tmp_path: Path)
     one.run()
     one.commit()
     one.task.suspend()
-    standby = StandbyTask(one.task.id, one.inputs, one.task.recycle_state(), configs=one.configs)
+    standby = StandbyTask(one.task.id, one.inputs, one.task.recycle_state(), configs=one.configs, clock=one.clock)
     standby.initialize_if_needed()
     assert standby.stores["counts"].get("k").value == 2  # type: ignore[attr-defined]
     standby.suspend()
