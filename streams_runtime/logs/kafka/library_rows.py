@@ -1,6 +1,6 @@
 """`batch_rows` as aiokafka does it, record by record: for those who have not compiled ours, which is slower then.
 
-Rules and results are those of `batch_rows`.
+Rules and results are those of `batch_rows`, but a batch has less than `limit` bytes, and not just as many.
 """
 
 from __future__ import annotations

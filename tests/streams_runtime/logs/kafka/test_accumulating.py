@@ -36,6 +36,8 @@ def sizes(queue: PartitionQueue) -> list[tuple[int, int]]:
 
 
 def sizes_by_aiokafka(found: list[Row], limit: int) -> list[tuple[int, int]]:
+    """Which never fills a batch to the last byte."""
+    most = limit + record_batch_v2.IS_COMPILED
     batches: list[tuple[int, int]] = []
     builder = None
     for key, value, timestamp_ms, headers in found:
@@ -47,7 +49,7 @@ def sizes_by_aiokafka(found: list[Row], limit: int) -> list[tuple[int, int]]:
             or before + size > BATCH_BYTES
             or builder.append(count, timestamp_ms, key, value, list(headers)) is None
         ):
-            builder = DefaultRecordBatchBuilder(2, 0, 1, -1, -1, -1, limit)
+            builder = DefaultRecordBatchBuilder(2, 0, 1, -1, -1, -1, most)
             builder.append(0, timestamp_ms, key, value, list(headers))
             batches.append((1, size))
         else:

@@ -72,16 +72,23 @@ def test_should_write_what_aiokafka_writes(name: str, found: list[Row]) -> None:
 @pytest.mark.parametrize("name", FORMS)
 @given(found=rows(has_gaps=False), limit=st.integers(0, 700), most=st.integers(0, 500))
 def test_should_take_rows_until_one_does_not_fit(name: str, found: list[Row], limit: int, most: int) -> None:
-    fits = next(
-        (
-            at
-            for at in range(1, len(found))
-            if len(batch_of(found[: at + 1])) > limit or written(FORMS[name], found[: at + 1])[2] > most
-        ),
-        len(found),
-    )
+    sizes = [written(FORMS[name], found[: at + 1])[2] for at in range(len(found))]
+    lengths = [len(batch_of(found[: at + 1])) + (name == "library") for at in range(len(found))]  # < limit, not <=
+    fits = next((at for at in range(1, len(found)) if lengths[at] > limit or sizes[at] > most), len(found))
 
     assert written(FORMS[name], found, limit, most)[1] == fits
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_should_exceed_no_limit_and_fill_it_when_it_is_our_own(name: str) -> None:
+    found: list[Row] = [(at, at, b"k", bytes(20), ()) for at in range(3)]
+    whole, size = len(batch_of(found)), written(FORMS[name], found)[2]
+
+    assert written(FORMS[name], found, whole - 1, MANY)[1] == 2
+    assert written(FORMS[name], found, whole, MANY)[1] == (2 if name == "library" else 3)
+    assert written(FORMS[name], found, whole + 1, MANY)[1] == 3
+    assert written(FORMS[name], found, MANY, size - 1)[1] == 2
+    assert written(FORMS[name], found, MANY, size)[1] == 3
 
 
 @pytest.mark.parametrize("name", FORMS)
