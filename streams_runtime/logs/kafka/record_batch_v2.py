@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import NamedTuple, Protocol
 
 from aiokafka.record.util import calc_crc32c
@@ -25,7 +26,7 @@ _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
 _NO_ID = -1
 
-IS_COMPILED = not batch_rows.__file__.endswith(".py")
+IS_COMPILED = batch_rows.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 
 
 class RowWriter(Protocol):

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streams_runtime.logs.kafka import batch_rows, library_rows, record_batch_v2
 from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns
 from streams_runtime.records import Headers
+from tests.compiled_modules import compiled_file, compiled_modules
 from tests.streams_runtime.logs.kafka.batches import FORMS, OWN_FORMS, Row, batch_of, rows
 
+OURS = "streams_runtime/logs/kafka/batch_rows"
 MANY = 2**31 - 1
 BASE = 7_000_000_000
 
@@ -207,3 +210,16 @@ def test_should_refuse_timestamps_that_no_number_of_64_bits_has(name: str) -> No
 
     assert read(OWN_FORMS[name], body, 2, 2**63 - 2)[1] == [2**63 - 2, 2**63 - 1]
     assert "out of range" in str(read(OWN_FORMS[name], body, 2, 2**63 - 1))
+
+
+def test_should_be_left_to_the_library_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = compiled_file(OURS)
+    assert (compiled is not None and batch_rows.__file__ == str(compiled)) == record_batch_v2.IS_COMPILED
+
+    for is_compiled, expected in ((True, batch_rows), (False, library_rows)):
+        monkeypatch.setattr(record_batch_v2, "IS_COMPILED", is_compiled)
+        assert isinstance(record_batch_v2.row_writer(MANY, MANY), expected.RowWriter)
+
+
+def test_should_be_among_what_is_compiled() -> None:
+    assert OURS in compiled_modules()
