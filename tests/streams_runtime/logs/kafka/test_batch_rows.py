@@ -87,11 +87,18 @@ def test_should_exceed_no_limit_and_fill_it_when_it_is_our_own(name: str) -> Non
     found: list[Row] = [(at, at, b"k", bytes(20), ()) for at in range(3)]
     whole, size = len(batch_of(found)), written(FORMS[name], found)[2]
 
-    assert written(FORMS[name], found, whole - 1, MANY)[1] == 2
-    assert written(FORMS[name], found, whole, MANY)[1] == (2 if name == "library" else 3)
-    assert written(FORMS[name], found, whole + 1, MANY)[1] == 3
-    assert written(FORMS[name], found, MANY, size - 1)[1] == 2
-    assert written(FORMS[name], found, MANY, size)[1] == 3
+    _, times, keys, values, _ = columns_of(found)
+
+    def taken(limit: int, most: int) -> int:
+        count = written(FORMS[name], found, limit, most)[1]
+        assert FORMS[name].RowWriter(limit, most).extend(keys, values, times, 0, 3) == count
+        return count
+
+    assert taken(whole - 1, MANY) == 2
+    assert taken(whole, MANY) == (2 if name == "library" else 3)
+    assert taken(whole + 1, MANY) == 3
+    assert taken(MANY, size - 1) == 2
+    assert taken(MANY, size) == 3
 
 
 @pytest.mark.parametrize("name", FORMS)
