@@ -21,6 +21,7 @@ from typing import Self
 from assignor.types import TopicPartition
 from benchmarks.applications import APPLICATION_ID, EVENTS, counting, create_topics
 from benchmarks.feed import FedRecord, Feed
+from benchmarks.flat_out import FlatOut
 from benchmarks.handovers import all_run
 from spark_jobs.workers.executor_identity import ExecutorIdentity
 from spark_jobs.workers.group_view import GroupView, wait_until_held
@@ -42,19 +43,25 @@ FEED_RECORDS = 3
 """To each partition each time."""
 ACCEPTABLE_LAG = 300
 """One second of input: a running standby has less, state that only lies on a disk soon more."""
+ACCEPTABLE_LAG_FLAT_OUT = 20_000
+"""Each key changes once a commit: two seconds of changes."""
 _DIFFERENT_KEYS = 1_000
 _TIMEOUT_S = 60.0
 _FORKING = multiprocessing.get_context("forkserver")
 
 
 class FailingGroup:
-    """The group, stable when the context is entered. `directory`: for everything that it keeps.
+    """The group, stable when the context is entered. `directory`: for everything that it keeps. `flat_out`: it gets
+    more than it can process; else each record is a change that a standby has to read.
 
-    `deaths`: process id to when it got the signal that ended it, in milliseconds since the epoch.
+    `feed`: of a group that runs flat out. `deaths`: process id to when it got the signal that ended it, in milliseconds
+    since the epoch.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, flat_out: bool = False) -> None:
         self._directory = directory
+        self._is_flat_out = flat_out
+        self.feed: FlatOut | None = None
         self._log_dir = directory / "ownership"
         self._address = f"embedded:{(directory / 'log').absolute()}"
         self._closing = ExitStack()
@@ -86,7 +93,10 @@ class FailingGroup:
             closing.callback(self._end_instances)
             for partition in range(INSTANCES):
                 self._start(partition)
-            closing.enter_context(Feed(log, FEED_INTERVAL_S, _events(random.Random(TASKS))))
+            if self._is_flat_out:
+                self.feed = closing.enter_context(FlatOut(log, TASKS, random.Random(TASKS)))
+            else:
+                closing.enter_context(Feed(log, FEED_INTERVAL_S, _events(random.Random(TASKS))))
             self._settle()
             self._closing = closing.pop_all()
         return self
@@ -118,7 +128,10 @@ class FailingGroup:
         self._incarnation += 1
         process = _FORKING.Process(
             target=_be_instance,
-            args=(self._address, self._url, str(self._directory), str(self._log_dir), partition, self._incarnation),
+            args=(
+                *(self._address, self._url, str(self._directory), str(self._log_dir)),
+                *(partition, self._incarnation, self._is_flat_out),
+            ),
         )
         process.start()
         self._instances[partition] = process
@@ -126,17 +139,23 @@ class FailingGroup:
     def _declare(self) -> None:
         """Each time a little different, so that a rebalance begins."""
         self._declared += 1
-        self._client.declare(APPLICATION_ID, group_body(_application(self._address, TASKS + self._declared)))
+        self._client.declare(
+            APPLICATION_ID, group_body(_application(self._address, TASKS + self._declared, self._is_flat_out))
+        )
 
     def _settle(self) -> None:
         """Who comes back warms up first; the rebalance after that, which a probing rebalance would bring in ten
         minutes, is asked for.
         """
-        while not _is_balanced(view := self._wait(_has_caught_up, "everybody to have caught up")):
+        while not _is_balanced(view := self._wait(self._has_caught_up, "everybody to have caught up")):
             self._declare()
             generation_id = view.generation_id
             self._wait(lambda seen: seen.generation_id > generation_id, "a rebalance")  # noqa: B023 -- called here only
         self._wait(lambda _: all_run(self.lines(), self.deaths, TASKS), "every task to run")
+
+    def _has_caught_up(self, view: GroupView) -> bool:
+        most = _acceptable_lag(self._is_flat_out) // 2
+        return len(view.members) == INSTANCES and all(lag <= most for lag in view.lags.values())
 
     def _wait(self, wanted: Callable[[GroupView], bool], what: str) -> GroupView:
         return wait_until_held(self._client, APPLICATION_ID, self._log_dir, wanted, what, _TIMEOUT_S)
@@ -158,17 +177,19 @@ def _events(chance: random.Random) -> Iterator[list[FedRecord]]:
         ]
 
 
-def _application(address: str, warmup_replicas: int) -> Application:
+def _application(address: str, warmup_replicas: int, flat_out: bool) -> Application:
+    """Flat out with the record cache that is the default."""
+    every_record = {} if flat_out else {"statestore.cache.max.bytes": 0}
     return counting(
         {
             "application.id": APPLICATION_ID,
             "bootstrap.servers": address,
             "processing.guarantee": "exactly_once_v2",
             "commit.interval.ms": COMMIT_INTERVAL_MS,
-            "statestore.cache.max.bytes": 0,  # each record is a change that a standby has to read
+            **every_record,
             "num.standby.replicas": 1,
             "max.warmup.replicas": warmup_replicas,
-            "acceptable.recovery.lag": ACCEPTABLE_LAG,
+            "acceptable.recovery.lag": _acceptable_lag(flat_out),
             "session.timeout.ms": SESSION_TIMEOUT_MS,
             "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
             "leave.on.disconnect": False,  # as in Kafka: only the session tells of a silent death
@@ -176,17 +197,19 @@ def _application(address: str, warmup_replicas: int) -> Application:
     )
 
 
-def _be_instance(address: str, url: str, directory: str, log_dir: str, partition: int, incarnation: int) -> None:
+def _be_instance(
+    address: str, url: str, directory: str, log_dir: str, partition: int, incarnation: int, flat_out: bool
+) -> None:
     """The body of an instance's process. What it says goes to a file: tracebacks of killed ones are not news."""
     with open(f"{directory}/instances.log", "ab") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    settings = InstanceSettings(_application(address, TASKS), url, 1, f"{directory}/state", log_dir)
+    settings = InstanceSettings(_application(address, TASKS, flat_out), url, 1, f"{directory}/state", log_dir)
     run_instance(settings, partition, incarnation, ExecutorIdentity(f"e{partition}", None))
 
 
-def _has_caught_up(view: GroupView) -> bool:
-    return len(view.members) == INSTANCES and all(lag <= ACCEPTABLE_LAG // 2 for lag in view.lags.values())
+def _acceptable_lag(flat_out: bool) -> int:
+    return ACCEPTABLE_LAG_FLAT_OUT if flat_out else ACCEPTABLE_LAG
 
 
 def _is_balanced(view: GroupView) -> bool:

@@ -155,7 +155,8 @@ class Incumbent:
         be closed before. That is so, too, for what the rows say is this coordinator's and it never heard that it has.
         """
         self._is_leaving = True
-        opened, self._open = self._open, {}
+        opened = dict(self._open)
+        self._open.clear()
         if self.coordinator_id is None:
             return []
         moves = spreading.leaving(self._known(), self.coordinator_id, self._observation.silent())

@@ -29,7 +29,8 @@ _PROGRAM = """
 import os, signal, sys, threading
 
 def end_with_the_parent():
-    sys.stdin.buffer.read()
+    while os.read(0, 1024):  # not sys.stdin: a thread in one of its calls makes Python abort at its end
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 threading.Thread(target=end_with_the_parent, daemon=True).start()
