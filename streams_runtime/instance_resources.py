@@ -32,6 +32,7 @@ from streams_runtime.threads.housekeeping import Housekeeping
 from streams_runtime.threads.instance_thread import InstanceThread
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_setting import ThreadSetting
+from streams_runtime.threads.written_topics import written_topics
 
 _logger = logging.getLogger(__name__)
 _SYSTEM_CLOCK = SystemClock()
@@ -106,7 +107,7 @@ class InstanceResources:
             self._directory,
             self._log,
             configs.state_cleanup_delay_ms,
-            written=_written_topics(application),
+            written=written_topics(application),
         )
         self._membership = ProcessMembership(
             self._client,
@@ -215,11 +216,3 @@ class InstanceResources:
 def _restore_listener_of(application: Application) -> RestoreListener:
     make = application.restore_listener_factory
     return SilentRestoreListener() if make is None else make()
-
-
-def _written_topics(application: Application) -> set[str]:
-    topics: set[str] = set()
-    for each in application.parsed().subtopologies:
-        topics.update(each.sink_topics, each.repartition_sink_topics)
-        topics.update(store.changelog_topic for store in each.stores if store.changelog_topic is not None)
-    return topics

@@ -4,6 +4,7 @@ process.
     main thread      takes what the instance says
     stream thread    works, and says what it publishes, which states it has, and at last that it has ended
     stores thread    answers reads of the stores
+    topics thread    looks up what tasks write to
 
 Rules: it has its own connections to the log, and its own metrics and notices, which go to the instance with each
 snapshot. When nobody listens any more, the process ends at once, as it is: the instance is dead, and whoever takes over
@@ -59,9 +60,11 @@ from streams_runtime.thread_processes.messages import (
 )
 from streams_runtime.thread_processes.packed_application import unpacked
 from streams_runtime.thread_processes.remote_stores import ReadAnswered, StoreAnswers
+from streams_runtime.threads.housekeeping import LOG_INTERVAL_MS
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState
+from streams_runtime.threads.written_topics import look_up, written_topics
 
 PUBLISH_INTERVAL_MS = 100
 """More often than inside of one process, where counters are seen as they grow."""
@@ -220,10 +223,19 @@ def main(connection: Connection, stores: int, parent: int, *inherited: int) -> N
         carry_lines(start.log_levels, here.say)
         reads = Channel(Connection(stores))
         threading.Thread(target=_answer_reads, args=(reads, here.stores), name="store-reads", daemon=True).start()
+        looking = (log, written_topics(parts.application))
+        threading.Thread(target=_look_up_topics, args=looking, name="topics", daemon=True).start()
         here.run()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(0)  # the instance waits: it may have to end other threads before they fail on the same record
+
+
+def _look_up_topics(log: Log, topics: frozenset[str]) -> None:
+    """The housekeeping of the instance does it for the log of its own process."""
+    while True:
+        look_up(log, topics, is_over=lambda: False)
+        time.sleep(LOG_INTERVAL_MS / 1000)
 
 
 def end_at_once() -> None:
