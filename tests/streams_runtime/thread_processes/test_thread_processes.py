@@ -25,6 +25,7 @@ from streams_runtime.queries.store_reading import read_entries, read_key
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import TaskType
+from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
 from streams_runtime.tasks.exception_handling import log_and_continue
 from streams_runtime.thread_processes.thread_process import ThreadProcess
 from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
@@ -48,6 +49,10 @@ def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: P
         yield made
 
 
+def has_open(pid: int, file: Path) -> bool:
+    return any(link.resolve() == file.resolve() for link in Path(f"/proc/{pid}/fd").iterdir())
+
+
 def processed(instance: StreamsInstance) -> int:
     """What the metrics of this process say, over all threads."""
     lines = instance.metrics.lines()
@@ -63,6 +68,8 @@ def test_should_count_each_record_once_and_tell_of_it_in_this_process(group: Gro
 
     own = pids(instance)
     assert len({os.getpid(), *own}) == 3
+    lock = group.directory / "a" / group.id / LOCK_FILE_NAME
+    assert all(has_open(pid, lock) for pid in own), "nobody has the directory before they have ended"
     # each line is read once, and each of its words once more
     wait_for(lambda: processed(instance) == len(SOME_LINES) + sum(group.words.values()), instance.metrics.lines)
     assert sum(thread.processed for thread in instance.status().threads) == processed(instance)
