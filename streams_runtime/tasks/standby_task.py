@@ -6,8 +6,8 @@ Rules:
   none within five seconds of the one before: each has the thread wait until the stores are on disk.
 - Recycled, it gives its stores away open. Closed dirty under exactly-once, it leaves nothing on disk.
 
-Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: `commit_needed` is not always true, nor are there five seconds
-in Kafka; and a dirty close leaves alone what is on disk when this task never had the directory's lock.
+Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: `commit_needed` is not always true, and Kafka has no five
+seconds. A dirty close leaves alone what is on disk when this task never had the directory's lock.
 """
 
 from __future__ import annotations

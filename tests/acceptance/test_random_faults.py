@@ -1,7 +1,7 @@
 """Twenty random SIGKILLs of executors, Python workers and the coordinator while an application counts, on real Spark.
 
-Exactly-once counts are equal to a plain loop's; at-least-once counts are never below. No task and no state directory
-ever has two owners.
+Exactly-once counts are equal to a plain loop's, also when the stream threads are processes; at-least-once counts are
+never below. No task and no state directory ever has two owners.
 """
 
 from __future__ import annotations
@@ -32,27 +32,34 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
+def equal(found: dict[str, int], expected: dict[str, int]) -> bool:
+    return different_counts(found, expected) == []
+
+
 @pytest.mark.parametrize(
-    "guarantee, is_right",
+    "guarantee, processes, is_right",
     [
-        ("exactly_once_v2", lambda found, expected: different_counts(found, expected) == []),
-        ("at_least_once", lambda found, expected: all(found.get(key, 0) >= expected[key] for key in expected)),
+        ("exactly_once_v2", 0, equal),
+        ("exactly_once_v2", 2, equal),
+        ("at_least_once", 0, lambda found, expected: all(found.get(key, 0) >= expected[key] for key in expected)),
     ],
 )
 def test_should_count_right_when_twenty_random_processes_are_killed(
     spark: SparkSession,
     tmp_path: Path,
     guarantee: str,
+    processes: int,
     is_right: Callable[[dict[str, int], dict[str, int]], bool],
 ) -> None:
     under_fire = WordCountUnderFire(
         spark,
         EXECUTORS,
-        application_id=guarantee.replace("_", "-"),
+        application_id=f"{guarantee.replace('_', '-')}-{processes}",
         address=f"embedded:{tmp_path / 'records'}",
         guarantee=guarantee,
         text_lines=TEXT_LINES,
         directory=tmp_path,
+        processes=processes,
     )
     counted = under_fire.run(KILLS, random.Random(SEED))
     different = different_counts(counted.found, counted.expected)
