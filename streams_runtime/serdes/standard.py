@@ -119,7 +119,7 @@ class Serdes(Generic[T]):
 
 def _unpacked(data: Sequence[bytes], number: struct.Struct) -> list[Any]:
     """Numbers of one size, all at once. Raises struct.error for bytes of another length."""
-    if any(map(number.size.__ne__, map(len, data))):
+    if set(map(len, data)) - {number.size}:
         raise struct.error(f"unpack requires a buffer of {number.size} bytes")
     big_endian, kind = number.format[:1], number.format[1:]
     return list(struct.unpack(f"{big_endian}{len(data)}{kind}", b"".join(data)))

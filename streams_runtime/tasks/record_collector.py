@@ -113,8 +113,10 @@ class RecordCollector:
         limits = self._producer.limits_of(targets[0])
 
         def write(keys: Sequence[Any], values: Sequence[Any], timestamps_ms: Sequence[int]) -> bool:
-            longest_key, keyless = _longest(keys)
-            if longest_key + _longest(values)[0] > limits.max_bytes or (keyless and limits.compacts):
+            longest_key, keyless = _longest(keys, limits.max_bytes // 2)
+            if longest_key + _longest(values, limits.max_bytes // 2)[0] > limits.max_bytes:
+                return False
+            if keyless and limits.compacts:
                 return False
             rows.extend(keys, values, timestamps_ms, keyless)
             return True
@@ -207,12 +209,13 @@ class RecordCollector:
         return targets
 
 
-def _longest(column: Sequence[bytes | None]) -> tuple[int, int]:
-    """The length of the longest, and how many there are not."""
+def _longest(column: Sequence[bytes | None], enough: int) -> tuple[int, int]:
+    """The length of the longest, or of all together where that is no more than `enough`; and how many are None."""
     try:
-        return max(map(len, column), default=0), 0  # type: ignore[arg-type]  # a None raises
+        together = len(b"".join(column))  # type: ignore[arg-type]  # a None raises
     except TypeError:
         return max(map(len, filter(None, column)), default=0), column.count(None)
+    return (together if together <= enough else max(map(len, column))), 0  # type: ignore[arg-type]
 
 
 def _too_large(loop: LoopWriter, limits: RecordLimits, key: str, value: str) -> str:
