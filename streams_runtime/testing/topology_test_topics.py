@@ -63,7 +63,8 @@ class InputTopic(Generic[Key, Value]):
 
     def pipe_key_values(self, pairs: Iterable[tuple[Key | None, Value | None]], *, together: bool = False) -> None:
         """One after the other. `together`: all are there before the first is processed, so that nodes that take batches
-        get them as such. The task commits less often then, and a record cache holds more back.
+        get them as such. As in a stream thread, the task then commits after all of them, so that a record cache holds
+        more back, and where no node takes batches a punctuator of stream time comes after them, too.
         """
         self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
 

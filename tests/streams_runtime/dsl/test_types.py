@@ -22,3 +22,11 @@ def test_should_know_keys_and_values_of_every_step() -> None:
     assert_type(total.map_values(str), KTable[str, str])
     assert_type(total.left_join(total, lambda a, b: (a, b)), KTable[str, tuple[int, int | None]])
     assert_type(total.to_stream(), KStream[str, int])
+
+
+def test_should_know_keys_and_values_of_batches() -> None:
+    lines = StreamsBuilder().stream("lines", STRING, STRING)
+    lengths = assert_type(lines.map_values_batches(lambda batch: list(map(len, batch.values))), KStream[str, int])
+    swapped = assert_type(lengths.map_batches(lambda batch: (batch.values, batch.keys)), KStream[int, str])
+    assert_type(swapped.map_batches(lambda batch: batch.take([0])), KStream[int, str])
+    assert_type(swapped.filter_batches(lambda batch: [key > 0 for key in batch.keys]), KStream[int, str])
