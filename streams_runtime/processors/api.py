@@ -112,7 +112,9 @@ class Processor(Generic[KIn, VIn]):
         """Called once for each task, after its state is restored."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
-        raise TypeError(f"{type(self).__name__} has no `process`: write one, it is called with every record")
+        raise TypeError(
+            f"{type(self).__name__} has no `process`: write one, it is called with every record, or `process_batch`"
+        )
 
     def close(self) -> None:
         """Called once, while the stores are still open."""

@@ -14,7 +14,11 @@ T = TypeVar("T")
 
 
 class Serde(Protocol[T]):
-    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record."""
+    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record.
+
+    One that is faster with many at once may say so by `serialize_column` and `deserialize_column`: a list to a list,
+    with the same results and errors. Where records go through as columns, these are called.
+    """
 
     def serialize(self, value: T, /) -> bytes: ...
     def deserialize(self, data: bytes, /) -> T: ...

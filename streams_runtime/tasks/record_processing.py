@@ -178,21 +178,19 @@ class RecordProcessing:
         if queue.has_head:  # it was read for its timestamp
             self._process_one_by_one(queue, 1)
             max_records -= 1
-        if max_records and not self._is_due(due_ms):
+        if max_records and (due_ms is None or self.runtime.stream_time_ms < due_ms):
             columns = queue.columns(max_records)
             if columns is None:
-                self._process_one_by_one(queue, 1 if due_ms is not None else max_records)
+                self._process_one_by_one(queue, max_records if due_ms is None else 1)
             else:
                 self._process_columns(loop, queue, columns if due_ms is None else _up_to(due_ms, columns))
-        self._must_punctuate = self._is_due(due_ms)
+        if due_ms is not None:
+            self._must_punctuate = self.runtime.stream_time_ms >= due_ms
 
     def _due_ms(self) -> int | None:
         """The stream time at which a punctuation becomes due that is not due yet."""
         next_ms = self.runtime.stream_time_punctuations.next_time_ms()
         return next_ms if next_ms is not None and next_ms > self.runtime.stream_time_ms else None
-
-    def _is_due(self, due_ms: int | None) -> bool:
-        return due_ms is not None and self.runtime.stream_time_ms >= due_ms
 
     def _process_one_by_one(self, queue: RecordQueue, max_records: int) -> None:
         runtime = self.runtime

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from streams_runtime import (
     LONG,
     STRING,
+    FailedRecord,
+    HandlerResponse,
     Materialized,
     NodeRun,
     Processor,
@@ -137,6 +140,52 @@ def test_should_go_through_arrow_and_other_numbers_of_rows_and_repartition() -> 
 
     assert [(key, value) for key, value, *_ in seen] == [("x", 1), ("y", 1), ("x", 2), ("y", 2), ("x", 3), ("y", 3)]
     assert [each.timestamp_ms for each in seen] == [0, 1, 2, 1, 2, 2]  # a count keeps the highest of its key
+
+
+class CountedSerde:
+    """Of one letter. It knows columns, and how often it was asked for one."""
+
+    columns = 0
+
+    def serialize(self, value: str, /) -> bytes:
+        return value.encode()
+
+    def deserialize(self, data: bytes, /) -> str:
+        if len(data) != 1:
+            raise ValueError("not one letter")
+        return data.decode()
+
+    def serialize_column(self, values: Sequence[str], /) -> list[bytes]:
+        self.columns += 1
+        return [self.serialize(value) for value in values]
+
+    def deserialize_column(self, data: Sequence[bytes], /) -> list[str]:
+        self.columns += 1
+        return [self.deserialize(each) for each in data]
+
+
+def test_should_read_and_write_columns_by_a_serde_that_can() -> None:
+    serde, failed = CountedSerde(), []
+
+    def left_out(record: FailedRecord) -> HandlerResponse:
+        failed.append(record.metadata.offset)
+        return HandlerResponse.CONTINUE
+
+    builder = StreamsBuilder()
+    builder.stream("in", STRING, serde).map_values_batches(same).to("out", key_serde=STRING, value_serde=serde)
+    with TopologyTestDriver(builder.build(), deserialization_exception_handler=left_out) as driver:
+        letters = driver.create_input_topic("in", STRING, STRING)
+        letters.pipe_key_values([("k", letter) for letter in "abc"], together=True)
+        assert serde.columns == 2
+        letters.pipe_key_values([("k", letters) for letters in ("d", "two", "e")], together=True)
+        assert driver.create_output_topic("out", STRING, STRING).read_values() == list("abcde")
+    assert failed == [4]
+
+
+def test_should_be_one_more_topology_that_can_be_pickled() -> None:
+    topology = pickle.loads(pickle.dumps(ticking(same)))
+
+    assert [each.value for each in driven(topology, [Record("k", 1, 1)] * 2, together=True)] == [1, 1, 1]
 
 
 def test_should_filter_by_columns() -> None:
