@@ -26,11 +26,11 @@ class BatchProcessorRunner(ProcessorRunner):
     takes_batches = True
 
     def _for_one(self) -> Callable[[Record[Any, Any]], None]:
+        return self._own_process() or self._batch_of_one
+
+    def _own_process(self) -> Callable[[Record[Any, Any]], None] | None:
         process = getattr(self.processor, "process", None)
-        if process is None or getattr(process, "__func__", None) is Processor.process:
-            return self._batch_of_one
-        found: Callable[[Record[Any, Any]], None] = process
-        return found
+        return None if getattr(process, "__func__", None) is Processor.process else process
 
     def fuse(self, loop: LoopWriter, given: Given) -> None:
         why = "it gets the changes of a table" if given.old else loop.hindrances.get(self.name, "")
@@ -49,8 +49,9 @@ class BatchProcessorRunner(ProcessorRunner):
         )
 
     def _give(self, batch: RecordColumns[Any, Any]) -> None:
-        if len(batch) == 1:
-            self._for_one()(next(iter(batch)))
+        process = self._own_process() if len(batch) == 1 else None
+        if process is not None:
+            process(next(iter(batch)))
         else:
             self.processor.process_batch(batch)  # type: ignore[attr-defined]  # else the graph makes another runner
 

@@ -84,6 +84,9 @@ def in_line(steps: list[str]) -> Iterator[tuple[str, int]]:
 FLAT = ["flat_map", "map_batches", "to out", "process"]
 
 
+@example(["filter", "map_batches"], [([(b"a", b"xy", 1), (b"a", b"x", 9)], 5, True)], True, 0)
+@example(["other number of rows", "map_values", "join"], [([(b"a", b"xy", 0)], 1, False)], False, 0)
+@example(["other number of rows", "join"], [([(b"a", b"xy", 0)], 1, False)], False, 0)
 @example(FLAT, [([(b"a", b"x", 1), (b"a", b"oops", 2), (b"b", b"xy", 3)], 5, True)], True, 0)
 @example(["map_batches", "map_values", "to out"], [([(b"a", b"oops", 1), (b"a", b"x", 2)] * 3, 12, True)], False, 0)
 @share(0.5)

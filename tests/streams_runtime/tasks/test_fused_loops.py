@@ -264,7 +264,7 @@ class Watched:
             deserialization_handler=self.handle,
             cache=ThreadCache(cache_bytes) if cache_bytes else None,
         )
-        topics = {topic for topic in one.graph.sink_topics if topic != "out"}
+        topics = {*one.graph.sink_topics, *one.graph.sources} - {"in", "other", "out"}
         changelogs = {changelog for changelog in one.graph.store_changelogs.values() if changelog is not None}
         one.log.create_topics([NewTopic(topic, 3) for topic in sorted(topics)])
         one.log.create_topics([NewTopic(topic, 1, {"cleanup.policy": "compact"}) for topic in sorted(changelogs)])
