@@ -281,3 +281,32 @@ def test_should_ask_about_a_row_that_is_too_large_for_the_topic(tmp_path: Path) 
     one.process()
 
     assert (one.output(), [each.metadata.offset for each in failed]) == (["a", "c"], [1])
+
+
+class Standing(Processor[str, str]):
+    """Notes where it stands before and after it has handed on the first row."""
+
+    seen: list[tuple[Any, ...]]
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+        Standing.seen = []
+
+    def process_batch(self, batch: Columns) -> None:
+        for rows in ([0], []):
+            metadata = self._context.record_metadata
+            assert metadata is not None
+            self.seen.append((metadata.offset, self._context.current_stream_time_ms, self._context.headers))
+            self._context.forward_batch(batch.take(rows))
+
+
+class Silent(Processor[Any, Any]):
+    def process(self, record: Any) -> None:
+        """It only has the position move."""
+
+
+def test_should_stand_at_the_last_record_of_the_batch_whatever_is_below(tmp_path: Path) -> None:
+    topology = topology_of(lambda stream: stream.process(Standing).process(Silent))
+    started(RunningTask(tmp_path, topology), "a", "b", "c").process()
+
+    assert Standing.seen == [(2, 3, ()), (2, 3, ())]
