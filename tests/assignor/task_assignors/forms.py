@@ -34,6 +34,17 @@ def form(name: str, *, pure: bool) -> ModuleType:
     return pure_forms()[name] if pure else importlib.import_module(f"{_PACKAGE}.{name}")
 
 
+@lru_cache(maxsize=1)
+def pure_buckets() -> ModuleType:
+    """`assignor.java.buckets`, made of its source."""
+    loader = SourceFileLoader("buckets_from_source", str(ROOT / "assignor/java/buckets.py"))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
 def _from_source(name: str) -> ModuleType:
     whole = f"{_PACKAGE}.{name}"
     loader = SourceFileLoader(whole, str(ROOT / f"{whole.replace('.', '/')}.py"))

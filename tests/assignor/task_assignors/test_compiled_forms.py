@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from assignor.clients.task_lags import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionLog
+from assignor.java import buckets
 from assignor.recording.placement import parse_recorded_placement
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
-from tests.assignor.task_assignors.forms import MOVEMENT, form
+from tests.assignor.task_assignors.forms import MOVEMENT, form, pure_buckets
 from tests.checkout import ROOT, VECTORS
 from tests.compiled_modules import compiled_file, compiled_modules, is_older_than_its_source
 
@@ -113,6 +114,24 @@ def test_should_also_place_as_kafka_did_without_being_compiled(name: str) -> Non
                 assert placed(problem, pure=False) == placed(problem, pure=True)
                 compared += 1
     assert compared > 100
+
+
+@needs_compiled
+@given(
+    fields=st.lists(st.tuples(*[st.integers(0, 99) | st.integers(-5, 2**66)] * 2, st.sampled_from([None] * 9 + ["t"]))),
+    initial_capacity=st.sampled_from([1, 16, 64]),
+    share=st.sampled_from([1, 8, 64]),
+)
+def test_should_order_tasks_by_bucket_as_the_source_does(
+    fields: list[tuple[int, int, str | None]], initial_capacity: int, share: int
+) -> None:
+    """`share`: every so-manieth number, so that small tables are crowded."""
+    tasks = [TaskId(subtopology, partition * share, name) for subtopology, partition, name in fields]
+    spreads, of_source = buckets.spreads_of_tasks(tasks), pure_buckets().spreads_of_tasks(tasks)
+    assert spreads == of_source
+    if spreads is not None:
+        found = buckets.uncrowded_order(spreads, initial_capacity)
+        assert found == pure_buckets().uncrowded_order(spreads, initial_capacity)
 
 
 @needs_compiled
