@@ -8,10 +8,11 @@ can draw from it. Only a heap found out of order is drained with Java's own step
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from operator import le
+from struct import Struct
 
 from assignor.java.buckets import MIN_TREEIFY_CAPACITY, TREEIFY_THRESHOLD
 from assignor.java.hash_table import spread_hash
@@ -39,6 +40,8 @@ Doubt = tuple[Entry, Entry]
 ANYWHERE: Doubt = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
 
+_DOUBLE = Struct(">d")
+
 DRAINED: Entry = -2
 """The step after which all clients were drawn and put back, from a heap in whatever order."""
 
@@ -64,6 +67,25 @@ def doubt_after(offers: Offers) -> Doubt | None:
     if second_before in (second, NOT_QUEUED) or first > second_before > second:
         return None
     return (first, second_before) if second_before > second else ANYWHERE
+
+
+class _LoadBits(dict[int, Entry]):
+    """Number of copies to the entry of such a client, without the client. `capacity`: threads of each."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self._capacity = capacity
+
+    def __missing__(self, copies: int) -> Entry:
+        bits = int.from_bytes(_DOUBLE.pack(copies / self._capacity), "big") << CLIENT_BITS
+        self[copies] = bits
+        return bits
+
+
+def load_bits(capacity: Sequence[int]) -> list[Mapping[int, Entry]]:
+    """By client: its entry, without the client, by its number of copies. `capacity`: threads of each client."""
+    of_threads = {threads: _LoadBits(threads) for threads in set(capacity)}
+    return [of_threads[threads] for threads in capacity]
 
 
 class ClientHeap:

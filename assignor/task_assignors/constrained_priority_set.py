@@ -15,37 +15,20 @@ steps written down, which then never have to be carried out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 
 from assignor.task_assignors.client_heap import (
     ANYWHERE,
     CLIENT,
-    CLIENT_BITS,
     DRAINED,
     NOT_QUEUED,
     REFILLED,
     ClientHeap,
     Doubt,
-    Entry,
     Step,
     doubt_after,
+    load_bits,
 )
 from assignor.types import ProcessId
-
-_DOUBLE = Struct(">d")
-
-
-class _LoadBits(dict[int, Entry]):
-    """Number of copies to the entry of such a client, without the client. `capacity`: threads of each."""
-
-    def __init__(self, capacity: int) -> None:
-        super().__init__()
-        self._capacity = capacity
-
-    def __missing__(self, copies: int) -> Entry:
-        bits = int.from_bytes(_DOUBLE.pack(copies / self._capacity), "big") << CLIENT_BITS
-        self[copies] = bits
-        return bits
 
 
 class ConstrainedPrioritySet:
@@ -57,8 +40,7 @@ class ConstrainedPrioritySet:
         A client's load is its `copies`, which are looked at whenever it is offered, divided by its `capacity`.
         """
         self._copies = copies
-        bits = {threads: _LoadBits(threads) for threads in set(capacity)}
-        self._bits = [bits[threads] for threads in capacity]
+        self._bits = load_bits(capacity)
         self._entries = [bits[copies[client]] | client for client, bits in enumerate(self._bits)]
         self._heap = ClientHeap(processes, self._entries)
         self._written_down: list[Step] = []
