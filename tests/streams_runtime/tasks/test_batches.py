@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from streams_runtime.processors import source_node
@@ -38,7 +38,14 @@ def portions_of(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Porti
     return st.lists(portion, min_size=1, max_size=3)
 
 
-def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once: bool, cache_bytes: int) -> None:
+def check(
+    steps: list[tuple[str, int]],
+    portions: list[Portion],
+    *,
+    exactly_once: bool,
+    cache_bytes: int,
+    has_branches: bool = False,
+) -> None:
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         batched = Watched(Path(directory, "batched"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
         taken = [batched.take(records, count, commits=commits) for records, count, commits in portions]
@@ -47,6 +54,7 @@ def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once
         plain = Watched(Path(directory, "plain"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
         assert taken == [plain.take(records, count, commits=commits) for records, count, commits in portions]
         expected = plain.seen()
+    assume(not has_branches or not expected["failures"])  # no serde for a repartition topic, for example
     heard, had_to_hear = by_function(seen.pop("heard")), by_function(expected.pop("heard"))
     assert seen == expected
     if not seen["failures"]:
@@ -107,7 +115,7 @@ MERGED = [("map_batches", 0), ("map", 0), ("merge", 1), ("map_values_batches", 3
 def test_should_keep_the_order_that_others_can_see(
     steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int
 ) -> None:
-    check(steps, portions, exactly_once=exactly_once, cache_bytes=cache_bytes)
+    check(steps, portions, exactly_once=exactly_once, cache_bytes=cache_bytes, has_branches=True)
 
 
 @share(0.25)
