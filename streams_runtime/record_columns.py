@@ -37,7 +37,7 @@ _NO_COLUMNS = (str, bytes, dict, set, frozenset)
 _new_record = tuple.__new__
 
 
-class _Column:
+class _RowsColumn:
     """A column as it was given, and as a list once somebody has asked for it."""
 
     __slots__ = ("_given", "_list")
@@ -73,9 +73,9 @@ class _Column:
         given = self._given
         return given if hasattr(given, "to_pylist") else _imported("pyarrow", "batch").array(given)
 
-    def taken(self, indices: Sequence[int]) -> _Column:
+    def taken(self, indices: Sequence[int]) -> _RowsColumn:
         given = self.as_list()
-        return _Column([given[index] for index in indices])
+        return _RowsColumn([given[index] for index in indices])
 
 
 class RecordColumns(Generic[K, V]):
@@ -98,8 +98,8 @@ class RecordColumns(Generic[K, V]):
     ) -> RecordColumns[K, V]:
         """A batch as the runtime hands it out: nothing is checked. `headers`: of a batch of one record."""
         columns = cls.__new__(cls)
-        columns._keys, columns._values = _Column(keys), _Column(values)
-        columns._timestamps, columns._headers = _Column(timestamps_ms), headers
+        columns._keys, columns._values = _RowsColumn(keys), _RowsColumn(values)
+        columns._timestamps, columns._headers = _RowsColumn(timestamps_ms), headers
         columns._root = columns._rows = None
         return columns
 
@@ -203,7 +203,7 @@ class RecordColumns(Generic[K, V]):
         return self.take(list(compress(range(len(self)), column("flags", mask, len(self)).as_list())))
 
     def _derived(
-        self, keys: _Column, values: _Column, timestamps: _Column, rows: Sequence[int]
+        self, keys: _RowsColumn, values: _RowsColumn, timestamps: _RowsColumn, rows: Sequence[int]
     ) -> RecordColumns[Any, Any]:
         derived: RecordColumns[Any, Any] = RecordColumns.__new__(RecordColumns)
         derived._keys, derived._values, derived._timestamps = keys, values, timestamps
@@ -223,9 +223,9 @@ class RecordColumns(Generic[K, V]):
         return self._rows
 
 
-def column(what: str, given: Any, length: int | None = None) -> _Column:
+def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
     """Checked. Raises WrongBatchResult, which names `what`, for no column and for another length."""
-    if isinstance(given, _Column):
+    if isinstance(given, _RowsColumn):
         return given
     if isinstance(given, _NO_COLUMNS) or not hasattr(given, "__len__") or getattr(given, "shape", None) == ():
         raise WrongBatchResult(
@@ -233,10 +233,10 @@ def column(what: str, given: Any, length: int | None = None) -> _Column:
         )
     if length is not None and len(given) != length:
         raise WrongBatchResult(f"there are {len(given)} {what} for {length} records: give one for each")
-    return _Column(given)
+    return _RowsColumn(given)
 
 
-def _timestamps(given: Any, length: int) -> _Column:
+def _timestamps(given: Any, length: int) -> _RowsColumn:
     timestamps = column("timestamps_ms", given, length)
     for timestamp_ms in timestamps.as_list():
         if type(timestamp_ms) is not int or timestamp_ms < 0:

@@ -19,7 +19,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
 from assignor.java.order import JavaHashMap
 from assignor.task_assignors.client_heap import CLIENT, load_bits
-from assignor.task_assignors.working_state import Names, WorkingState
+from assignor.task_assignors.working_state import NamedNumbers, WorkingState
 from assignor.types import Role
 
 
@@ -79,7 +79,7 @@ def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
     state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
 
 
-def _told(names: Names, chosen: list[int]) -> Iterator[Decision]:
+def _told(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
     """`chosen`: each task followed by the client of one standby, or by how many standbys found none, below zero."""
     for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:

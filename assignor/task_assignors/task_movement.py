@@ -17,7 +17,7 @@ from assignor.errors import IllegalStateError
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.task_assignors.constrained_priority_set import ConstrainedPrioritySet
 from assignor.task_assignors.lag_ranking import LagRanking
-from assignor.task_assignors.working_state import Names, WorkingState
+from assignor.task_assignors.working_state import NamedNumbers, WorkingState
 from assignor.types import LATEST_OFFSET, Role
 
 _Movement = tuple[int, int]
@@ -111,13 +111,13 @@ def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, mo
     return said
 
 
-def _told_kept(names: Names, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
+def _told_kept(names: NamedNumbers, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
     """`kept`: tasks, each with its client."""
     for task, client in zip(kept, clients, strict=True):
         yield Decision(DecisionKind.KEPT, names.tasks[task], role, names.processes[client])
 
 
-def _told(names: Names, said: _Said, role: Role) -> Iterator[Decision]:
+def _told(names: NamedNumbers, said: _Said, role: Role) -> Iterator[Decision]:
     for kind, task, client, target, warm_up in zip(*[iter(said)] * 5, strict=True):
         name, process = names.tasks[task], names.processes[client]
         target_process = None if target is None else names.processes[target]

@@ -17,7 +17,7 @@ from assignor.topology.remembered_tasks import places_in_order
 from assignor.types import ProcessId, Role, TaskId
 
 
-class Names(NamedTuple):
+class NamedNumbers(NamedTuple):
     """Of the numbers in a `WorkingState`. What is told later keeps these alone, and not the state: it has the log, and
     only the cycle collector would free the two.
     """
@@ -40,7 +40,7 @@ class WorkingState:
         self.places = places
         self.clients = clients
         self.processes: list[ProcessId] = [client.process_id for client in clients]
-        self.names = Names(self.tasks, self.processes)
+        self.names = NamedNumbers(self.tasks, self.processes)
         self.capacity: list[int] = [client.capacity for client in clients]
         self.owner: list[int] = [-1] * len(places)
         self.active: list[set[int]] = [set() for _ in clients]

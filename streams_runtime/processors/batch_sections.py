@@ -53,7 +53,7 @@ class BatchRuntime(Protocol):
         ...
 
 
-class Batch(NamedTuple):
+class SectionBatch(NamedTuple):
     """`places`: of the input record of each row in the polled columns. `offsets` and `input_ms` are of those."""
 
     columns: RecordColumns[Any, Any]
@@ -63,7 +63,7 @@ class Batch(NamedTuple):
     offsets: Sequence[int]
     input_ms: Sequence[int]
 
-    def row(self, index: int) -> Batch:
+    def row(self, index: int) -> SectionBatch:
         given, only = self.columns, slice(index, index + 1)
         alone: RecordColumns[Any, Any] = RecordColumns.trusted(
             [given.keys[index]], [given.values[index]], [given.timestamps_ms[index]]
@@ -103,7 +103,7 @@ class BatchSection:
         self._retries = retries_one_by_one
         self._runtime: BatchRuntime
         self._tail: FusedLoop | None = None
-        self._batch: Batch | None = None
+        self._batch: SectionBatch | None = None
         self.keys: list[Any] = []
         self.values: list[Any] = []
         self.timestamps_ms: list[int] = []
@@ -142,11 +142,11 @@ class BatchSection:
         if not self.places:
             return
         columns = RecordColumns.trusted(self.keys[:], self.values[:], self.timestamps_ms[:])
-        batch = Batch(columns, self.places[:], self.stream_times_ms[:], queue, offsets, input_ms)
+        batch = SectionBatch(columns, self.places[:], self.stream_times_ms[:], queue, offsets, input_ms)
         self.clear()
         self.run_batch(batch)
 
-    def run_batch(self, batch: Batch) -> None:
+    def run_batch(self, batch: SectionBatch) -> None:
         """As `run`, with what the loop did not have to collect."""
         try:
             self._call(batch)
@@ -158,7 +158,7 @@ class BatchSection:
             for place in dict.fromkeys(batch.places):
                 self._runtime.record_failed(place, node, error)
 
-    def _run_one_by_one(self, batch: Batch) -> None:
+    def _run_one_by_one(self, batch: SectionBatch) -> None:
         failed = -1
         for index, place in enumerate(batch.places):
             if place == failed:  # what is left of a record that failed
@@ -169,7 +169,7 @@ class BatchSection:
                 failed = place
                 self._runtime.record_failed(place, self._failed_at(), error)
 
-    def _call(self, batch: Batch) -> None:
+    def _call(self, batch: SectionBatch) -> None:
         current, context = self._current, self._context
         if current.failed_at:
             current.forget()
@@ -187,7 +187,7 @@ class BatchSection:
             current.name = None
             current.timestamp_ms = -1
 
-    def _stand_at_the_last(self, batch: Batch) -> None:
+    def _stand_at_the_last(self, batch: SectionBatch) -> None:
         """While the node runs, the record that is processed is the last one of the batch."""
         columns, runtime, current = batch.columns, self._runtime, self._current
         batch.queue.polled(batch.places[-1])

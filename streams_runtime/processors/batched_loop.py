@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from streams_runtime.processors.batch_sections import Batch, BatchRuntime, BatchSection
+from streams_runtime.processors.batch_sections import BatchRuntime, BatchSection, SectionBatch
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.record_columns import RecordColumns
@@ -58,7 +58,9 @@ class BatchedLoop:
                 stream_times_ms = _highest_so_far(times_ms, before_ms)
                 self._runtime.stream_time_ms = stream_times_ms[-1]
                 places = range(start, stop)
-                self._sections[0].run_batch(Batch(columns, places, stream_times_ms, queue, offsets, timestamps_ms))
+                self._sections[0].run_batch(
+                    SectionBatch(columns, places, stream_times_ms, queue, offsets, timestamps_ms)
+                )
                 self._runtime.stream_time_ms = stream_times_ms[-1]
                 return
             try:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.loop_text import CHANGES, RECORDS, ROWS, Frame, compiled_text, rows_frame
+from streams_runtime.processors.loop_text import CHANGES, RECORDS, ROWS, LoopFrame, compiled_text, rows_frame
 from streams_runtime.processors.node_runs import NodeRuns, RunsHow
 from streams_runtime.records import Record, RecordContext
 
@@ -130,7 +130,7 @@ class LoopWriter:
     def __init__(
         self,
         outputs: Outputs,
-        frame: Frame = RECORDS,
+        frame: LoopFrame = RECORDS,
         *,
         hindrances: Mapping[str, str] | None = None,
         runs: NodeRuns | None = None,

@@ -15,12 +15,12 @@ from typing import NamedTuple
 _WORD = re.compile(r"\w+")
 
 
-class Frame(NamedTuple):
+class LoopFrame(NamedTuple):
     head: str
     tail: str
 
 
-RECORDS = Frame(
+RECORDS = LoopFrame(
     """\
 def fused(queue, keys, values, timestamps_ms, offsets, start, stop):
   topic, partition = queue.partition
@@ -40,7 +40,7 @@ def fused(queue, keys, values, timestamps_ms, offsets, start, stop):
   finally:
     runtime.stream_time_ms = stream_time_ms""",
 )
-ROWS = Frame(
+ROWS = LoopFrame(
     """\
 def fused(queue, keys, values, timestamps_ms, places, stream_times_ms, offsets, input_ms, start):
   topic, partition = queue.partition
@@ -57,7 +57,7 @@ def fused(queue, keys, values, timestamps_ms, places, stream_times_ms, offsets, 
 )
 _OF_A_ROW = {"key": "keys", "value": "values", "timestamp_ms": "timestamps_ms"}
 _IF_ASKED = {"at": "places", "stream_time_ms": "stream_times_ms"}
-CHANGES = Frame(
+CHANGES = LoopFrame(
     """\
 def fused(keys):
    if current.failed_at:
@@ -74,12 +74,12 @@ def fused(keys):
 )
 
 
-def rows_frame(lines: Iterable[str]) -> Frame:
+def rows_frame(lines: Iterable[str]) -> LoopFrame:
     """ROWS, with what these lines ask for."""
     words = set(_WORD.findall("\n".join(lines)))
     read = _OF_A_ROW | {variable: column for variable, column in _IF_ASKED.items() if variable in words}
     columns = ", ".join(["range(start, len(keys))", *(f"{column}[start:]" for column in read.values())])
-    return Frame(ROWS.head.format(columns=columns, variables=", ".join(["row", *read])), ROWS.tail)
+    return LoopFrame(ROWS.head.format(columns=columns, variables=", ".join(["row", *read])), ROWS.tail)
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 @cython.final
-cdef class _Reader:
+cdef class _RowReader:
     cdef bytes _body
     cdef const unsigned char* _data
     cdef Py_ssize_t _at
@@ -26,7 +26,7 @@ cdef class _Reader:
     cdef _headers(self, int64_t count)
 
 @cython.final
-cdef class RowWriter:
+cdef class BatchRowWriter:
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t size
     cdef bytearray _batch

@@ -30,10 +30,10 @@ _CUT_SHORT = "it ends inside of a record"
 
 def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int, append_time_ms: int | None) -> Columns:
     """`append_time_ms`: what all records have as their timestamp. Raises ValueError that says what is wrong."""
-    return _Reader(body).columns(count, base_offset, base_timestamp_ms, append_time_ms)
+    return _RowReader(body).columns(count, base_offset, base_timestamp_ms, append_time_ms)
 
 
-class _Reader:
+class _RowReader:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._data = body
@@ -125,7 +125,7 @@ class _Reader:
         return tuple(found)
 
 
-class RowWriter:
+class BatchRowWriter:
     """Takes records as long as they fit. `count`: how many it has; `size`: bytes of keys, values and headers.
 
     `limit`: the most bytes of the batch with its header, `most`: the greatest `size`. The first record may exceed both.
@@ -203,6 +203,10 @@ class RowWriter:
         self.count = count + 1
         self.size += size
         return True
+
+
+row_writer = BatchRowWriter
+"""`library_rows` has one of the same name."""
 
 
 def _width(number: int) -> int:

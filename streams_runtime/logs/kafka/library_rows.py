@@ -46,7 +46,7 @@ def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int,
     )
 
 
-class RowWriter:
+class LibraryRowWriter:
     def __init__(self, limit: int, most: int) -> None:
         self.count = self.size = 0
         self._most = most
@@ -88,3 +88,6 @@ class RowWriter:
         batch = self._builder.build()
         assert len(batch) >= HEADER_BYTES, "its header is built as well"
         return batch, *_TIMES.unpack_from(batch, _TIMES_AT)
+
+
+row_writer = LibraryRowWriter

@@ -50,7 +50,7 @@ class RowWriter(Protocol):
 
 def row_writer(limit: int, most: int) -> RowWriter:
     """For a batch of at most `limit` bytes, of which keys, values and headers are at most `most`."""
-    return batch_rows.RowWriter(limit, most) if IS_COMPILED else library_rows.RowWriter(limit, most)
+    return batch_rows.row_writer(limit, most) if IS_COMPILED else library_rows.row_writer(limit, most)
 
 
 class BatchHeader(NamedTuple):

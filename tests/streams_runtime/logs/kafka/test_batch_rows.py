@@ -40,7 +40,7 @@ def columns_of(found: Sequence[Row]) -> Columns:
 
 def written(form: ModuleType, found: Sequence[Row], limit: int = MANY, most: int = MANY) -> tuple[bytes, int, int, int]:
     """Records, how many and how large, and what of the rows was refused first, or -1."""
-    writer = form.RowWriter(limit, most)
+    writer = form.row_writer(limit, most)
     refused = -1
     for at, (_, timestamp_ms, key, value, headers) in enumerate(found):
         if not writer.append(key, value, timestamp_ms, headers):
@@ -91,7 +91,7 @@ def test_should_exceed_no_limit_and_fill_it_when_it_is_our_own(name: str) -> Non
 
     def taken(limit: int, most: int) -> int:
         count = written(FORMS[name], found, limit, most)[1]
-        assert FORMS[name].RowWriter(limit, most).extend(keys, values, times, 0, 3) == count
+        assert FORMS[name].row_writer(limit, most).extend(keys, values, times, 0, 3) == count
         return count
 
     assert taken(whole - 1, MANY) == 2
@@ -108,7 +108,7 @@ def test_should_take_columns_as_it_takes_rows_one_by_one(name: str, found: list[
     _, times, keys, values, _ = columns_of(plain)
     batches, at = [], 0
     while at < len(plain):
-        writer = FORMS[name].RowWriter(limit, most)
+        writer = FORMS[name].row_writer(limit, most)
         after = writer.extend(keys, values, times, at, len(plain))
         assert writer.count == after - at > 0
         size = writer.size
@@ -125,7 +125,7 @@ def test_should_take_columns_as_it_takes_rows_one_by_one(name: str, found: list[
 
 @pytest.mark.parametrize("name", FORMS)
 def test_should_take_whatever_has_bytes_and_nothing_else(name: str) -> None:
-    writer = FORMS[name].RowWriter(MANY, MANY)
+    writer = FORMS[name].row_writer(MANY, MANY)
     assert writer.append(bytearray(b"key"), memoryview(b"value"), 5, ())
     assert writer.extend([b"k"], [bytearray(b"v")], [6], 0, 1) == 1
     with pytest.raises(TypeError):
@@ -225,7 +225,7 @@ def test_should_be_left_to_the_library_where_nothing_is_compiled(monkeypatch: py
 
     for is_compiled, expected in ((True, batch_rows), (False, library_rows)):
         monkeypatch.setattr(record_batch_v2, "IS_COMPILED", is_compiled)
-        assert isinstance(record_batch_v2.row_writer(MANY, MANY), expected.RowWriter)
+        assert isinstance(record_batch_v2.row_writer(MANY, MANY), expected.row_writer)
 
 
 def test_should_be_among_what_is_compiled() -> None:
