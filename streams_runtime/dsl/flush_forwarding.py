@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, cast
 
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.fused_table_store import AnyTimestampedStore, write_reading
 from streams_runtime.processors.api import ProcessorContext
@@ -16,10 +17,10 @@ from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record, RecordContext
 from streams_runtime.serdes import BytesSerde
-from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.named_cache import as_context
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore, SerdesTimestampedWindowStore
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of
 
 
 def forwards_when_flushed(context: ProcessorContext, store: Any, *, sends_old_values: bool) -> bool:
@@ -112,11 +113,16 @@ class FusableTableFlush(_FusableStoreFlush):
 class FusableWindowFlush(_FusableStoreFlush):
     def __init__(self, store: SerdesTimestampedWindowStore[Any, Any]) -> None:
         super().__init__(store)
-        self._window_of = store.window_of
+        self._window_size_ms = store.window_size_ms
         self._put = store.parts().store.put
 
     def _write_key(self, loop: LoopWriter) -> None:
-        loop.line(f"key = {loop.bind('window_of', self._window_of)}(key_bytes)")
+        loop.line(f"key = key_bytes[:-{SUFFIX_BYTES}]")
+        if not isinstance(self._store.key_serde, BytesSerde):
+            loop.line(f"key = {loop.bind('deserialize_key', self._store.key_serde.deserialize)}(key)")
+        loop.line(f"start_ms = {loop.bind('suffix_of', suffix_of)}(key_bytes)[0]")
+        end_ms = f"min(start_ms + {self._window_size_ms}, {JAVA_LONG_MAX})"
+        loop.line(f"key = new_record({loop.bind('Windowed', Windowed)}, (key, start_ms, {end_ms}))")
 
     def _write_put(self, loop: LoopWriter) -> None:
-        loop.line(f"{loop.bind('put', self._put)}(key_bytes[:-{SUFFIX_BYTES}], stored, key.start_ms)")
+        loop.line(f"{loop.bind('put', self._put)}(key_bytes[:-{SUFFIX_BYTES}], stored, start_ms)")

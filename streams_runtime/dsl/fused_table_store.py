@@ -44,6 +44,12 @@ class FusedTableStore(ABC):
         """Into these variables; there is an entry."""
         write_reading(self._loop, self._store, self.stored, value, timestamp_ms)
 
+    def value_of_stored(self) -> str:
+        """An expression for the value alone; there is an entry."""
+        if isinstance(self._store.value_serde, BytesSerde):
+            return f"{self.stored}[8:]"
+        return f"{self._loop.bind('deserialize', self._store.value_serde.deserialize)}({self.stored}[8:])"
+
     def put(self, value: str, timestamp_ms: str) -> None:
         """From these variables. None deletes."""
         loop = self._loop

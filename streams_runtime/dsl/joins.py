@@ -15,6 +15,7 @@ from typing import Any
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
+from streams_runtime.dsl.fused_table_store import FusedKeyValueStore
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.losses import DropReason
@@ -22,6 +23,7 @@ from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 
 Joiner = Callable[[Any, Any], Any]
 """The first value and the second to the result. None stands for the value that a left join does not find."""
@@ -57,9 +59,16 @@ class StreamTableJoinProcessor(ForwardingProcessor[Any, Any]):
             reason = loop.bind("reason", DropReason.NULL_KEY_OR_VALUE)
             loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null join key or value')")
         with loop.block("else:"):
-            loop.line(f"{found} = {loop.bind('get', self._get)}({given.key})")
+            store = _store_of(self._get)
+            if store is None:
+                loop.line(f"{found} = {loop.bind('get', self._get)}({given.key})")
+                of_table = f"{found}[0]"
+            else:
+                state = FusedKeyValueStore(loop, store, given)
+                state.look_up()
+                found, of_table = state.stored, state.value_of_stored()
             with loop.block(f"if {found} is not None:"):
-                loop.line(f"{joined} = {loop.bind('joiner', self._joiner)}({given.value}, {found}[0])")
+                loop.line(f"{joined} = {loop.bind('joiner', self._joiner)}({given.value}, {of_table})")
                 loop.forward(given._replace(value=joined))
         return True
 
@@ -90,6 +99,12 @@ class StreamTableLeftJoinProcessor(StreamTableJoinProcessor):
             loop.line(f"{joined} = {loop.bind('joiner', self._joiner)}({given.value}, {other})")
             loop.forward(given._replace(value=joined))
         return True
+
+
+def _store_of(get: Getter) -> SerdesTimestampedKeyValueStore[Any, Any] | None:
+    """Whose `get` it is; None for a table that computes its values."""
+    store = getattr(get, "__self__", None)
+    return store if isinstance(store, SerdesTimestampedKeyValueStore) and get == store.get else None
 
 
 class JoinSide:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from assignor.types import TaskId
 from streams_runtime.record_columns import RecordColumns
@@ -128,6 +128,13 @@ TimestampExtractor = Callable[[Record[Any, Any], int], int]
 
 StreamPartitioner = Callable[[Any, Any, int], int]
 """Key, value and number of partitions to a partition. It is a `NestedSerde` as well if it goes by a serde's bytes."""
+
+
+@runtime_checkable
+class HashPartitioner(Protocol):
+    """A `StreamPartitioner` that chooses by murmur2 of these bytes, and not by those of the whole key."""
+
+    def hashed_bytes(self, key: Any, /) -> bytes: ...
 
 
 class HandlerResponse(StrEnum):

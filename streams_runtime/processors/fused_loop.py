@@ -86,8 +86,12 @@ class FusableFlush(Protocol):
 class Outputs(Protocol):
     """What the loop writes to. `RecordCollector` is one."""
 
-    def write_row(self, loop: LoopWriter, topic: str, key: str, value: str, timestamp_ms: str) -> None:
-        """Write the lines that add a row for a topic. All three are names of variables, with bytes or None in them.
+    def write_row(
+        self, loop: LoopWriter, topic: str, key: str, value: str, timestamp_ms: str, hashed: str | None = None
+    ) -> None:
+        """Write the lines that add a row for a topic. All are names of variables, with bytes or None in them.
+
+        `hashed`: bytes that choose the partition; None: those of the key do.
 
         Raises StreamsRuntimeError and LogTimeout, as the first record for that topic does without the loop.
         """

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from streams_runtime.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
-from streams_runtime.processors.api import Processor
+from streams_runtime.processors.api import HashPartitioner, Processor
 from streams_runtime.processors.batch_order import STORE, TOPIC
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
@@ -206,12 +206,17 @@ class SinkRunner:
         self._send(self.topic, None, written_key, written_value, timestamp_ms, headers)
 
     def fuse(self, loop: LoopWriter, given: Given) -> None:
-        if self._partitioner is not None or given.old:
-            why = "it writes the changes of a table" if self._partitioner is None else "it has a partitioner of its own"
+        partitioner, hashed = self._partitioner, None
+        by_hash = partitioner if isinstance(partitioner, HashPartitioner) else None
+        if given.old or (partitioner is not None and by_hash is None):
+            why = "it writes the changes of a table" if given.old else "it has a partitioner of its own"
             loop.call(self.name, self.entry(), given, why)
             return
         loop.runs.note(self.name, RunsHow.IN_THE_LOOP)
         loop.fused += 1
+        if by_hash is not None:
+            hashed = loop.new("hashed")
+            loop.line(f"{hashed} = {loop.bind('hashed_bytes', by_hash.hashed_bytes)}({given.key})")
         loop.if_it_fails = partial(self._translated, given)
         key, value = given.key, given.value
         if not isinstance(self._settings.key_serde, BytesSerde):
@@ -223,7 +228,7 @@ class SinkRunner:
             serialize = loop.bind("serialize", self._serialize_value)
             loop.line(f"{value} = None if {given.value} is None else {serialize}({given.value})")
         loop.if_it_fails = None
-        loop.outputs.write_row(loop, self.topic, key, value, given.timestamp_ms)
+        loop.outputs.write_row(loop, self.topic, key, value, given.timestamp_ms, hashed)
 
     def columns_writer(self, outputs: Outputs) -> WriteColumns | None:
         """What does the same to columns; None where each record has a say."""

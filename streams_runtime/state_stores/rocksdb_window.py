@@ -36,7 +36,7 @@ _window_starts = itemgetter(START)
 class RocksDBWindowStore:
     """`WindowBytesStore` on disk."""
 
-    __slots__ = ("_database", "_expired", "_retain_duplicates", "_retention", "_segments", "_sequence")
+    __slots__ = ("_database", "_expired", "_latest", "_retain_duplicates", "_retention", "_segments", "_sequence")
 
     persistent = True
 
@@ -47,6 +47,8 @@ class RocksDBWindowStore:
         self._segments: tuple[int, ...] = ()
         """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
         self._sequence = 0
+        self._latest = (0, bytes(_SEGMENT_BYTES))
+        """The segment that was asked for last, and its bytes."""
         self._expired: Callable[[str], None] = nobody_asks
 
     @property
@@ -195,7 +197,11 @@ class RocksDBWindowStore:
             start = self._prefix(segment + 1)
 
     def _prefix(self, segment: int) -> bytes:
-        return segment.to_bytes(_SEGMENT_BYTES, "big")
+        latest, prefix = self._latest
+        if segment != latest:
+            prefix = segment.to_bytes(_SEGMENT_BYTES, "big")
+            self._latest = segment, prefix
+        return prefix
 
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:

@@ -36,7 +36,7 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
     Differs from Kafka: a window that starts before 1970 is refused. In Kafka it lands in a wrong segment.
     """
 
-    __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of", "_window_size_ms", "key_serde")
+    __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of", "key_serde", "window_size_ms")
 
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
@@ -47,7 +47,7 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         self._key_of = key_serde.deserialize
         self._to_value = value_serde.serialize
         self._value_of = value_serde.deserialize
-        self._window_size_ms = window_size_ms
+        self.window_size_ms = window_size_ms
 
     def parts(self) -> WindowStoreParts:
         """What a fused loop works with, instead of calling this object."""
@@ -82,7 +82,7 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         """What the bytes of a window key say."""
         start_ms, _ = suffix_of(window_key)
         key = self._key_of(window_key[:-SUFFIX_BYTES])
-        return Windowed(key, start_ms, window_end_ms(start_ms, self._window_size_ms))
+        return Windowed(key, start_ms, window_end_ms(start_ms, self.window_size_ms))
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None:
         if not 0 <= window_start_ms <= JAVA_LONG_MAX:
@@ -99,7 +99,7 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         return ((start_ms, value_of(value)) for start_ms, value in windows)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[K], V]]:
-        key_of, value_of, size_ms = self._key_of, self._value_of, self._window_size_ms
+        key_of, value_of, size_ms = self._key_of, self._value_of, self.window_size_ms
         return (
             (Windowed(key_of(key), start_ms, window_end_ms(start_ms, size_ms)), value_of(value))
             for key, start_ms, value in self._inner.fetch_all(from_ms, to_ms)

@@ -15,7 +15,14 @@ _MIN_SEGMENT_INTERVAL_MS = 60_000
 class WindowRetention:
     """Of one store, from its `open` to its `close`. Only the task's thread changes it."""
 
-    __slots__ = ("first_live_segment", "next_expiry_ms", "observed_ms", "retention_ms", "segment_interval_ms")
+    __slots__ = (
+        "earliest_readable_ms",
+        "first_live_segment",
+        "next_expiry_ms",
+        "observed_ms",
+        "retention_ms",
+        "segment_interval_ms",
+    )
 
     def __init__(self, retention_ms: int) -> None:
         self.retention_ms = retention_ms
@@ -24,16 +31,14 @@ class WindowRetention:
         self.first_live_segment = 0
         self.next_expiry_ms = retention_ms + self.segment_interval_ms
         """The observed stream time at which another segment expires."""
-
-    @property
-    def earliest_readable_ms(self) -> int:
-        return max(0, self.observed_ms - self.retention_ms + 1)
+        self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> bool:
         """True when more segments have expired: those below `first_live_segment`."""
         if start_ms <= self.observed_ms:
             return False
         self.observed_ms = start_ms
+        self.earliest_readable_ms = max(0, start_ms - self.retention_ms + 1)
         if start_ms < self.next_expiry_ms:
             return False
         self.first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms

@@ -9,12 +9,13 @@ Among equal timestamps Java's heap decides. It is filled in the order in which p
 mostly take turns. Source: `PartitionGroup` (KIP-695).
 
 Whether the log has more: while the consumer is behind the known end of a partition, the log is not asked. When the
-consumer has reached it, the log is asked again, but only once at the same time. A partition counts as having more when
-the log cannot tell. Source: `Consumer.currentLag` as `PartitionGroup` uses it.
+consumer has reached it, the log is asked again, but not within ten milliseconds if nothing was read meanwhile. A
+partition counts as having more when the log cannot tell. Source: `Consumer.currentLag` as `PartitionGroup` uses it.
 
 Differs from Kafka: the task waits for several partitions at the same time; in Kafka it waits for one after the other,
 so that n of them may take n times `max.task.idle.ms`. `clear` forgets how long the task has waited; in Kafka that
-outlives the records. Kafka's consumer learns the end of a partition with every fetch, and never has to ask.
+outlives the records. Kafka's consumer learns the end of a partition with every fetch, and never has to ask; what it
+knows of one that is empty may be half a second old (`fetch.max.wait.ms`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.tasks.record_queue import RecordQueue
 
 MAX_TASK_IDLE_DISABLED = -1
+ASK_AGAIN_MS = 10
 _MOST_OTHERS = 2
 
 RecordRun = tuple[RecordQueue, int]
@@ -54,7 +56,7 @@ class InputLags:
             position = self._consumer.position(partition)
             if position is None or position < self._ends.get(partition, -1):
                 behind.add(partition)
-            elif self._asked_at_ms.get(partition) != now_ms:
+            elif now_ms - self._asked_at_ms.get(partition, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
                 ask[partition] = position
         if ask:
             behind |= self._ask(ask, now_ms)

@@ -15,7 +15,7 @@ from typing import Any
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.partitioner import positive_hash
+from streams_runtime.partitioner import partition_of, positive_hash
 from streams_runtime.processors.fused_loop import LoopWriter, WriteColumns
 from streams_runtime.records import Headers
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
@@ -85,23 +85,27 @@ class RecordCollector:
 
     # --- rows of fused loops
 
-    def write_row(self, loop: LoopWriter, topic: str, key: str, value: str, timestamp_ms: str) -> None:
+    def write_row(
+        self, loop: LoopWriter, topic: str, key: str, value: str, timestamp_ms: str, hashed: str | None = None
+    ) -> None:
         """See `Outputs`."""
         targets = self._targets.get(topic) or self._look_up(topic)
         partitions = [self._rows_of(target) for target in targets]
         limits = self._producer.limits_of(targets[0])
         with loop.block(f"if {_too_large(loop, limits, key, value)}:"):
-            loop.line(f"{loop.bind('send', self.send)}({topic!r}, None, {key}, {value}, {timestamp_ms}, ())")
+            chosen = "None" if hashed is None else f"{loop.bind('place_of', partition_of)}({hashed}, {len(partitions)})"
+            loop.line(f"{loop.bind('send', self.send)}({topic!r}, {chosen}, {key}, {value}, {timestamp_ms}, ())")
         with loop.block("else:"):
             if len(partitions) == 1:
-                with loop.block(f"if {key} is None:"):  # the other topics of the task take their turns with it
-                    loop.line(f"{loop.bind('next_keyless', self._next_keyless)}()")
+                if hashed is None:
+                    with loop.block(f"if {key} is None:"):  # the other topics of the task take their turns with it
+                        loop.line(f"{loop.bind('next_keyless', self._next_keyless)}()")
                 _add_row(loop, partitions[0], key, value, timestamp_ms)
                 return
             rows = TopicRows(partitions, self._next_keyless)
             by_key, place = loop.bind("by_key", rows.by_key), loop.bind("place", rows.place)
             add_key, add_value, add_time = loop.new("add_key"), loop.new("add_value"), loop.new("add_time")
-            loop.line(f"{add_key}, {add_value}, {add_time} = {by_key}.get({key}) or {place}({key})")
+            loop.line(f"{add_key}, {add_value}, {add_time} = {by_key}.get({hashed or key}) or {place}({hashed or key})")
             loop.line(f"{add_key}({key})")
             loop.line(f"{add_value}({value})")
             loop.line(f"{add_time}({timestamp_ms})")

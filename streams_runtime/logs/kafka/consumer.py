@@ -22,6 +22,7 @@ from streams_runtime.logs.record_batches import concatenated
 
 _LONGEST_WAIT_MS = 100
 _LONGEST_LOOK_S = 1.0
+_EMPTY_REST_S = 0.01
 
 
 class KafkaConsumer:
@@ -88,7 +89,7 @@ class KafkaConsumer:
         while True:
             batches = self._take(max_records)
             if batches:
-                self._fetch(0)  # for the next poll
+                self._fetch_next()
                 return batches
             if not looked:
                 self._look(begun + _LONGEST_LOOK_S)
@@ -115,9 +116,13 @@ class KafkaConsumer:
             self._when_closed(self)
             self._loop.run(self._fetcher.close())
 
-    def _fetch(self, longest_wait_ms: int) -> None:
-        if any(one.needs_records for one in self._wanted().values()):
-            self._start(self._fetcher.start, longest_wait_ms)
+    def _fetch_next(self) -> None:
+        """For the next poll. A partition that had nothing just now is left alone for a while: others have records, so
+        that the next poll comes soon.
+        """
+        empty_before = time.monotonic() - _EMPTY_REST_S
+        if any(one.needs_records and one.empty_at < empty_before for one in self._wanted().values()):
+            self._start(self._fetcher.start, 0, empty_before)
 
     def _look(self, until: float) -> None:
         """Return when there are records, or when every partition has an answer to a request newer than this call.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections import deque
@@ -40,7 +41,8 @@ class FetchedPartition:
     `position`: of the reader. `completed`: fetched and not decoded yet; `decoding`: the fetch being decoded; `rest`:
     records that are decoded and not given yet. Requests to the broker are numbered: `asked` is the last one,
     `in_flight` the one on its way, `answered` the last one with an answer. `waits`: the request on its way waits at the
-    broker until records come.
+    broker until records come. `empty_at`: when the last answer brought nothing, by the monotonic clock; 0 if it brought
+    records.
     """
 
     __slots__ = (
@@ -48,6 +50,7 @@ class FetchedPartition:
         "asked",
         "completed",
         "decoding",
+        "empty_at",
         "in_flight",
         "is_outside",
         "is_paused",
@@ -70,6 +73,7 @@ class FetchedPartition:
         self.rest: RecordBatch | None = None
         self.is_outside = False
         self.waits = False
+        self.empty_at = 0.0
 
     def ask(self, *, waits: bool) -> int:
         self.asked += 1
@@ -122,13 +126,16 @@ class Fetcher:
         """Connect already, so that the first records need not wait for it. Called in the loop."""
         self._in_background(self._connect())
 
-    def start(self, longest_wait_ms: int) -> None:
-        """Ask for records of every partition that needs some. Called in the loop."""
+    def start(self, longest_wait_ms: int, empty_before: float = math.inf) -> None:
+        """Ask for records of every partition that needs some. Called in the loop.
+
+        `empty_before`: but not if its last answer brought nothing and came later than this.
+        """
         with self.changed:
             needed = {
                 partition: one
                 for partition, one in self.partitions.items()
-                if one.position is not None and not one.is_paused and one.needs_records
+                if one.position is not None and not one.is_paused and one.needs_records and one.empty_at < empty_before
             }
             questions = {
                 partition: _Question(one, one.ask(waits=longest_wait_ms > 0)) for partition, one in needed.items()
@@ -249,9 +256,12 @@ class Fetcher:
         if code == _OFFSET_OUT_OF_RANGE:
             one.is_outside = one.decoding is None
         elif records:
+            one.empty_at = 0.0
             one.completed.append(
                 CompletedFetch(partition, records, offset, aborted or () if self._read_committed else None)
             )
+        else:
+            one.empty_at = time.monotonic()
 
     def _is_current(self, partition: TopicPartition, one: FetchedPartition) -> bool:
         return self.partitions.get(partition) is one and one.position is not None

@@ -13,7 +13,7 @@ from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.partition_group import InputLags, PartitionGroup
+from streams_runtime.tasks.partition_group import ASK_AGAIN_MS, InputLags, PartitionGroup
 from streams_runtime.tasks.record_queue import RecordQueue
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
@@ -195,7 +195,7 @@ def test_should_ask_the_log_once_at_one_time_and_not_at_all_when_more_is_known()
         assert not one.group.ready(now)
     assert one.log.count("end_offsets") == 1  # B has more, whatever time it is
     one.consumer.seek(B, 1)
-    assert len(one.take_all(7)) == 100
+    assert len(one.take_all(ASK_AGAIN_MS)) == 100
     assert one.log.count("end_offsets") == 2
 
 
