@@ -145,6 +145,7 @@ def test_should_go_on_from_a_file_of_results(tmp_path: Path) -> None:
     assert MeasuredCells(file).spark() == {OURS: on_spark(5)}
 
 
+@pytest.mark.long
 def test_should_print_our_figures_without_a_broker(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=160)
     markdown = tmp_path / "table.md"

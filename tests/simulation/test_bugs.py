@@ -8,6 +8,7 @@ import inspect
 import pytest
 
 from tests.coordinator_api.ownership.table import OwnershipTable
+from tests.examples import every_other_long
 from tests.simulation.bug import Bug
 from tests.simulation.bugs import ALWAYS_FOUND, BUGS, named
 from tests.simulation.finding import broken_by_seed, find
@@ -52,7 +53,7 @@ def test_should_be_in_production_code_while_it_is_switched_on_and_gone_afterward
         assert is_sql or module.__name__.split(".")[0] in ("assignor", "coordinator_api", "streams_runtime")
 
 
-@pytest.mark.parametrize("name", CHEAP)
+@pytest.mark.parametrize("name", every_other_long(CHEAP))
 def test_should_be_found_within_few_seeds(name: str) -> None:
     found = find(named(name), 1, FEW_SEEDS, broken_by_seed)
     assert found.is_always, f"not within {FEW_SEEDS} seeds"

@@ -178,6 +178,7 @@ def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_e
     assert group_view(client, GROUP_ID).members == ()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_should_tell_what_refused_the_instances_when_the_group_cannot_run(
     spark: SparkSession, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path

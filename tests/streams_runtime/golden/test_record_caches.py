@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.examples import every_other_long
 from tests.streams_runtime.golden.cached_stores import written_here
 from tests.streams_runtime.golden.recorded import Recorded, recorded
 
 CASES = [*recorded("record_caches"), *recorded("window_caches")]
 
 
-@pytest.mark.parametrize("one", CASES, ids=Recorded.label)
+@pytest.mark.parametrize("one", every_other_long(CASES), ids=Recorded.label)
 def test_should_flush_and_evict_exactly_what_kafka_does(one: Recorded) -> None:
     for number, (written, expected) in enumerate(zip(written_here(one.case), one.kafka, strict=True)):
         assert written == expected, f"after record {number}"

@@ -10,6 +10,7 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import ValueAndTimestamp
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
+from tests.examples import every_other_long
 from tests.streams_runtime.golden.case_topology import CaseTopology
 from tests.streams_runtime.golden.recorded import Recorded, recorded
 
@@ -17,7 +18,7 @@ CASES = recorded("topologies")
 FLAVOURS = ("stateless", "agg", "window", "table", "mix", "process")
 
 
-@pytest.mark.parametrize("one", CASES, ids=Recorded.label)
+@pytest.mark.parametrize("one", every_other_long(CASES), ids=Recorded.label)
 def test_should_write_and_keep_exactly_what_kafka_does(one: Recorded) -> None:
     """Outputs, repartition topics, changelogs with their timestamps and headers, and what is in the stores."""
     guarantee = "exactly_once_v2" if one.case.get("eos") else "at_least_once"

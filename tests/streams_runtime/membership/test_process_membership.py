@@ -182,6 +182,7 @@ def test_should_go_on_as_the_same_members_when_the_connection_of_their_heartbeat
         assert before.generation_id == holder.calls[0].generation_id
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_first", [True, False])
 def test_should_keep_a_member_with_a_short_session_when_another_address_says_nothing(
     coordinator: CoordinatorProcess, client: CoordinatorClient, is_first: bool
@@ -208,6 +209,7 @@ def test_should_keep_a_member_with_a_short_session_when_another_address_says_not
         assert holder.names() == ["assign"]
 
 
+@pytest.mark.long
 def test_should_go_on_at_the_next_address_when_one_falls_silent(
     coordinator: CoordinatorProcess, client: CoordinatorClient
 ) -> None:

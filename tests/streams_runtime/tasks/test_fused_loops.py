@@ -336,7 +336,7 @@ def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once
 # deeper than Python's own limits: the nodes run one by one then
 @example([("flat_map_values", each) for each in range(25)] + [("to out", 25)], [([(b"a", b"x", 1)], 5, True)], True, 0)
 @example([("to many", 0), ("to out", 0)], [([(None, None, 0)] * 2, 1, False)], False, 0)
-@share(0.4)
+@share(0.2)
 @given(TOPOLOGIES, PORTIONS, st.booleans(), st.sampled_from([0, 0, 700, 1 << 20]))
 def test_should_do_to_records_what_the_nodes_do_one_by_one(
     steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int
@@ -348,7 +348,7 @@ IN_TURNS: list[Portion] = [([(b"a", b"%d" % at_ms, at_ms) for at_ms in (1, 5, 3,
 
 
 @example([], IN_TURNS, "join", 0)
-@share(0.2)
+@share(0.1)
 @given(TOPOLOGIES, PORTIONS, st.sampled_from(["join", "left join"]), st.sampled_from([0, 1 << 20]))
 def test_should_take_turns_between_partitions_as_records_do_one_by_one(
     steps: list[tuple[str, int]], portions: list[Portion], join: str, cache_bytes: int
