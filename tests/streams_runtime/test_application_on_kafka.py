@@ -64,6 +64,7 @@ class WordCount:
             "processing.guarantee": "exactly_once_v2",
             "commit.interval.ms": 100,
             "session.timeout.ms": 10_000,
+            "statestore.cache.max.bytes": 0,  # every count is a result
         }
         return LocalRun(Application(builder.build(), configs), coordinator=self._coordinator_url)
 
