@@ -123,7 +123,7 @@ class InstanceResources:
         """It stays with the state directory."""
         return self._directory.process_id
 
-    def _thread_setting(
+    def new_thread(
         self,
         index: int,
         metrics: InstanceMetrics,
@@ -132,14 +132,15 @@ class InstanceResources:
         is_paused: Callable[[], bool],
         is_group_paused: Callable[[], bool],
         threads: Callable[[], int],
-    ) -> ThreadSetting:
+    ) -> InstanceThread:
+        """The thread of this index. `metrics`: those of the instance; `threads`: how many there are now."""
         configs = self._application.configs
         options = self._options
         process = f"{self._application.id}-{self.process_id}"
         name = f"{configs.client_id or process}-StreamThread-{index + 1}"
         if options.thread_name is not None:
             name = options.thread_name(index)
-        return ThreadSetting(
+        setting = ThreadSetting(
             name=name,
             application=self._application,
             log=self._log,
@@ -172,26 +173,6 @@ class InstanceResources:
             is_paused=is_paused,
             is_group_paused=is_group_paused,
             cache_bytes=lambda: configs.statestore_cache_max_bytes // max(1, threads()),
-        )
-
-    def new_thread(
-        self,
-        index: int,
-        metrics: InstanceMetrics,
-        *,
-        state_changed: Callable[[], None],
-        is_paused: Callable[[], bool],
-        is_group_paused: Callable[[], bool],
-        threads: Callable[[], int],
-    ) -> InstanceThread:
-        """The thread of this index. `metrics`: those of the instance; `threads`: how many there are now."""
-        setting = self._thread_setting(
-            index,
-            metrics,
-            state_changed=state_changed,
-            is_paused=is_paused,
-            is_group_paused=is_group_paused,
-            threads=threads,
         )
         if self._packed is None:
             return StreamThread(setting)

@@ -10,6 +10,7 @@ Source: none in Kafka; for each row they do what `KStreamMap`, `KStreamMapValues
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from streams_runtime.record_columns import RecordColumns, column
 AnyColumns = RecordColumns[Any, Any]
 
 
-class BatchFunction(ForwardingProcessor[Any, Any]):
+class BatchFunction(ForwardingProcessor[Any, Any], ABC):
     """One of these operations. `operation`: its name."""
 
     operation = ""
@@ -46,9 +47,9 @@ class BatchFunction(ForwardingProcessor[Any, Any]):
             ) from error
         self._forward_batch(rows)
 
+    @abstractmethod
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
         """What is handed on. Raises WrongBatchResult."""
-        raise NotImplementedError
 
 
 class KStreamMapBatches(BatchFunction):

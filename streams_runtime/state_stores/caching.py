@@ -14,7 +14,7 @@ it was forwarded, so that a flush that the log interrupts can be tried again; an
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from threading import get_ident
 
@@ -28,7 +28,7 @@ FlushListener = Callable[[bytes, bytes | None, bytes | None, RecordContext], Non
 """Key in the cache, new value, old value (None if it is not wanted), and the record that made the change."""
 
 
-class CachingStore(WrappedStateStore[Inner]):
+class CachingStore(WrappedStateStore[Inner], ABC):
     """`key_overhead`: what a key takes in Kafka's cache beyond its bytes here, see `NamedCache`."""
 
     __slots__ = ("_cache", "_contexts", "_key_overhead", "_listener", "_owner", "_sends_old_values", "_task_cache")
