@@ -39,12 +39,12 @@ class ChildProcess:
     """
 
     def __init__(self, inherited: Sequence[int]) -> None:
-        # blocked until the process can say what they mean to it; this thread needs none of them
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_THE_INSTANCE)
         control, its_control = new_pipe()
         stores, its_stores = new_pipe()
         self.control, self.stores = Channel(control), Channel(stores)
         arguments = map(str, (its_control.fileno(), its_stores.fileno(), os.getpid(), *inherited))
+        # a child inherits the mask: they wait until it can say what they mean to it
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_THE_INSTANCE)
         try:
             self._process = subprocess.Popen(  # noqa: S603 (this interpreter, and words of this file)
                 [sys.executable, "-P", "-c", _PROGRAM, *arguments],  # no module of the working directory by mistake
@@ -55,6 +55,7 @@ class ChildProcess:
             self._close()
             raise
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             its_control.close()
             its_stores.close()
         _say_where_modules_are(control)

@@ -35,6 +35,12 @@ def test_should_end_when_nobody_speaks_to_it_any_more() -> None:
     assert process.end() >= 0, "by itself"
 
 
+def test_should_leave_signals_to_the_thread_that_starts_it() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    ChildProcess([]).end()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+
+
 @pytest.mark.parametrize(
     ("exit_code", "said"),
     [
