@@ -18,6 +18,9 @@ _logger = logging.getLogger(__name__)
 
 
 class ForwardingProcessor(Processor[KIn, VIn]):
+    forwards_plain_records = False
+    """What it hands on may be the change of a table. Where it is not, the loop knows the processor."""
+
     def init(self, context: ProcessorContext) -> None:
         self.context = context
         self.forward = context.forward

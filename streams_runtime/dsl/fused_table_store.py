@@ -79,7 +79,7 @@ class FusedTableStore(ABC):
         least = loop.bind("least", held.key_overhead + change_overhead(_NO_CONTEXT))
         loop.line(f"{size} = len({key}) + {least} + len(topic) + (0 if {stored} is None else len({stored}))")
         loop.line(f"{grown} = {size} if {entry} is None else {size} - {entry}[2]")
-        context = f"({self._given.timestamp_ms}, (), (topic, partition, offsets[at]))"
+        context = f"({self._given.timestamp_ms}, (), {loop.input_metadata()})"
         loop.line(f"{entries}[{key}] = ({stored}, {context}, {size})")
         with loop.block(f"if {key} in {dirty}:"):
             loop.line(f"del {dirty}[{key}]")

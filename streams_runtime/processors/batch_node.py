@@ -34,8 +34,10 @@ class BatchProcessorRunner(ProcessorRunner):
 
     def fuse(self, loop: LoopWriter, given: Given) -> None:
         why = "it gets the changes of a table" if given.old else loop.hindrances.get(self.name, "")
+        if not loop.takes_batches:
+            why = "a node above it hands on one record after the other"
         if why:
-            loop.call(self.name, self.entry(), given, why)
+            self.call_in(loop, given, why)
         else:
             loop.collect(self.name, self._section, given)
 

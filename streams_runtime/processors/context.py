@@ -23,7 +23,7 @@ from streams_runtime.records import Headers, Record, RecordMetadata
 class NodeContext:
     """The `ProcessorContext` of one node. Open from the processor's `init` until its `close` has returned."""
 
-    __slots__ = ("_children", "_current", "_name", "_runtime", "connected_stores", "flush", "take_rows")
+    __slots__ = ("_children", "_current", "_name", "_runtime", "connected_stores", "flush", "take_one", "take_rows")
 
     def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
         self.connected_stores = connected_stores
@@ -33,6 +33,8 @@ class NodeContext:
         self._runtime: TaskRuntime | None = None
         self.flush: FusableFlush | None = None
         """Of the store whose record cache forwards as this node."""
+        self.take_one: Callable[[Any, Any, int], None] | None = None
+        """Does to key, value and timestamp of a record without headers what all children would do."""
         self.take_rows: Callable[[RecordColumns[Any, Any]], None] | None = None
         """See `ForwardsRows`."""
 
@@ -45,7 +47,7 @@ class NodeContext:
     def close(self) -> None:
         self._runtime = None
         self._children = ()
-        self.flush = self.take_rows = None
+        self.flush = self.take_one = self.take_rows = None
 
     @property
     def application_id(self) -> str:
@@ -97,6 +99,14 @@ class NodeContext:
         timestamp_ms = record[2]
         if caller is None or timestamp_ms is None or timestamp_ms < 0:
             raise self._cannot_forward(record)
+        if child is None and (take := self.take_one) is not None:
+            key, value, timestamp_ms, headers = record
+            if not headers:
+                try:
+                    take(key, value, timestamp_ms)
+                finally:
+                    current.name = caller
+                return
         children = self._children if child is None else self._child(child)
         try:
             for name, process in children:

@@ -11,7 +11,7 @@ other, exactly what the nodes would do.
     count, reduce     a look into the store, and a row for its changelog
     sink              a row for the output topic
     takes batches     a row for its batch; what is below it is a loop of its own (see `batch_sections`)
-    any other node    a call, as without the loop; what is below that node is none of the loop's business
+    any other node    a call, as without the loop; what it hands on goes through a function that is written in this way
 
 A node takes part by a method `fuse` beside its `process`; a class that has only one of them (a subclass that changes
 `process`, for example) does not. Rules for who writes one: both do the same to every record, in the same order; state
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.loop_text import CHANGES, RECORDS, ROWS, LoopFrame, compiled_text, rows_frame
+from streams_runtime.processors.loop_text import CHANGES, ONE, RECORDS, ROWS, LoopFrame, compiled_text, frame_for
 from streams_runtime.processors.node_runs import NodeRuns, RunsHow
 from streams_runtime.records import Record, RecordContext
 
@@ -103,6 +103,10 @@ class Outputs(Protocol):
 
     def write_change(self, loop: LoopWriter, store: str, key: str, value: str, timestamp_ms: str) -> None:
         """Write the lines that add a row for the changelog of a store, if it has one."""
+        ...
+
+    def take_changes(self, store: str) -> None:
+        """Take rows also for changes that the store logs by itself. Raises as `write_row` does."""
         ...
 
 
@@ -214,6 +218,8 @@ class LoopWriter:
         """Before a call that may ask which record is processed."""
         if self._frame is CHANGES:
             raise CannotFuse("a change that was held back has no input record")
+        if self._frame is ONE:
+            return  # it was remembered before the call of the node above
         key, value, timestamp_ms = self.source[:3]
         self.line("queue.polled(at)")
         self.line(f"runtime.record = new_record(Record, ({key}, {value}, {timestamp_ms}, ()))")
@@ -227,12 +233,25 @@ class LoopWriter:
             value = f"new_record({given.change}, ({given.value}, {given.old}))"
         self.remember_position()
         self.line(f"current.name = {name!r}")
-        self.line(f"current.timestamp_ms = {self.source.timestamp_ms}")
+        if self._frame is not ONE:  # there the node above has a timestamp
+            self.line(f"current.timestamp_ms = {self.source.timestamp_ms}")
         self.line(
             f"{self.bind('process', process)}(new_record(Record, ({given.key}, {value}, {given.timestamp_ms}, ())))"
         )
         self.line("current.name = None")
-        self.line("current.timestamp_ms = -1")
+        if self._frame is not ONE:
+            self.line("current.timestamp_ms = -1")
+
+    def input_metadata(self) -> str:
+        """An expression for topic, partition and offset of the input record. `topic` is a variable, too."""
+        if self._frame is ONE:
+            raise CannotFuse("the record that the node above was given is known to the task, not here")
+        return "(topic, partition, offsets[at])"
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether it goes over records that can wait for each other."""
+        return self._frame in (RECORDS, ROWS)
 
     def written(self, children: list[Any], write: Callable[[], object]) -> bool:
         """Have a node write its lines, with these children for `forward`. False: it wrote none."""
@@ -267,7 +286,7 @@ class LoopWriter:
         """The function, with what it needs of the task."""
         for section in self.sections.values():
             section.compile(runtime)
-        head, tail = rows_frame(self._lines) if self._frame is ROWS else self._frame
+        head, tail = frame_for(self._frame, self._lines)
         text = "\n".join((head, *self._lines, tail))
         state = FusedLoop(current, runtime, [*[("", None)] * (head.count("\n") + 1), *self._nodes])
         namespace = {**self.names, "current": current, "runtime": runtime, "state": state}
@@ -282,7 +301,8 @@ class FusedLoop:
     could not be read. `left_out`: how many records had a negative timestamp; whoever calls sets it to 0.
     `takes_batches`: whether some node gets the records of a run together.
 
-    Of changes: `run(keys)` writes and forwards what a record cache has of them.
+    Of one record: `run(key, value, timestamp_ms)`, and of changes: `run(keys)` writes and forwards what a record cache
+    has of them.
     """
 
     __slots__ = ("_current", "_nodes", "_runtime", "at", "left_out", "run", "takes_batches", "was_reading")
@@ -305,6 +325,15 @@ class FusedLoop:
             current.name = node
         current.failed(error, None)
         current.timestamp_ms = -1
+        return instead
+
+    def failed_below(self, error: BaseException) -> BaseException:
+        """As `failed`, called by the function for one record. The node above may go on after it."""
+        node, instead = self._origin(error)
+        current = self._current
+        if current.name is None:
+            current.name = node
+        current.failed(instead, None)
         return instead
 
     def flush_failed(self, error: Exception, context: RecordContext) -> None:

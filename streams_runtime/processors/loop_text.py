@@ -1,7 +1,7 @@
 """What stands before and after the lines that nodes write into a fused loop, by what the loop goes over.
 
 RECORDS: the records of a source. ROWS: what a node that takes batches hands on. CHANGES: what a record cache held back.
-Lines of nodes stand four levels deep.
+ONE: a single record, which a node hands on that is called once a record. Lines of nodes stand four levels deep.
 """
 
 from __future__ import annotations
@@ -57,6 +57,19 @@ def fused(queue, keys, values, timestamps_ms, places, stream_times_ms, offsets, 
 )
 _OF_A_ROW = {"key": "keys", "value": "values", "timestamp_ms": "timestamps_ms"}
 _IF_ASKED = {"at": "places", "stream_time_ms": "stream_times_ms"}
+ONE = LoopFrame(
+    """\
+def fused(key, value, timestamp_ms):
+  current.name = None{stream_time}
+  try:
+   if True:""",
+    """\
+  except BaseException as error:
+    instead = state.failed_below(error)
+    if instead is error:
+      raise
+    raise instead""",
+)
 CHANGES = LoopFrame(
     """\
 def fused(keys):
@@ -74,9 +87,14 @@ def fused(keys):
 )
 
 
-def rows_frame(lines: Iterable[str]) -> LoopFrame:
-    """ROWS, with what these lines ask for."""
+def frame_for(frame: LoopFrame, lines: Iterable[str]) -> LoopFrame:
+    """The frame with what these lines ask for, but not with what they do not."""
+    if frame not in (ROWS, ONE):
+        return frame
     words = set(_WORD.findall("\n".join(lines)))
+    if frame is ONE:
+        asks = "stream_time_ms" in words
+        return LoopFrame(ONE.head.format(stream_time="\n  stream_time_ms = runtime.stream_time_ms" * asks), ONE.tail)
     read = _OF_A_ROW | {variable: column for variable, column in _IF_ASKED.items() if variable in words}
     columns = ", ".join(["range(start, len(keys))", *(f"{column}[start:]" for column in read.values())])
     return LoopFrame(ROWS.head.format(columns=columns, variables=", ".join(["row", *read])), ROWS.tail)

@@ -16,7 +16,7 @@ from streams_runtime.processors.batch_order import STORE, TOPIC
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.fused_loop import CannotFuse, Given, LoopWriter, Outputs, WriteColumns
-from streams_runtime.processors.loop_text import CHANGES
+from streams_runtime.processors.loop_text import CHANGES, ONE
 from streams_runtime.processors.node_runs import RunsHow
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings
@@ -62,7 +62,9 @@ class NodeRunner(Protocol):
 class ProcessorRunner:
     """A user's processor with its context."""
 
-    __slots__ = ("_context", "_current", "_process", "below", "name", "processor", "shares")
+    __slots__ = (
+        "_below_one", "_context", "_current", "_process", "_runtime", "below", "name", "processor", "shares",
+    )  # fmt: skip
 
     takes_batches = False
 
@@ -74,6 +76,8 @@ class ProcessorRunner:
         self.below: list[NodeRunner] = []
         self.shares = frozenset(STORE + store for store in context.connected_stores)
         self._process = self._for_one()
+        self._runtime: TaskRuntime | None = None
+        self._below_one: LoopWriter | None = None
 
     def _for_one(self) -> Callable[[Record[Any, Any]], None]:
         """The processor's function for a record."""
@@ -89,6 +93,8 @@ class ProcessorRunner:
         except BaseException:
             self._context.close()
             raise
+        self._runtime = runtime
+        self._below_one = None
 
     def link(self) -> None:
         self._context.link(tuple((child.name, child.entry()) for child in self.below))
@@ -112,7 +118,31 @@ class ProcessorRunner:
             why = "it needs old values beside the new ones, or a store of another kind"
         else:
             why = f"the loop knows no {type(processor).__name__}"
+        self.call_in(loop, given, why)
+
+    def call_in(self, loop: LoopWriter, given: Given, why: str) -> None:
+        """Have the loop call this node once a record."""
+        if self._below_one is None and getattr(self.processor, "forwards_plain_records", True):
+            self._fuse_below(loop.outputs)
+        if self._below_one is not None:
+            for name, run in self._below_one.runs.by_name().items():
+                loop.runs.note(name, *run)
+            loop.fused += self._below_one.fused
+        for store in sorted(self._context.connected_stores):
+            loop.outputs.take_changes(store)
         loop.call(self.name, self.entry(), given, why)
+
+    def _fuse_below(self, outputs: Outputs) -> None:
+        """Let a function do what is below, for one record after the other that `forward` gets without headers."""
+        below = LoopWriter(outputs, ONE)
+        try:
+            with below.inside(self.name):
+                below.written(self.below, partial(below.forward, below.row))
+        except CannotFuse:
+            return
+        if below.fused:
+            self._below_one = below
+            self._context.take_one = below.compiled(self._current, self._runtime).run
 
     def fuse_flush(self, runtime: TaskRuntime, outputs: Outputs) -> None:
         """If a store of this node holds changes back, let a loop write and forward them, as far as that is possible."""
@@ -141,6 +171,7 @@ class ProcessorRunner:
 
     def close(self) -> None:
         self._current.name = self.name
+        self._context.take_one = None  # a record that comes now is the begin of new work, which nodes say by themselves
         try:
             self.processor.close()
         finally:

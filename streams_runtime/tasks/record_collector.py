@@ -18,7 +18,7 @@ from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import partition_of, positive_hash
 from streams_runtime.processors.fused_loop import LoopWriter, WriteColumns
 from streams_runtime.records import Headers
-from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
+from streams_runtime.tasks.output_rows import AddRow, PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
@@ -26,6 +26,7 @@ class RecordCollector:
     """The `ChangeLogger` of the task's stores. `changelogs`: the partition for the changes of each logged store."""
 
     __slots__ = (
+        "_change_rows",
         "_changelogs",
         "_keyless",
         "_logged",
@@ -46,6 +47,7 @@ class RecordCollector:
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
         self._rows: dict[TopicPartition, PartitionRows] = {}
+        self._change_rows: dict[str, tuple[AddRow, int]] = {}
         self._keyless = task_id.partition  # so that tasks start at different partitions
 
     def partitions_of(self, topic: str) -> int:
@@ -75,7 +77,15 @@ class RecordCollector:
         self._send(target, key, value, timestamp_ms, headers)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a store's change to its changelog. Raises as `send` does."""
+        """Send a store's change to its changelog, or add it to the rows. Raises as `send` does."""
+        rows = self._change_rows.get(store)
+        if rows is not None:
+            (add_key, add_value, add_time), most_bytes = rows
+            if len(key) + (0 if value is None else len(value)) <= most_bytes:
+                add_key(key)
+                add_value(value)
+                add_time(timestamp_ms if timestamp_ms > 0 else 0)
+                return
         changelog = self._changelogs[store]
         self._written.add(changelog)
         if self._rows:
@@ -138,6 +148,13 @@ class RecordCollector:
         with loop.block("else:"):
             _add_row(loop, self._rows_of(changelog), key, value, timestamp_ms)
 
+    def take_changes(self, store: str) -> None:
+        """See `Outputs`."""
+        changelog = self._changelogs.get(store)
+        if changelog is not None and store not in self._change_rows:
+            limits = self._producer.limits_of(changelog)
+            self._change_rows[store] = (self._rows_of(changelog).add, limits.max_bytes)
+
     def settle(self) -> None:
         """Give the producer all rows. Raises as `send` does; what it has not taken by then, the next call gives it."""
         for rows in self._rows.values():
@@ -175,7 +192,7 @@ class RecordCollector:
         try:
             yield
         finally:
-            if self._written:
+            if self._written or any(rows.timestamps_ms for rows in self._rows.values()):
                 changed()
             self._written |= before
 
@@ -203,6 +220,7 @@ class RecordCollector:
         for rows in self._rows.values():
             rows.clear()
         self._rows.clear()
+        self._change_rows.clear()
 
     def _look_up(self, topic: str) -> tuple[TopicPartition, ...]:
         partitions = self._producer.log.partitions_of(topic)

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted
+from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.graph import ProcessorGraph
@@ -156,9 +156,14 @@ class RecordProcessing:
                 self._process_run(*run)
                 if self._must_punctuate:
                     break
+            self._collector.settle()
         except LogTimeout as error:
             if self._exactly_once or self._processed == 0:
                 raise self._timed_out(error) from error
+        except ProcessingFailed:
+            with contextlib.suppress(StreamsRuntimeError):  # what came of earlier records was as good as sent
+                self._collector.settle()
+            raise
         finally:
             self.runtime.record = None
             buffer.resume_partitions()
@@ -243,7 +248,6 @@ class RecordProcessing:
             raise
         queue.passed(columns, columns.stop)
         self._processed += columns.stop - columns.start - loop.left_out
-        self._collector.settle()
 
     def _failed_at(self, loop: FusedLoop, queue: RecordQueue, columns: QueuedColumns, error: Exception) -> None:
         at = loop.at
@@ -254,7 +258,6 @@ class RecordProcessing:
             queue.passed(columns, at + 1)
             self._processing_failed(queue, record, error)
             self._processed += 1
-        self._collector.settle()
 
     def _process_again(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
         """Process a record that was taken before and not finished. It counts in stream time already."""
@@ -336,7 +339,10 @@ class RecordProcessing:
                 self._handling.processing_failed(failed)
 
         try:
-            return queue.maybe_punctuate(time_ms, punctuate)
+            has_fired = queue.maybe_punctuate(time_ms, punctuate)
+            if has_fired:
+                self._collector.settle()
+            return has_fired
         except LogTimeout as error:
             raise self._timed_out(error) from error
 

@@ -76,8 +76,12 @@ class Count(Processor[str, str]):
         self.context.forward(record._replace(value=str(count)))
 
 
-def uppercase(topics: Sequence[str] = ("in",)) -> Topology:
-    topology = Topology().add_source("source", topics, key_serde=STRING, value_serde=STRING)
+def uppercase(topics: Sequence[str] = ("in",), *, one_by_one: bool = False) -> Topology:
+    """`one_by_one`: in no loop, so that each record is sent when it is processed."""
+    extract = (lambda record, _: record.timestamp_ms) if one_by_one else None
+    topology = Topology().add_source(
+        "source", topics, key_serde=STRING, value_serde=STRING, timestamp_extractor=extract
+    )
     topology.add_processor("upper", Upper, "source")
     return topology.add_sink("sink", "out", "upper", key_serde=STRING, value_serde=STRING)
 

@@ -21,13 +21,20 @@ from hypothesis import strategies as st
 from assignor.types import TopicPartition
 from streams_runtime.dsl import KStream, StreamsBuilder, TimeWindows
 from streams_runtime.logs.base import NewTopic
-from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
+from streams_runtime.processors.api import (
+    FailedRecord,
+    HandlerResponse,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+)
 from streams_runtime.processors.nodes import ProcessorRunner
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
 from streams_runtime.record_columns import RecordColumns
 from streams_runtime.records import Record
-from streams_runtime.serdes import STRING
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from tests.examples import share
 from tests.streams_runtime.tasks.running_task import APPLICATION, EXACTLY_ONCE, IN, OTHER, RunningTask, Trouble
@@ -36,7 +43,7 @@ MANY = "many"
 STEPS = (
     "map", "select_key", "flat_map", "map_values", "map_values_with_key", "flat_map_values", "filter", "filter_not",
     "peek", "for_each", "split", "merge", "to out", "to many", "process", "count", "reduce", "aggregate", "table",
-    "windowed", "join", "left join", "of table",
+    "windowed", "join", "left join", "of table", "process with a store", "process and catch",
 )  # fmt: skip
 TOPOLOGIES = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 3)), min_size=1, max_size=7)
 KEYS = st.none() | st.sampled_from([b"a", b"b", b"c", b"\xff"])
@@ -120,6 +127,41 @@ class Curious(Processor[Any, Any]):
         context.forward(record)
 
 
+class CuriousWithStore(Curious):
+    """It counts keys, hands on what it counted, and one record more when it is asked to punctuate."""
+
+    def __init__(self, heard: Heard, store: str) -> None:
+        super().__init__(heard)
+        self._name = store
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._store = context.state_store(self._name)
+        context.schedule(3, PunctuationType.STREAM_TIME, self.punctuate)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        if record.key is not None:
+            count = (self._store.get(record.key) or 0) + 1
+            self._store.put(record.key, None if count == 5 else count)
+            self._context.forward(record._replace(value=f"{count}"))
+        super().process(record)
+
+    def punctuate(self, time_ms: int) -> None:
+        self._store.put("time", time_ms)
+        self._context.forward(Record("time", "passes", time_ms))
+
+
+class CatchesErrors(Curious):
+    """What fails below is no reason for it to stop."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        try:
+            super().process(record)
+        except Trouble as error:
+            self._context.forward(record._replace(value=repr(error)[:20]))
+        self._context.forward(record._replace(headers=(("a", b"header"),)))
+
+
 def not_liked(batch: RecordColumns[Any, Any]) -> None:
     if not {"oops", "spoo"}.isdisjoint([*batch.keys, *batch.values]):
         raise Trouble("a batch is not liked")
@@ -166,7 +208,7 @@ def topology_of(steps: list[tuple[str, int]], heard: Heard) -> Topology:
     reads_table = any(step in ("join", "left join", "of table") for step, _ in steps)
     other = builder.table("other", STRING, STRING, store="other") if reads_table else None
     for number, (step, which) in enumerate(steps):
-        stream, name = streams[which % len(streams)], f"{step}-{number}"
+        stream, name = streams[which % len(streams)], f"{step}-{number}".replace(" ", "-")
 
         def function(method: Callable[..., Any], name: str = name) -> Any:
             return partial(method, name)
@@ -203,6 +245,11 @@ def topology_of(steps: list[tuple[str, int]], heard: Heard) -> Topology:
                 stream.to(MANY, key_serde=STRING, value_serde=STRING)
             case "process":
                 streams.append(stream.process(partial(Curious, heard)))
+            case "process with a store":
+                builder.add_state_store(key_value_store(name, STRING, LONG))
+                streams.append(stream.process(partial(CuriousWithStore, heard, name), stores=[name]))
+            case "process and catch":
+                streams.append(stream.process(partial(CatchesErrors, heard)))
             case "map_batches":
                 streams.append(stream.map_batches(mapped_rows))
             case "map_values_batches":
@@ -288,7 +335,9 @@ class Watched:
             if portion:
                 one.log.write(partition, *[(key, value, max(0, at_ms)) for key, value, at_ms in portion])
         for batch in one.consumer.poll(0, 1_000):  # no log of ours takes a negative timestamp, but a broker may
-            one.task.add_records(replace(batch, timestamps_ms=[at_ms for _, _, at_ms in portions[batch.partition]]))
+            if batch.partition in portions:  # else it is from the task itself
+                batch = replace(batch, timestamps_ms=[at_ms for _, _, at_ms in portions[batch.partition]])
+            one.task.add_records(batch)
         processed = []
         while done := one.process(at_a_time):
             processed.append(done)

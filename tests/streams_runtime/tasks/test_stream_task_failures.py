@@ -153,7 +153,7 @@ def test_should_ask_the_handler_when_a_record_cannot_be_sent(tmp_path: Path) -> 
     with pytest.raises(ProcessingFailed, match=r"node=sink, .*topic nowhere is not there") as error:
         one.process()
     assert isinstance(error.value.__cause__, StreamsRuntimeError)
-    one = RunningTask(tmp_path / "2", processing_handler=log_and_continue).start()
+    one = RunningTask(tmp_path / "2", uppercase(one_by_one=True), processing_handler=log_and_continue).start()
     one.write(IN, "a", "b")
     one.poll()
     one.log.fail["send"] = RecordTooLarge("too large")
@@ -165,7 +165,8 @@ def test_should_ask_the_handler_when_a_record_cannot_be_sent(tmp_path: Path) -> 
 
 def test_should_try_a_record_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
     for topics in (["in"], ["in", "other"]):
-        one = RunningTask(tmp_path / str(len(topics)), uppercase(topics), {"max.task.idle.ms": -1}).start()
+        topology = uppercase(topics, one_by_one=True)
+        one = RunningTask(tmp_path / str(len(topics)), topology, {"max.task.idle.ms": -1}).start()
         one.write(IN, "a", "b", "c")
         one.poll()
         assert one.process(1) == 1
@@ -192,13 +193,31 @@ def test_should_tell_what_was_processed_before_the_log_went_away(tmp_path: Path)
                 one.log.fail["send"] = LogTimeout("away")
             self.context.forward(record)
 
-    topology = Topology().add_source("source", "in").add_processor("sender", Sender, "source")
+    topology = Topology().add_source("source", "in", timestamp_extractor=lambda record, _: record.timestamp_ms)
+    topology.add_processor("sender", Sender, "source")
     one = RunningTask(tmp_path, topology.add_sink("sink", "out", "sender")).start()
     one.write(IN, "a", "b", "stop", "c")
     one.poll()
     assert one.process() == 2
     with pytest.raises(LogTimeout):
         one.process()
+
+
+def test_should_give_rows_of_a_loop_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "b", "c")
+    one.poll()
+    assert one.process(1) == 1
+    one.log.fail["send"] = LogTimeout("away")
+    assert one.process() == 2, "the thread sees progress; the time-out comes with the next call"
+    for _ in range(2):
+        with pytest.raises(LogTimeout):
+            one.process()
+    with pytest.raises(LogTimeout):
+        one.commit()
+    del one.log.fail["send"]
+    assert one.process() == 0
+    assert (one.output(), one.commit()) == (["A", "B", "C"], {IN: 3})
 
 
 def test_should_be_corrupted_when_the_log_was_away_within_a_record_under_exactly_once(tmp_path: Path) -> None:
@@ -216,7 +235,7 @@ def test_should_be_corrupted_when_the_log_was_away_within_a_record_under_exactly
 def test_should_not_ask_the_handler_about_errors_that_are_not_the_records_fault(
     tmp_path: Path, error: Exception
 ) -> None:
-    one = RunningTask(tmp_path, processing_handler=log_and_continue).start()
+    one = RunningTask(tmp_path, uppercase(one_by_one=True), processing_handler=log_and_continue).start()
     one.write(IN, "a")
     one.poll()
     one.log.fail["send"] = error
