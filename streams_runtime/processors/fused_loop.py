@@ -225,19 +225,30 @@ class LoopWriter:
         self.line(f"runtime.record = new_record(Record, ({key}, {value}, {timestamp_ms}, ()))")
         self.line("runtime.stream_time_ms = stream_time_ms")
 
-    def call(self, name: str, process: Callable[[Record[Any, Any]], None], given: Given, why: str) -> None:
-        """The node as it is, with all that is below it."""
+    def call(
+        self,
+        name: str,
+        process: Callable[[Record[Any, Any]], None],
+        given: Given,
+        why: str,
+        *,
+        with_stores: Callable[[Record[Any, Any]], None] | None = None,
+    ) -> None:
+        """The node as it is, with all that is below it. `with_stores`: for a node whose stores log its timestamp."""
         self.runs.note(name, RunsHow.ONCE_A_RECORD, why)
         value = given.value
         if given.old:
             value = f"new_record({given.change}, ({given.value}, {given.old}))"
         self.remember_position()
         self.line(f"current.name = {name!r}")
-        if self._frame is not ONE:  # there the node above has a timestamp
-            self.line(f"current.timestamp_ms = {self.source.timestamp_ms}")
-        self.line(
-            f"{self.bind('process', process)}(new_record(Record, ({given.key}, {value}, {given.timestamp_ms}, ())))"
-        )
+        if self._frame is ONE:  # there the node above has a timestamp
+            process = with_stores or process
+        else:
+            self.line(f"current.timestamp_ms = {(given if with_stores else self.source).timestamp_ms}")
+        record = f"new_record(Record, ({given.key}, {value}, {given.timestamp_ms}, ()))"
+        if self._frame is RECORDS and given == self.row:
+            record = "runtime.record"
+        self.line(f"{self.bind('process', process)}({record})")
         self.line("current.name = None")
         if self._frame is not ONE:
             self.line("current.timestamp_ms = -1")

@@ -101,11 +101,6 @@ class ProcessorGraph:
         """What runs now, shared by all nodes."""
         return self._current
 
-    @property
-    def record_timestamp_ms(self) -> int:
-        """The timestamp of the record that the current processor was given, after changes upstream; -1: none."""
-        return self._current.timestamp_ms
-
     def init(self, runtime: TaskRuntime) -> None:
         """Call every processor's `init`, parents first. The stores in `runtime` are open and restored.
 

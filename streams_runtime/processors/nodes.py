@@ -130,7 +130,8 @@ class ProcessorRunner:
             loop.fused += self._below_one.fused
         for store in sorted(self._context.connected_stores):
             loop.outputs.take_changes(store)
-        loop.call(self.name, self.entry(), given, why)
+        with_stores = self.entry() if self._context.connected_stores else None
+        loop.call(self.name, self._for_one(), given, why, with_stores=with_stores)
 
     def _fuse_below(self, outputs: Outputs) -> None:
         """Let a function do what is below, for one record after the other that `forward` gets without headers."""

@@ -35,12 +35,12 @@ _NO_RECORD: RecordClock = _NoRecord()
 
 
 class _ChangeLoggingStore(WrappedStateStore[Inner]):
-    __slots__ = ("_changes", "_clock")
+    __slots__ = ("_changes", "_clock", "_log_change", "_name")
 
     def __init__(self, inner: Inner) -> None:
         super().__init__(inner)
-        self._changes = _NOT_LOGGED
-        self._clock = _NO_RECORD
+        self._name = inner.name  # the layers below would be asked for every change
+        self._use(_NOT_LOGGED, _NO_RECORD)
 
     @property
     def is_logged(self) -> bool:
@@ -56,8 +56,11 @@ class _ChangeLoggingStore(WrappedStateStore[Inner]):
         self._bind(context)
 
     def _bind(self, context: StoreContext) -> None:
-        self._changes = _NOT_LOGGED if context.changes is None else context.changes
-        self._clock = context.clock
+        self._use(_NOT_LOGGED if context.changes is None else context.changes, context.clock)
+
+    def _use(self, changes: ChangeLogger, clock: RecordClock) -> None:
+        self._changes, self._clock = changes, clock
+        self._log_change = changes.log_change
 
 
 class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
@@ -70,7 +73,7 @@ class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self._inner.put(key, value)
-        self._log(key, value)
+        self._log_change(self._name, key, value, self._clock.record_timestamp_ms)
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
         present = self._inner.put_if_absent(key, value)
@@ -91,7 +94,7 @@ class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
 
     def delete(self, key: bytes) -> bytes | None:
         present = self._inner.delete(key)
-        self._changes.log_change(self._inner.name, key, None, self._clock.record_timestamp_ms)
+        self._log_change(self._name, key, None, self._clock.record_timestamp_ms)
         return present
 
     def range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
@@ -110,7 +113,7 @@ class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
         return self._inner.approximate_num_entries()
 
     def _log(self, key: bytes, value: bytes | None) -> None:
-        self._changes.log_change(self._inner.name, key, value, self._clock.record_timestamp_ms)
+        self._log_change(self._name, key, value, self._clock.record_timestamp_ms)
 
 
 class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore):
@@ -118,11 +121,15 @@ class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore
 
     __slots__ = ()
 
+    def put(self, key: bytes, value: bytes | None) -> None:
+        self._inner.put(key, value)
+        self._log(key, value)
+
     def _log(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             super()._log(key, None)
         else:
-            self._changes.log_change(self._inner.name, key, raw_value(value), timestamp_of(value))
+            self._log_change(self._name, key, raw_value(value), timestamp_of(value))
 
 
 class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
@@ -138,7 +145,7 @@ class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:
             stored = window_key(key, start_ms, sequence)
-            self._changes.log_change(self._inner.name, stored, value, self._clock.record_timestamp_ms)
+            self._log_change(self._name, stored, value, self._clock.record_timestamp_ms)
         return sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
@@ -161,7 +168,7 @@ class ChangeLoggingTimestampedWindowBytesStore(ChangeLoggingWindowBytesStore):
         if sequence is not None:
             stored = window_key(key, start_ms, sequence)
             if value is None:
-                self._changes.log_change(self._inner.name, stored, None, self._clock.record_timestamp_ms)
+                self._log_change(self._name, stored, None, self._clock.record_timestamp_ms)
             else:
-                self._changes.log_change(self._inner.name, stored, raw_value(value), timestamp_of(value))
+                self._log_change(self._name, stored, raw_value(value), timestamp_of(value))
         return sequence

@@ -9,7 +9,7 @@ from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.record_columns import column
 from streams_runtime.records import RecordContext
 from streams_runtime.serdes import Serde
-from streams_runtime.state_stores.base import KeyValueStore
+from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.wrapped import WrappedStateStore
@@ -31,7 +31,7 @@ class StoreParts(NamedTuple):
 class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generic[K, V]):
     """`KeyValueStore[K, V]`. Raises StreamsRuntimeError for a key that is None. Errors of a serde pass through."""
 
-    __slots__ = ("_from_key", "_key_of", "_to_value", "_value_of", "key_serde")
+    __slots__ = ("_from_key", "_get", "_key_of", "_put", "_to_value", "_value_of", "key_serde")
 
     def __init__(self, inner: KeyValueStore[bytes, bytes], key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner)
@@ -40,13 +40,31 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
         self._key_of = key_serde.deserialize
         self._to_value = value_serde.serialize
         self._value_of = value_serde.deserialize
+        self._get, self._put = inner.get, inner.put
+
+    def open(self, context: StoreContext) -> None:
+        super().open(context)
+        self._skip_layers()
+
+    def rebind(self, context: StoreContext) -> None:
+        super().rebind(context)
+        self._skip_layers()
+
+    def _skip_layers(self) -> None:
+        """Ask the layer that knows: the cache, or what is below the changelog."""
+        parts = self.parts()
+        self._get = self._inner.get if parts.cache is not None else parts.store.get
 
     def get(self, key: K) -> V | None:
-        stored = self._inner.get(self._stored_key(key))
+        if key is None:
+            raise self._needs_key()
+        stored = self._get(self._from_key(key))
         return None if stored is None else self._value_of(stored)
 
     def put(self, key: K, value: V | None) -> None:
-        self._inner.put(self._stored_key(key), None if value is None else self._to_value(value))
+        if key is None:
+            raise self._needs_key()
+        self._put(self._from_key(key), None if value is None else self._to_value(value))
 
     def put_if_absent(self, key: K, value: V) -> V | None:
         """Gives the present value, if there is one, and changes nothing then. Raises StreamsRuntimeError for None."""
@@ -133,13 +151,16 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
 
     def _stored_key(self, key: K) -> bytes:
         if key is None:
-            raise StreamsRuntimeError(f"store {self.name}: key cannot be None")
+            raise self._needs_key()
         return self._from_key(key)
+
+    def _needs_key(self) -> StreamsRuntimeError:
+        return StreamsRuntimeError(f"store {self.name}: key cannot be None")
 
     def _stored_keys(self, keys: Iterable[K]) -> list[bytes]:
         given = column("keys", keys).as_list()
         if None in given:
-            raise StreamsRuntimeError(f"store {self.name}: key cannot be None")
+            raise self._needs_key()
         return list(map(self._from_key, given))
 
     def _given_values(self, values: Iterable[V | None], keys: int) -> list[V | None]:

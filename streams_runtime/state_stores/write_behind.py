@@ -123,17 +123,17 @@ class WriteBehindStore:
         if not self._owner:
             self._inner.require_open()
         pending = self._pending
-        if key in pending:
-            before = pending[key]
-            if before is not None:
-                self._pending_bytes -= len(before)
-        else:
-            self._pending_bytes += len(key) + _ENTRY_BYTES
+        before: bytes | object | None = pending.get(key, _ASK)
         pending[key] = value
-        if value is not None:
-            self._pending_bytes += len(value)
-        if self._pending_bytes > self._most_bytes:
-            self._write_pending()
+        grown = 0 if value is None else len(value)
+        if before is _ASK:
+            grown += len(key) + _ENTRY_BYTES
+        elif before is not None:
+            grown -= len(before)  # type: ignore[arg-type]
+        if grown:
+            self._pending_bytes += grown
+            if self._pending_bytes > self._most_bytes:
+                self._write_pending()
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
         present = self.get(key)

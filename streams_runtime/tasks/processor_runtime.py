@@ -42,8 +42,8 @@ class ProcessorRuntime:
         "_clock",
         "_collector",
         "_commits",
+        "_current",
         "_flushed",
-        "_graph",
         "application_id",
         "current_system_time_ms",
         "init_time_ms",
@@ -80,7 +80,7 @@ class ProcessorRuntime:
         self.current_system_time_ms = clock.now_ms()
         self.stream_time_punctuations = PunctuationQueue()
         self.system_time_punctuations = PunctuationQueue()
-        self._graph = graph
+        self._current = graph.current
         self._collector = collector
         self._commits = commits
         self._clock = clock
@@ -156,17 +156,17 @@ class ProcessorRuntime:
     # --- RecordContexts
 
     def record_context(self) -> RecordContext:
-        return RecordContext(self.record_timestamp_ms, self._graph.current.headers, self.record_metadata)
+        return RecordContext(self.record_timestamp_ms, self._current.headers, self.record_metadata)
 
     def enter_context(self, context: RecordContext) -> _Before:
-        current = self._graph.current
+        current = self._current
         before = (self._flushed, current.timestamp_ms, current.headers)
         self._flushed = context
         current.timestamp_ms, current.headers = context.timestamp_ms, context.headers
         return before
 
     def leave_context(self, before: _Before) -> None:
-        current = self._graph.current
+        current = self._current
         self._flushed, current.timestamp_ms, current.headers = before
 
     # --- RecordClock
@@ -174,7 +174,7 @@ class ProcessorRuntime:
     @property
     def record_timestamp_ms(self) -> int:
         """The timestamp of what the current processor works on; in `init` the wall-clock time, as in Kafka."""
-        timestamp_ms = self._graph.record_timestamp_ms
+        timestamp_ms = self._current.timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms
 
 

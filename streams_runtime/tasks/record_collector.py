@@ -18,8 +18,11 @@ from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import partition_of, positive_hash
 from streams_runtime.processors.fused_loop import LoopWriter, WriteColumns
 from streams_runtime.records import Headers
-from streams_runtime.tasks.output_rows import AddRow, PartitionRows, TopicRows
+from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer
+
+_ChangeRow = tuple[Callable[[bytes | None], None], Callable[[bytes | None], None], Callable[[int], None], int]
+"""An `AddRow`, and how many bytes key and value may have."""
 
 
 class RecordCollector:
@@ -47,7 +50,7 @@ class RecordCollector:
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
         self._rows: dict[TopicPartition, PartitionRows] = {}
-        self._change_rows: dict[str, tuple[AddRow, int]] = {}
+        self._change_rows: dict[str, _ChangeRow] = {}
         self._keyless = task_id.partition  # so that tasks start at different partitions
 
     def partitions_of(self, topic: str) -> int:
@@ -80,7 +83,7 @@ class RecordCollector:
         """Send a store's change to its changelog, or add it to the rows. Raises as `send` does."""
         rows = self._change_rows.get(store)
         if rows is not None:
-            (add_key, add_value, add_time), most_bytes = rows
+            add_key, add_value, add_time, most_bytes = rows
             if len(key) + (0 if value is None else len(value)) <= most_bytes:
                 add_key(key)
                 add_value(value)
@@ -153,7 +156,7 @@ class RecordCollector:
         changelog = self._changelogs.get(store)
         if changelog is not None and store not in self._change_rows:
             limits = self._producer.limits_of(changelog)
-            self._change_rows[store] = (self._rows_of(changelog).add, limits.max_bytes)
+            self._change_rows[store] = (*self._rows_of(changelog).add, limits.max_bytes)
 
     def settle(self) -> None:
         """Give the producer all rows. Raises as `send` does; what it has not taken by then, the next call gives it."""

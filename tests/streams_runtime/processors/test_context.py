@@ -198,7 +198,7 @@ def test_should_forward_from_a_punctuator_and_name_its_node_when_it_fails() -> N
     stamps: list[int] = []
 
     def forward(time_ms: int) -> None:
-        stamps.append(graph.record_timestamp_ms)
+        stamps.append(graph.current.timestamp_ms)
         Holding.last.context.forward(Record(b"p", None, time_ms))
         if time_ms > 20:
             raise ValueError("late")
@@ -212,7 +212,7 @@ def test_should_forward_from_a_punctuator_and_name_its_node_when_it_fails() -> N
     assert [(sent.topic, sent.timestamp_ms) for sent in runtime.sent] == [("b", 20), ("c", 20), ("b", 30), ("c", 30)]
     assert graph.current_node == "holding"
     assert stamps == [20, 30]  # stores log what a punctuator changes under the time it fires at
-    assert graph.record_timestamp_ms == -1
+    assert graph.current.timestamp_ms == -1
 
 
 @pytest.mark.parametrize("use", ["forward", "schedule", "commit", "state_store", "task_id", "headers"])

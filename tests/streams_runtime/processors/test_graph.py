@@ -300,9 +300,9 @@ def test_should_give_stores_the_timestamp_of_the_record_their_processor_was_give
             self.name = name
 
         def process(self, record: Record[Any, Any]) -> None:
-            seen.append((self.name, graphs[0].record_timestamp_ms))
+            seen.append((self.name, graphs[0].current.timestamp_ms))
             self.context.forward(record._replace(timestamp_ms=record.timestamp_ms + 100))
-            seen.append((self.name, graphs[0].record_timestamp_ms))
+            seen.append((self.name, graphs[0].current.timestamp_ms))
 
     topology = Topology().add_source("in", "a").add_processor("one", lambda: Stamped("one"), "in")
     topology.add_processor("two", lambda: Stamped("two"), "one")
@@ -312,7 +312,7 @@ def test_should_give_stores_the_timestamp_of_the_record_their_processor_was_give
     graphs[0].sources["a"].process(Record("k", "v", 5))
 
     assert seen == [("one", 5), ("two", 105), ("two", 105), ("one", 5)]
-    assert graphs[0].record_timestamp_ms == -1
+    assert graphs[0].current.timestamp_ms == -1
 
 
 def test_should_take_the_method_that_init_chose() -> None:
