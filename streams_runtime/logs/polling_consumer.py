@@ -95,6 +95,11 @@ class PollingConsumer:
         self._check_assigned([partition])
         return self._positions.get(partition)
 
+    def known_end(self, partition: TopicPartition) -> int | None:
+        """Nobody tells it: it looks."""
+        self._check_assigned([partition])
+        return None
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         self._paused.update(self._check_assigned(partitions))
 

@@ -8,14 +8,15 @@ Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
 Among equal timestamps Java's heap decides. It is filled in the order in which partitions got records, so that they
 mostly take turns. Source: `PartitionGroup` (KIP-695).
 
-Whether the log has more: while the consumer is behind the known end of a partition, the log is not asked. When the
-consumer has reached it, the log is asked again, but not within ten milliseconds if nothing was read meanwhile. A
-partition counts as having more when the log cannot tell. Source: `Consumer.currentLag` as `PartitionGroup` uses it.
+Whether the log has more: while the consumer is behind the known end of a partition, nobody is asked. When the consumer
+has reached it, the consumer is asked whether it knows the end, else the log, but not again within ten milliseconds if
+nothing was read meanwhile. A partition counts as having more when the log cannot tell. Source: `Consumer.currentLag` as
+`PartitionGroup` uses it.
 
 Differs from Kafka: the task waits for several partitions at the same time; in Kafka it waits for one after the other,
 so that n of them may take n times `max.task.idle.ms`. `clear` forgets how long the task has waited; in Kafka that
-outlives the records. Kafka's consumer learns the end of a partition with every fetch, and never has to ask; what it
-knows of one that is empty may be half a second old (`fetch.max.wait.ms`).
+outlives the records. Kafka takes the end that the last fetch told, however old that is; here the log is asked when more
+may have come since.
 """
 
 from __future__ import annotations
@@ -71,14 +72,19 @@ class InputLags:
         self._asked_at_ms.clear()
 
     def _ask(self, positions: dict[TopicPartition, int], now_ms: int) -> set[TopicPartition]:
-        try:
-            ends = self._log.end_offsets(positions)
-        except LogTimeout:
-            return set(positions)
+        told = {partition: self._consumer.known_end(partition) for partition in positions}
+        ends = {partition: end for partition, end in told.items() if end is not None}
+        unknown = positions.keys() - ends.keys()
+        silent: set[TopicPartition] = set()
+        if unknown:
+            try:
+                ends.update(self._log.end_offsets(unknown))
+            except LogTimeout:
+                silent = unknown
         self._ends.update(ends)
-        for partition in positions:
+        for partition in ends:
             self._asked_at_ms[partition] = now_ms
-        return {partition for partition, position in positions.items() if position < ends[partition]}
+        return silent | {partition for partition, end in ends.items() if positions[partition] < end}
 
 
 class PartitionGroup:

@@ -15,14 +15,12 @@ from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
-from streams_runtime.logs.kafka.fetching import FetchedPartition, Fetcher
+from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
 from streams_runtime.logs.kafka.loop_calls import in_loop
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.record_batches import concatenated
 
-_LONGEST_WAIT_MS = 100
 _LONGEST_LOOK_S = 1.0
-_EMPTY_REST_S = 0.01
 
 
 class KafkaConsumer:
@@ -66,6 +64,10 @@ class KafkaConsumer:
     def position(self, partition: TopicPartition) -> int | None:
         return self._assigned([partition])[0].position
 
+    def known_end(self, partition: TopicPartition) -> int | None:
+        with self._changed:
+            return self._assigned([partition])[0].known_end()
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         with self._changed:
             for one in self._assigned(partitions):
@@ -83,6 +85,7 @@ class KafkaConsumer:
         self._check_open()
         if max_records < 1:
             raise ValueError(f"a poll gives at least one record, not {max_records}")
+        self._fetcher.polls += 1
         begun = time.monotonic()
         deadline = begun + timeout_ms / 1_000
         looked = False
@@ -120,9 +123,9 @@ class KafkaConsumer:
         """For the next poll. A partition that had nothing just now is left alone for a while: others have records, so
         that the next poll comes soon.
         """
-        empty_before = time.monotonic() - _EMPTY_REST_S
+        empty_before = time.monotonic() - EMPTY_REST_S
         if any(one.needs_records and one.empty_at < empty_before for one in self._wanted().values()):
-            self._start(self._fetcher.start, 0, empty_before)
+            self._start(self._fetcher.start_next, empty_before)
 
     def _look(self, until: float) -> None:
         """Return when there are records, or when every partition has an answer to a request newer than this call.
@@ -152,7 +155,7 @@ class KafkaConsumer:
             if any(_has_more(one) or one.is_outside for one in wanted.values()) or self._woken or self._fetcher.error:
                 return
             if any(one.needs_records for one in wanted.values()):
-                self._start(self._fetcher.start, max(1, min(_LONGEST_WAIT_MS, round(remaining_s * 1_000))))
+                self._start(self._fetcher.start, max(1, min(LONGEST_WAIT_MS, round(remaining_s * 1_000))))
             self._changed.wait(remaining_s)
 
     def _take(self, max_records: int) -> list[RecordBatch]:

@@ -5,14 +5,18 @@ Requests that wait at the broker go over connections of their own, because a bro
 connection one after the other: a partition that was assigned just now must not wait for others to get records. Both
 are connected as soon as there is a reader.
 A partition is asked for again only when its records have been taken. An answer for a position that the reader has left
-(by `seek`) is dropped. Source: `Fetcher`, `AbstractFetch`.
+(by `seek`) is dropped.
+A partition without records, while others have some, soon waits at the broker too, over a third connection: who reads
+the others may run out of records, and wait for them meanwhile. When a request that waited its full time brings nothing
+at all, and the reader still polls, the next one follows at once, with all partitions that have nothing. So the end of a
+partition that waits is known: the broker would have sent what came behind it.
+Source: `Fetcher`, `AbstractFetch`; `SubscriptionState.partitionLag`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import threading
 import time
 from collections import deque
@@ -33,6 +37,11 @@ from streams_runtime.logs.kafka.settings import LogSettings
 
 _OFFSET_OUT_OF_RANGE = 1
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
+LONGEST_WAIT_MS = 100
+"""How long a request waits at the broker for records."""
+EMPTY_REST_S = 0.01
+"""How long an answer that there is nothing may stand for one to a new question."""
+_LONGEST_KNOWN_S = 2 * LONGEST_WAIT_MS / 1_000
 
 
 class FetchedPartition:
@@ -42,7 +51,8 @@ class FetchedPartition:
     records that are decoded and not given yet. Requests to the broker are numbered: `asked` is the last one,
     `in_flight` the one on its way, `answered` the last one with an answer. `waits`: the request on its way waits at the
     broker until records come. `empty_at`: when the last answer brought nothing, by the monotonic clock; 0 if it brought
-    records.
+    records. `end`: as the last answer told it. `end_is_kept`: the request that waits at the broker followed that answer
+    at once.
     """
 
     __slots__ = (
@@ -51,6 +61,8 @@ class FetchedPartition:
         "completed",
         "decoding",
         "empty_at",
+        "end",
+        "end_is_kept",
         "in_flight",
         "is_outside",
         "is_paused",
@@ -74,11 +86,14 @@ class FetchedPartition:
         self.is_outside = False
         self.waits = False
         self.empty_at = 0.0
+        self.end: int | None = None
+        self.end_is_kept = False
 
     def ask(self, *, waits: bool) -> int:
         self.asked += 1
         self.in_flight = self.asked
         self.waits = waits
+        self.end_is_kept = waits and time.monotonic() - self.empty_at < EMPTY_REST_S
         return self.asked
 
     def over(self, question: int, *, is_answered: bool) -> None:
@@ -95,28 +110,58 @@ class FetchedPartition:
     def waits_at_broker(self) -> bool:
         return self.waits and self.in_flight is not None
 
+    def known_end(self) -> int | None:
+        """The end offset that a reader can reach, if it is known without a question: there are records that were not
+        given yet, there was nothing just now, or the broker would have sent some since. One that is silent for long
+        does not count.
+        """
+        if self.end is None or self.position is None or self.position < self.end:
+            return self.end
+        is_kept = self.end_is_kept and self.waits_at_broker
+        for_s = _LONGEST_KNOWN_S if is_kept else EMPTY_REST_S
+        return self.end if time.monotonic() - self.empty_at < for_s else None
+
     def fetch_offset(self) -> int:
         """After the records that are being decoded."""
         assert self.position is not None, "only a partition with a position is fetched"
         return self.position if self.decoding is None else max(self.position, self.decoding.end_offset)
 
 
+class _Way(NamedTuple):
+    """How to ask: over the first of these connections on which nothing waits, else over the first, or not at all if it
+    `is_optional`. `then_aside`: partitions that have nothing again wait at the broker from then on.
+    """
+
+    longest_wait_ms: int
+    over: tuple[Leadership, ...]
+    is_optional: bool = False
+    then_aside: bool = False
+
+
 class _Question(NamedTuple):
+    """`was_empty`: the answer to the question before brought nothing."""
+
     partition: FetchedPartition
     number: int
+    was_empty: bool
 
 
 class Fetcher:
-    """`partitions`: those of the reader. They change under `changed`, which is notified of every answer."""
+    """`partitions`: those of the reader. They change under `changed`, which is notified of every answer with which it
+    has something to do. `polls`: how often it has polled.
+    """
 
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
         self.changed = threading.Condition()
         self.partitions: dict[TopicPartition, FetchedPartition] = {}
         self.error: BaseException | None = None
+        self.polls = 0
         self._settings = settings
         self._read_committed = isolation is IsolationLevel.READ_COMMITTED
         self._leadership = Leadership(settings.client)
         self._waiting = Leadership(settings.client)
+        self._aside = Leadership(settings.client)
+        self._holding: list[tuple[Leadership, int]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._failing_since: float | None = None
         self._backoff_s = _FIRST_BACKOFF_S
@@ -126,28 +171,30 @@ class Fetcher:
         """Connect already, so that the first records need not wait for it. Called in the loop."""
         self._in_background(self._connect())
 
-    def start(self, longest_wait_ms: int, empty_before: float = math.inf) -> None:
-        """Ask for records of every partition that needs some. Called in the loop.
+    def start(self, longest_wait_ms: int) -> None:
+        """Ask for records of every partition that needs some. Called in the loop."""
+        with self.changed:
+            questions = self._questions(self._needed(), waits=longest_wait_ms > 0)
+        if questions:
+            over = (self._waiting, self._aside) if longest_wait_ms > 0 else (self._leadership,)
+            self._in_background(self._fetch(questions, _Way(longest_wait_ms, over)))
 
-        `empty_before`: but not if its last answer brought nothing and came later than this.
+    def start_next(self, empty_before: float) -> None:
+        """The same while there are records to process: one that had nothing later than `empty_before` is left alone.
+        One that has nothing again waits at the broker from then on. Called in the loop.
         """
         with self.changed:
-            needed = {
-                partition: one
-                for partition, one in self.partitions.items()
-                if one.position is not None and not one.is_paused and one.needs_records and one.empty_at < empty_before
-            }
-            questions = {
-                partition: _Question(one, one.ask(waits=longest_wait_ms > 0)) for partition, one in needed.items()
-            }
+            questions = self._questions(
+                [p for p in self._needed() if self.partitions[p].empty_at < empty_before], waits=False
+            )
         if questions:
-            self._in_background(self._fetch(questions, longest_wait_ms))
+            self._in_background(self._fetch(questions, _Way(0, (self._leadership,), then_aside=True)))
 
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        await self._leadership.close()
-        await self._waiting.close()
+        for leadership in (self._leadership, self._waiting, self._aside):
+            await leadership.close()
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -159,20 +206,31 @@ class Fetcher:
             await self._leadership.led(())
             await self._waiting.led(())
 
-    async def _fetch(self, questions: Mapping[TopicPartition, _Question], longest_wait_ms: int) -> None:
+    def _needed(self) -> list[TopicPartition]:
+        return [
+            partition
+            for partition, one in self.partitions.items()
+            if one.position is not None and not one.is_paused and one.needs_records
+        ]
+
+    def _questions(self, partitions: Iterable[TopicPartition], *, waits: bool) -> dict[TopicPartition, _Question]:
+        asked = {partition: self.partitions[partition] for partition in partitions}
+        return {
+            partition: _Question(one, one.ask(waits=waits), was_empty=one.empty_at > 0)
+            for partition, one in asked.items()
+        }
+
+    async def _fetch(self, questions: Mapping[TopicPartition, _Question], way: _Way) -> None:
         """Partitions that have no leader, or whose leader does not answer, do not hold up the others."""
         reasons: list[BaseException] = []
-        leadership = self._waiting if longest_wait_ms > 0 else self._leadership
         try:
-            led = await leadership.led(questions)
+            led = await way.over[0].led(questions)
             if led.failure is not None:
                 reasons.append(led.failure)
             by_leader: dict[int, list[TopicPartition]] = {}
             for partition in self._rotated(list(led.leaders)):
                 by_leader.setdefault(led.leaders[partition], []).append(partition)
-            asked = [
-                self._ask(leadership, leader, of_it, questions, longest_wait_ms) for leader, of_it in by_leader.items()
-            ]
+            asked = [self._ask(leader, {p: questions[p] for p in of_it}, way) for leader, of_it in by_leader.items()]
             reasons += [each for each in await asyncio.gather(*asked, return_exceptions=True) if each is not None]
         except (NotNow, KafkaRefused) as reason:
             reasons.append(reason)
@@ -181,29 +239,46 @@ class Fetcher:
         else:
             self._failing_since, self._backoff_s = None, _FIRST_BACKOFF_S
         with self.changed:
-            for question in questions.values():
+            left = [each for each in questions.values() if each.partition.in_flight == each.number]
+            for question in left:
                 question.partition.over(question.number, is_answered=False)
-            self.changed.notify_all()
+            if left or reasons:
+                self.changed.notify_all()
 
-    async def _ask(
-        self,
-        leadership: Leadership,
-        leader: int,
-        partitions: Iterable[TopicPartition],
-        questions: Mapping[TopicPartition, _Question],
-        longest_wait_ms: int,
-    ) -> None:
-        settings = self._settings
+    async def _ask(self, leader: int, questions: Mapping[TopicPartition, _Question], way: _Way) -> None:
+        """Over the first connection on which no request waits already."""
+        over = next((each for each in way.over if (each, leader) not in self._holding), None)
+        if over is None:
+            if way.is_optional:
+                return  # those that wait there are soon asked for again, and these with them
+            over = way.over[0]
+        if way.longest_wait_ms == 0:
+            following = await self._ask_over(over, leader, questions, way)
+        else:
+            self._holding.append((over, leader))
+            try:
+                await over.led(questions)  # so that it knows the broker
+                following = await self._ask_over(over, leader, questions, way)
+            finally:
+                self._holding.remove((over, leader))
+        if following:
+            others = (self._aside,) if way.longest_wait_ms == 0 else (over, *(x for x in way.over if x is not over))
+            self._in_background(self._fetch(following, _Way(LONGEST_WAIT_MS, others, is_optional=True)))
+
+    async def _ask_over(
+        self, leadership: Leadership, leader: int, questions: Mapping[TopicPartition, _Question], way: _Way
+    ) -> Mapping[TopicPartition, _Question]:
+        """Gives the questions that are to be asked now that this one is answered."""
+        settings, polls = self._settings, self.polls
         with self.changed:
-            of = {p: questions[p].partition for p in partitions}
-            offsets = {p: one.fetch_offset() for p, one in of.items() if self._is_current(p, one)}
+            offsets = {p: one.fetch_offset() for p, (one, *_) in questions.items() if self._is_current(p, one)}
         topics: dict[str, list[tuple[int, int, int]]] = {}
         for (topic, number), offset in offsets.items():
             topics.setdefault(topic, []).append((number, offset, settings.max_partition_fetch_bytes))
         if not topics:
-            return
+            return {}
         request = FetchRequest(
-            longest_wait_ms, 1, settings.fetch_max_bytes, int(self._read_committed), list(topics.items())
+            way.longest_wait_ms, 1, settings.fetch_max_bytes, int(self._read_committed), list(topics.items())
         )
         answer = await leadership.connections.send(request, leader)
         outside = await self._outside(offsets, answer)
@@ -212,14 +287,30 @@ class Fetcher:
             for topic, answers in answer.topics:
                 for each in answers:
                     partition = TopicPartition(topic, each[0])
+                    question = questions[partition]
                     try:
-                        self._take(partition, of[partition], offsets[partition], each, outside)
-                        of[partition].over(questions[partition].number, is_answered=True)
+                        self._take(partition, question.partition, offsets[partition], each, outside)
+                        question.partition.over(question.number, is_answered=True)
                     except NotNow as reason:
                         moved = reason
-            self.changed.notify_all()
+            following = {} if moved else self._following(leader, questions, way, still_polls=polls != self.polls)
+            if not following or way.longest_wait_ms == 0:
+                self.changed.notify_all()  # else nobody has anything to do
         if moved is not None:
             raise moved
+        return following
+
+    def _following(
+        self, leader: int, questions: Mapping[TopicPartition, _Question], way: _Way, *, still_polls: bool
+    ) -> dict[TopicPartition, _Question]:
+        """Partitions that shall wait at the broker, now that these are answered."""
+        idle = [p for p in self._needed() if self.partitions[p].empty_at > 0]
+        if way.longest_wait_ms > 0:
+            waited_long = still_polls and way.longest_wait_ms == LONGEST_WAIT_MS
+            return self._questions(idle, waits=True) if waited_long and questions.keys() <= set(idle) else {}
+        if not way.then_aside or (self._aside, leader) in self._holding:
+            return {}
+        return self._questions([p for p in idle if p in questions and questions[p].was_empty], waits=True)
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
         """Partitions whose offset really is out of range: a leader that is changing may say so of any offset."""
@@ -246,7 +337,8 @@ class Fetcher:
         outside: Collection[TopicPartition],
     ) -> None:
         """`answer`: number, error, high watermark, last stable offset, first offset, aborted, ..., records."""
-        code, aborted, records = answer[1], answer[5], answer[-1]
+        code, high_watermark, stable, _, aborted = answer[1:6]
+        records = answer[-1]
         if code == _OFFSET_OUT_OF_RANGE and partition not in outside:
             raise NotNow(f"{partition} has the offset {offset}, and its leader did not find it")
         if code != _OFFSET_OUT_OF_RANGE:
@@ -255,7 +347,9 @@ class Fetcher:
             return
         if code == _OFFSET_OUT_OF_RANGE:
             one.is_outside = one.decoding is None
-        elif records:
+            return
+        one.end = stable if self._read_committed else high_watermark
+        if records:
             one.empty_at = 0.0
             one.completed.append(
                 CompletedFetch(partition, records, offset, aborted or () if self._read_committed else None)
@@ -273,8 +367,8 @@ class Fetcher:
                 return self._fail(LogError(f"{where}: fetching: {reason}"))
             if not isinstance(reason, NotNow):
                 return self._fail(reason)  # a bug of ours has to reach the reader, too
-        self._leadership.forget()
-        self._waiting.forget()
+        for leadership in (self._leadership, self._waiting, self._aside):
+            leadership.forget()
         now = time.monotonic()
         longest_s = self._settings.client.api_timeout_s
         if self._failing_since is None:

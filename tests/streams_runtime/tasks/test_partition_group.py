@@ -199,6 +199,37 @@ def test_should_ask_the_log_once_at_one_time_and_not_at_all_when_more_is_known()
     assert one.log.count("end_offsets") == 2
 
 
+def test_should_not_ask_the_log_for_an_end_that_the_consumer_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Group(0, A, B, C)
+    one.on_log(A, 5, 6)
+    one.on_log(B, 1)
+    one.buffer(A)
+    ends: dict[TopicPartition, int | None] = {B: 1, C: 0}
+    monkeypatch.setattr(one.consumer, "known_end", ends.get)
+    assert one.take() is None
+    one.buffer(B)
+    assert one.take_all() == [("b", 1), ("a", 5), ("a", 6)]
+    assert one.log.calls == []
+    one.on_log(A, 7)
+    one.buffer(A)
+    ends[B] = None
+    assert one.take(ASK_AGAIN_MS) == ("a", 7)
+    assert one.log.calls == ["end_offsets"]
+
+
+def test_should_wait_for_a_partition_with_more_while_the_log_cannot_tell_of_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = Group(0, A, B, C)
+    one.on_log(A, 5)
+    one.buffer(A)
+    monkeypatch.setattr(one.consumer, "known_end", {B: 0}.get)
+    one.log.fail["end_offsets"] = LogTimeout("away")
+    assert one.take() is None
+    monkeypatch.setattr(one.consumer, "known_end", {B: 0, C: 0}.get)
+    assert one.take() == ("a", 5)
+
+
 def test_should_ask_again_when_a_partition_ran_dry_at_the_same_time() -> None:
     one = Group(0, A, B)
     one.on_log(A, 5, 6)

@@ -170,6 +170,9 @@ class _NamespacedConsumer:
     def position(self, partition: TopicPartition) -> int | None:
         return self._names.run(lambda: self._inside.position(self._names.inside(partition)))
 
+    def known_end(self, partition: TopicPartition) -> int | None:
+        return self._names.run(lambda: self._inside.known_end(self._names.inside(partition)))
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         self._names.run(lambda: self._inside.pause(self._names.all_inside(partitions)))
 
