@@ -18,7 +18,7 @@ from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record, RecordContext
 from streams_runtime.serdes import BytesSerde
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
-from streams_runtime.state_stores.named_cache import as_context
+from streams_runtime.state_stores.named_cache import context_of
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore, SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of
 
@@ -77,7 +77,7 @@ class _FusableStoreFlush(ABC):
         with loop.block("try:"):
             loop.forward(Given("key", "value", "timestamp_ms", old="None", change=loop.bind("change", Change)))
         with loop.block("except Exception as error:"):
-            loop.line(f"state.flush_failed(error, {loop.bind('as_context', as_context)}(context))")
+            loop.line(f"state.flush_failed(error, {loop.bind('context_of', context_of)}(entry))")
         self._write_put(loop)
         if parts.is_logged:
             loop.line("value_bytes = stored[8:]")

@@ -35,6 +35,8 @@ class FusedTableStore(ABC):
         self._given = given
         self.stored = loop.new("stored")
         self._entry = loop.new("entry")
+        self._held: NamedCache | None = None
+        self._held_key = ""
         self.key = given.key
         if not isinstance(store.key_serde, BytesSerde):
             self.key = loop.new("key_bytes")
@@ -50,43 +52,95 @@ class FusedTableStore(ABC):
             return f"{self.stored}[8:]"
         return f"{self._loop.bind('deserialize', self._store.value_serde.deserialize)}({self.stored}[8:])"
 
-    def put(self, value: str, timestamp_ms: str) -> None:
-        """From these variables. None deletes."""
+    def put(self, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:
+        """From these variables. None deletes. `deletes`: whether the value can be None."""
+        self.put_bytes(self.serialize(value, timestamp_ms, deletes=deletes), value, timestamp_ms, deletes=deletes)
+
+    def serialize(self, value: str, timestamp_ms: str, *, deletes: bool = True) -> str:
+        """Gives the variable with the bytes of the new entry."""
         loop = self._loop
-        serialized, stored = loop.new("value_bytes"), loop.new("stored")
-        with loop.block(f"if {value} is None:"):
-            loop.line(f"{serialized} = {stored} = None")
-        with loop.block("else:"):
-            loop.line(f"{serialized} = {loop.bind('serialize', self._store.value_serde.serialize)}({value})")
-            loop.line(f"{stored} = {loop.bind('pack', _TIMESTAMP.pack)}({timestamp_ms}) + {serialized}")
-        # a deletion has the time of the record that makes it
-        changed_ms = loop.new("changed_ms")
-        loop.line(f"{changed_ms} = {self._given.timestamp_ms} if {value} is None else {timestamp_ms}")
-        self.put_bytes(stored, serialized, changed_ms)
+        stored = loop.new("stored")
+        if self._store.value_serde == LONG:
+            packed = f"{loop.bind('pack', _LONG_WITH_TIMESTAMP.pack)}({timestamp_ms}, {value})"
+        else:
+            serialized = f"{loop.bind('serialize', self._store.value_serde.serialize)}({value})"
+            packed = f"{loop.bind('pack', _TIMESTAMP.pack)}({timestamp_ms}) + {serialized}"
+        loop.line(f"{stored} = None if {value} is None else {packed}" if deletes else f"{stored} = {packed}")
+        return stored
 
     @abstractmethod
-    def look_up(self) -> None: ...
+    def look_up(self, *, is_put: bool = False) -> None:
+        """`is_put`: whether the key is put next, or `unused` is written for what fails before."""
 
     @abstractmethod
-    def put_bytes(self, stored: str, serialized: str, changed_ms: str) -> None: ...
+    def put_bytes(self, stored: str, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:
+        """`stored`: what `serialize` gave for the others."""
 
-    def _hold_back(self, held: NamedCache, key: str, stored: str) -> None:
-        """What `NamedCache.put` does, without its call. After `look_up` the key is the one that was used last."""
+    def unused(self) -> None:
+        """Write the lines for a record that fails between `look_up` and `put_bytes`: the entry was read."""
+        if self._held is not None:
+            with self._loop.block(f"if {self._entry} is not None:"):
+                self._loop.line(f"{self._loop.bind('used', self._held.used)}({self._held_key})")
+        self._loop.line("raise")
+
+    def _look_into(self, held: NamedCache, key: str, fetch: str, *, is_put: bool, keeps_clean: bool) -> None:
+        """`fetch`: the line for what the cache does not have. `keeps_clean`: whether it comes into the cache."""
         loop, entry = self._loop, self._entry
-        size, grown = loop.new("size"), loop.new("grown")
+        self._held, self._held_key = held, key
+        look = f"{entry} = {loop.bind('cached', held.entries.get)}({key})"
+        loop.line(look)
+        with loop.block(f"if {entry} is None:"):
+            loop.line(fetch)
+            if keeps_clean:
+                loop.line(look)
+        with loop.block("else:"):
+            loop.line(f"{self.stored} = {entry}[0]")
+            if not is_put:
+                loop.line(f"{loop.bind('used', held.used)}({key})")
+
+    def _log(self, key: str, stored: str, value: str, timestamp_ms: str, *, deletes: bool) -> None:
+        """A deletion has the time of the record that makes it."""
+        loop = self._loop
+        value_bytes, changed_ms = loop.new("value_bytes"), loop.new("changed_ms")
+        if deletes:
+            with loop.block(f"if {value} is None:"):
+                loop.line(f"{value_bytes} = None")
+                loop.line(f"{changed_ms} = {self._given.timestamp_ms}")
+            with loop.block("else:"):
+                loop.line(f"{value_bytes} = {stored}[8:]")
+                loop.line(f"{changed_ms} = {timestamp_ms}")
+        else:
+            loop.line(f"{value_bytes} = {stored}[8:]")
+            loop.line(f"{changed_ms} = {timestamp_ms}")
+        loop.outputs.write_change(loop, self._store.name, key, value_bytes, changed_ms)
+
+    def _hold_back(self, held: NamedCache, key: str, stored: str, *, deletes: bool) -> None:
+        """What `NamedCache.put` does, without its call."""
+        loop, entry = self._loop, self._entry
+        loop.need_position()
+        size, source, least = loop.new("size"), loop.new("source"), loop.new("least")
         entries, dirty = loop.bind("entries", held.entries), loop.bind("dirty", held.dirty)
         cache, memory = loop.bind("held", held), loop.bind("memory", held.memory)
-        least = loop.bind("least", held.key_overhead + change_overhead(_NO_CONTEXT))
-        loop.line(f"{size} = len({key}) + {least} + len(topic) + (0 if {stored} is None else len({stored}))")
-        loop.line(f"{grown} = {size} if {entry} is None else {size} - {entry}[2]")
-        context = f"({self._given.timestamp_ms}, (), {loop.input_metadata()})"
-        loop.line(f"{entries}[{key}] = ({stored}, {context}, {size})")
+        overhead = held.key_overhead + change_overhead(_NO_CONTEXT)
+        value_size = f"len({stored})"
+        if deletes:
+            value_size = f"(0 if {stored} is None else len({stored}))"
+        elif self._store.value_serde == LONG:
+            overhead, value_size = overhead + _LONG_WITH_TIMESTAMP.size, "0"
+        loop.once(f"{source} = (topic, (), partition)")
+        loop.once(f"{least} = {overhead} + len(topic)")
+        loop.line(f"{size} = {least} + len({key})" + ("" if value_size == "0" else f" + {value_size}"))
+        of_record = f"{self._given.timestamp_ms}, offsets[at]"
+        use = f"next({loop.bind('uses', held.uses)})"
+        loop.line(f"{entries}[{key}] = ({stored}, {source}, {size}, {use}, {of_record})")
         with loop.block(f"if {key} in {dirty}:"):
             loop.line(f"del {dirty}[{key}]")
         loop.line(f"{dirty}[{key}] = None")
-        with loop.block(f"if {grown}:"):
-            loop.line(f"{cache}.size_bytes += {grown}")
-            loop.line(f"{memory}.size_bytes += {grown}")
+        with loop.block(f"if {entry} is None or {size} != {entry}[2]:"):
+            with loop.block(f"if {entry} is not None:"):
+                loop.line(f"{size} -= {entry}[2]")
+            loop.line(f"{cache}.size_bytes += {size}")
+            loop.line(f"{memory}.size_bytes += {size}")
         with loop.block(f"if {memory}.size_bytes > {memory}.max_bytes:"):
             loop.line(f"{loop.bind('make_room', held.make_room)}()")
 
@@ -96,27 +150,23 @@ class FusedKeyValueStore(FusedTableStore):
         super().__init__(loop, store, given)
         self._parts = store.parts()
 
-    def look_up(self) -> None:
+    def look_up(self, *, is_put: bool = False) -> None:
         loop, cache = self._loop, self._parts.cache
+        get = cache.get if cache is not None else self._parts.store.get
+        fetch = f"{self.stored} = {loop.bind('get', get)}({self.key})"
         if cache is None:
-            loop.line(f"{self.stored} = {loop.bind('get', self._parts.store.get)}({self.key})")
-            return
-        loop.line(f"{self._entry} = {loop.bind('cached', cache.held.entries.get)}({self.key})")
-        with loop.block(f"if {self._entry} is None:"):
-            loop.line(f"{self.stored} = {loop.bind('get', cache.get)}({self.key})")
-            loop.line(f"{self._entry} = {loop.bind('cached', cache.held.entries.get)}({self.key})")
-        with loop.block("else:"):
-            loop.line(f"{self.stored} = {self._entry}[0]")
-            loop.line(f"{loop.bind('use', cache.held.entries.move_to_end)}({self.key})")
+            loop.line(fetch)
+        else:
+            self._look_into(cache.held, self.key, fetch, is_put=is_put, keeps_clean=True)
 
-    def put_bytes(self, stored: str, serialized: str, changed_ms: str) -> None:
+    def put_bytes(self, stored: str, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:
         loop, parts = self._loop, self._parts
         if parts.cache is not None:
-            self._hold_back(parts.cache.held, self.key, stored)
+            self._hold_back(parts.cache.held, self.key, stored, deletes=deletes)
             return
         loop.line(f"{loop.bind('put', parts.store.put)}({self.key}, {stored})")
         if parts.is_logged:
-            loop.outputs.write_change(loop, self._store.name, self.key, serialized, changed_ms)
+            self._log(self.key, stored, value, timestamp_ms, deletes=deletes)
 
 
 class FusedWindowStore(FusedTableStore):
@@ -130,24 +180,19 @@ class FusedWindowStore(FusedTableStore):
         self._parts = store.parts()
         self._window_key = loop.new("window_key")
 
-    def look_up(self) -> None:
+    def look_up(self, *, is_put: bool = False) -> None:
         loop, cache = self._loop, self._parts.cache
         fetch = f"{self.stored} = {loop.bind('fetch', self._parts.store.fetch)}({self.key}, {self._start_ms})"
         if cache is None:
             loop.line(fetch)
             return
         loop.line(f"{self._window_key} = {loop.bind('window_key', window_key)}({self.key}, {self._start_ms}, 0)")
-        loop.line(f"{self._entry} = {loop.bind('cached', cache.held.entries.get)}({self._window_key})")
-        with loop.block(f"if {self._entry} is None:"):
-            loop.line(fetch)
-        with loop.block("else:"):
-            loop.line(f"{self.stored} = {self._entry}[0]")
-            loop.line(f"{loop.bind('use', cache.held.entries.move_to_end)}({self._window_key})")
+        self._look_into(cache.held, self._window_key, fetch, is_put=is_put, keeps_clean=False)
 
-    def put_bytes(self, stored: str, serialized: str, changed_ms: str) -> None:
+    def put_bytes(self, stored: str, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:
         loop, parts = self._loop, self._parts
         if parts.cache is not None:
-            self._hold_back(parts.cache.held, self._window_key, stored)
+            self._hold_back(parts.cache.held, self._window_key, stored, deletes=deletes)
             return
         sequence = loop.new("sequence")
         loop.line(f"{sequence} = {loop.bind('put', parts.store.put)}({self.key}, {stored}, {self._start_ms})")
@@ -156,7 +201,7 @@ class FusedWindowStore(FusedTableStore):
         with loop.block(f"if {sequence} is not None:"):
             logged = self._window_key
             loop.line(f"{logged} = {loop.bind('window_key', window_key)}({self.key}, {self._start_ms}, {sequence})")
-            loop.outputs.write_change(loop, self._store.name, logged, serialized, changed_ms)
+            self._log(logged, stored, value, timestamp_ms, deletes=deletes)
 
 
 def write_reading(loop: LoopWriter, store: AnyTimestampedStore, stored: str, value: str, timestamp_ms: str) -> None:

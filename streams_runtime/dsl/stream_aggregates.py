@@ -148,18 +148,20 @@ def write_aggregation(
 ) -> tuple[str, str]:
     """Write the lines that put the record into the aggregate of its key. Gives the variables of its value and time."""
     new, timestamp_ms = loop.new("aggregate"), loop.new("timestamp_ms")
-    state.look_up()
+    is_count = aggregator is one_more and initializer is zero
+    state.look_up(is_put=True)
     call = f"{new} = {loop.bind('aggregator', aggregator)}({given.key}, {given.value}, "
-    with loop.block(f"if {state.stored} is None:"):
-        loop.line(f"{timestamp_ms} = {given.timestamp_ms}")
-        if aggregator is one_more and initializer is zero:
-            loop.line(f"{new} = 1")
-        else:
-            loop.line(f"{call}{loop.bind('initializer', initializer)}())")
-    with loop.block("else:"):
-        state.read(new, timestamp_ms)
-        with loop.block(f"if {timestamp_ms} < {given.timestamp_ms}:"):
+    with loop.block("try:"):
+        with loop.block(f"if {state.stored} is None:"):
             loop.line(f"{timestamp_ms} = {given.timestamp_ms}")
-        loop.line(f"{new} += 1" if aggregator is one_more else f"{call}{new})")
-    state.put(new, timestamp_ms)
+            loop.line(f"{new} = 1" if is_count else f"{call}{loop.bind('initializer', initializer)}())")
+        with loop.block("else:"):
+            state.read(new, timestamp_ms)
+            with loop.block(f"if {timestamp_ms} < {given.timestamp_ms}:"):
+                loop.line(f"{timestamp_ms} = {given.timestamp_ms}")
+            loop.line(f"{new} += 1" if is_count else f"{call}{new})")
+        stored = state.serialize(new, timestamp_ms, deletes=not is_count)
+    with loop.block("except BaseException:"):
+        state.unused()
+    state.put_bytes(stored, new, timestamp_ms, deletes=not is_count)
     return new, timestamp_ms

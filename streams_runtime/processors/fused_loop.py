@@ -29,7 +29,16 @@ from typing import Any, NamedTuple, Protocol
 
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.loop_text import CHANGES, ONE, RECORDS, ROWS, LoopFrame, compiled_text, frame_for
+from streams_runtime.processors.loop_text import (
+    CHANGES,
+    ONE,
+    RECORDS,
+    ROWS,
+    TOPIC_LINE,
+    LoopFrame,
+    compiled_text,
+    frame_for,
+)
 from streams_runtime.processors.node_runs import NodeRuns, RunsHow
 from streams_runtime.records import Record, RecordContext
 
@@ -156,6 +165,7 @@ class LoopWriter:
         """How many nodes below the source are written out."""
         self.if_it_fails: Translate | None = None
         """For the lines that are written next."""
+        self._first: list[str] = []
         self._lines: list[str] = []
         self._nodes: list[tuple[str, Translate | None]] = []
         self._depth = 4
@@ -183,6 +193,12 @@ class LoopWriter:
             raise CannotFuse("the loop would be too long")
         self._lines.append(_INDENT * self._depth + text)
         self._nodes.append((self._inside[-1], self.if_it_fails))
+
+    def once(self, text: str) -> None:
+        """A line that runs before the first record, as soon as `topic` and `partition` are known."""
+        if self._frame is CHANGES:
+            raise CannotFuse("a change that was held back has no topic")
+        self._first.append(_INDENT * 2 + text)
 
     @contextmanager
     def block(self, text: str) -> Iterator[None]:
@@ -253,11 +269,10 @@ class LoopWriter:
         if self._frame is not ONE:
             self.line("current.timestamp_ms = -1")
 
-    def input_metadata(self) -> str:
-        """An expression for topic, partition and offset of the input record. `topic` is a variable, too."""
+    def need_position(self) -> None:
+        """Before lines that use `topic`, `partition`, `offsets` and `at`: the place of the input record."""
         if self._frame is ONE:
             raise CannotFuse("the record that the node above was given is known to the task, not here")
-        return "(topic, partition, offsets[at])"
 
     @property
     def takes_batches(self) -> bool:
@@ -298,6 +313,7 @@ class LoopWriter:
         for section in self.sections.values():
             section.compile(runtime)
         head, tail = frame_for(self._frame, self._lines)
+        head = head.replace(TOPIC_LINE, "\n".join((TOPIC_LINE, *self._first)))
         text = "\n".join((head, *self._lines, tail))
         state = FusedLoop(current, runtime, [*[("", None)] * (head.count("\n") + 1), *self._nodes])
         namespace = {**self.names, "current": current, "runtime": runtime, "state": state}

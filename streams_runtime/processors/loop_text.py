@@ -12,6 +12,9 @@ from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
+TOPIC_LINE = "  topic, partition = queue.partition"
+"""In loops over records and rows. From here on it is known where they come from."""
+
 _WORD = re.compile(r"\w+")
 
 
@@ -79,7 +82,7 @@ def fused(keys):
     if key_bytes not in dirty:
      continue
     entry = entries[key_bytes]
-    stored, context, _ = entry
+    stored, context = entry[:2]
     if stored is None or context[1]:
      write(key_bytes, entry)
      continue""",

@@ -20,7 +20,7 @@ from threading import get_ident
 
 from streams_runtime.records import RecordContext
 from streams_runtime.state_stores.base import StoreContext
-from streams_runtime.state_stores.named_cache import Entry, NamedCache, as_context
+from streams_runtime.state_stores.named_cache import Entry, NamedCache, context_of
 from streams_runtime.state_stores.task_cache import RecordContexts, TaskCache
 from streams_runtime.state_stores.wrapped import Inner, WrappedStateStore
 
@@ -93,9 +93,7 @@ class CachingStore(WrappedStateStore[Inner], ABC):
         return True
 
     def _write(self, key: bytes, entry: Entry) -> None:
-        value, made_by, _ = entry
-        assert made_by is not None, "a value that was only read is not dirty"
-        context = as_context(made_by)
+        value, context = entry[0], context_of(entry)
         listener = self._listener
         old = None
         if listener is not None and (value is None or self._sends_old_values):
@@ -127,4 +125,4 @@ class CachingStore(WrappedStateStore[Inner], ABC):
     def _used(self, cache: NamedCache, key: bytes) -> None:
         """Only what the task reads counts as used."""
         if get_ident() == self._owner:
-            cache.entries.move_to_end(key)
+            cache.used(key)

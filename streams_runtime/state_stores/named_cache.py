@@ -9,22 +9,29 @@ Rules:
 
 The task's thread writes; any thread may read. A value is written before it leaves the cache or counts as clean, so
 that a reader never sees the value before it again; so does a flush that failed, which can be tried again.
+
+Which value was not used for the longest time is asked only when the cache is full. So a use costs a number and no place
+in a list: values are put in order of these numbers when the first is evicted, and again when all of that order are gone
+or were used since.
 Source: `NamedCache`, `LRUCacheEntry`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from itertools import count
+from typing import Any, Protocol
 
-from streams_runtime.records import Headers, RecordContext, RecordMetadata
+from streams_runtime.records import RecordContext, RecordMetadata
 
-AnyContext = RecordContext | tuple[int, Headers, tuple[str, int, int] | None]
-"""A fused loop, which makes one for each record, makes plain tuples. See `as_context`."""
+Source = tuple[str, tuple[()], int]
+"""Topic, no headers and partition: what all records of a run share that a fused loop goes over."""
 
-Entry = tuple[bytes | None, AnyContext | None, int]
-"""A value, None for a deletion; the record that changed it, None for a value that was only read; its size."""
+Entry = tuple[bytes | None, RecordContext | None, int, int] | tuple[bytes | None, Source, int, int, int, int]
+"""A value, None for a deletion; the record that changed it, None for a value that was only read; its size; the number
+of its use. A fused loop, which makes one for each record, makes no context: with the source of its record come that
+record's timestamp and offset. See `context_of`.
+"""
 
 _OVERHEAD = 24 + 1 + 8 + 8 + 4
 """Of a node in Kafka's list, its flag, and timestamp, offset and partition of its record."""
@@ -38,34 +45,56 @@ class Memory(Protocol):
 
 
 class NamedCache:
-    """`write`: writes and forwards a value. `entries`: least recently used first. `dirty`: by their last change.
+    """`write`: writes and forwards a value. `dirty`: by their last change. `uses`: the next number of a use.
 
     `flush_keys`: flushes those of these keys that are dirty; a fused loop may take its place. `key_overhead`: what a
     key takes in Kafka's cache beyond its bytes here.
     """
 
-    __slots__ = ("_write", "dirty", "entries", "flush_keys", "key_overhead", "memory", "size_bytes")
+    __slots__ = (
+        "_oldest",
+        "_reads",
+        "_write",
+        "dirty",
+        "entries",
+        "flush_keys",
+        "key_overhead",
+        "memory",
+        "size_bytes",
+        "uses",
+    )
 
     def __init__(self, memory: Memory, write: Callable[[bytes, Entry], None], key_overhead: int = 0) -> None:
         self.memory = memory
         self._write = write
         self.key_overhead = key_overhead
-        self.entries: OrderedDict[bytes, Entry] = OrderedDict()
+        self.entries: dict[bytes, Entry] = {}
         self.dirty: dict[bytes, None] = {}
+        self.uses = count()
+        self._reads: dict[bytes, int] = {}
+        """The use of what was read after it was put."""
+        self._oldest: list[tuple[int, bytes]] = []
+        """Uses and keys, the oldest one last; those that were used again since do not count."""
         self.size_bytes = 0
         self.flush_keys: Callable[[list[bytes]], None] = self._flush_one_by_one
 
-    def put(self, key: bytes, value: bytes | None, context: AnyContext) -> None:
+    def put(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
         """A change. May flush, and raises what that raises; the change is in the cache even then."""
         dirty = self.dirty
         dirty.pop(key, None)
         dirty[key] = None
         size = len(key) + self.key_overhead + change_overhead(context)
-        self._place(key, (value, context, size if value is None else size + len(value)))
+        size += 0 if value is None else len(value)
+        self._place(key, (value, context, size, next(self.uses)))
 
     def put_clean(self, key: bytes, value: bytes) -> None:
         """A value that was read from the store, and is not in the cache. May flush, and raises what that raises."""
-        self._place(key, (value, None, len(key) + self.key_overhead + _OVERHEAD + len(value)))
+        size = len(key) + self.key_overhead + _OVERHEAD + len(value)
+        self._place(key, (value, None, size, next(self.uses)))
+
+    def used(self, key: bytes) -> None:
+        """The value was read. It is in the cache."""
+        self._reads[key] = next(self.uses)
 
     def make_room(self) -> None:
         """As long as all caches take too much, evict. Raises what a flush raises."""
@@ -79,7 +108,8 @@ class NamedCache:
 
     def evict_one(self) -> None:
         """Let go of the value that was not used for the longest time. Raises what a flush raises."""
-        key, entry = next(iter(self.entries.items()))
+        key = self._least_recently_used()
+        entry = self.entries[key]
         if key in self.dirty:
             self.flush_keys([key, *(other for other in self.dirty if other != key)])
         if self.entries.get(key) is entry and key not in self.dirty:
@@ -87,7 +117,9 @@ class NamedCache:
 
     def evict_clean(self) -> None:
         """As long as all caches take too much, let go of what is not dirty."""
-        for key in [key for key in self.entries if key not in self.dirty]:
+        for _, key in reversed(self._newest_first()):
+            if key in self.dirty:
+                continue
             if self.memory.size_bytes <= self.memory.max_bytes:
                 return
             self._remove(key)
@@ -98,6 +130,8 @@ class NamedCache:
         self.size_bytes = 0
         self.dirty.clear()
         self.entries.clear()
+        self._reads.clear()
+        self._oldest.clear()
 
     def _place(self, key: bytes, entry: Entry) -> None:
         entries = self.entries
@@ -105,7 +139,6 @@ class NamedCache:
         entries[key] = entry
         grown = entry[2]
         if before is not None:
-            entries.move_to_end(key)
             grown -= before[2]
         self.size_bytes += grown
         self.memory.size_bytes += grown
@@ -126,17 +159,38 @@ class NamedCache:
 
     def _remove(self, key: bytes) -> None:
         size = self.entries.pop(key)[2]
+        self._reads.pop(key, None)
         self.size_bytes -= size
         self.memory.size_bytes -= size
 
+    def _least_recently_used(self) -> bytes:
+        """There is a value."""
+        oldest, entries, reads = self._oldest, self.entries, self._reads
+        while True:
+            while oldest:
+                use, key = oldest[-1]
+                entry = entries.get(key)
+                if entry is not None and max(entry[3], reads.get(key, 0)) == use:
+                    return key
+                oldest.pop()
+            self._oldest = oldest = self._newest_first()
 
-def as_context(context: AnyContext) -> RecordContext:
-    """With the names of its parts."""
-    timestamp_ms, headers, metadata = context
-    return RecordContext(timestamp_ms, headers, None if metadata is None else RecordMetadata(*metadata))
+    def _newest_first(self) -> list[tuple[int, bytes]]:
+        reads = self._reads
+        return sorted(((max(entry[3], reads.get(key, 0)), key) for key, entry in self.entries.items()), reverse=True)
 
 
-def change_overhead(context: AnyContext) -> int:
+def context_of(entry: Entry) -> RecordContext:
+    """The record that made this change."""
+    context: Any = entry[1]
+    if context.__class__ is RecordContext:
+        return context  # type: ignore[no-any-return]
+    topic, headers, partition = context
+    timestamp_ms, offset = entry[4:]
+    return RecordContext(timestamp_ms, headers, RecordMetadata(topic, partition, offset))
+
+
+def change_overhead(context: RecordContext) -> int:
     """What a change takes beside its key and its value, in bytes."""
     _, headers, metadata = context
     size = _OVERHEAD if metadata is None else _OVERHEAD + len(metadata[0])
