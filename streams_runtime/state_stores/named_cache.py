@@ -182,12 +182,12 @@ class NamedCache:
 
 def context_of(entry: Entry) -> RecordContext:
     """The record that made this change."""
-    context: Any = entry[1]
-    if context.__class__ is RecordContext:
-        return context  # type: ignore[no-any-return]
-    topic, headers, partition = context
-    timestamp_ms, offset = entry[4:]
-    return RecordContext(timestamp_ms, headers, RecordMetadata(topic, partition, offset))
+    made_by: Any = entry[1]
+    if isinstance(made_by, RecordContext):
+        return made_by
+    topic, headers, partition = made_by
+    of_record: Any = entry
+    return RecordContext(of_record[4], headers, RecordMetadata(topic, partition, of_record[5]))
 
 
 def change_overhead(context: RecordContext) -> int:

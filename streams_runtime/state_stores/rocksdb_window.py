@@ -25,7 +25,7 @@ from streams_runtime.state_stores.window_keys import (
     suffix_of,
     window_key,
 )
-from streams_runtime.state_stores.window_retention import WindowRetention
+from streams_runtime.state_stores.window_retention import NO_STREAM_TIME_MS, WindowRetention
 from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 _SEGMENT_BYTES = 8
@@ -36,12 +36,22 @@ _window_starts = itemgetter(START)
 class RocksDBWindowStore:
     """`WindowBytesStore` on disk."""
 
-    __slots__ = ("_database", "_expired", "_latest", "_retain_duplicates", "_retention", "_segments", "_sequence")
+    __slots__ = (
+        "_database",
+        "_expired",
+        "_in_memory_from_ms",
+        "_latest",
+        "_newest_ms",
+        "_retain_duplicates",
+        "_retention",
+        "_segments",
+        "_sequence",
+    )
 
     persistent = True
 
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool) -> None:
-        self._database = WriteBehindStore(RocksDBStore(name))
+        self._database = WriteBehindStore(RocksDBStore(name), self._let_go)
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
@@ -50,6 +60,10 @@ class RocksDBWindowStore:
         self._latest = (0, bytes(_SEGMENT_BYTES))
         """The segment that was asked for last, and its bytes."""
         self._expired: Callable[[str], None] = nobody_asks
+        self._newest_ms = NO_STREAM_TIME_MS
+        """No window that was put starts later."""
+        self._in_memory_from_ms = 0
+        """All that was put into windows that start here or later is in memory: a new window asks RocksDB for no key."""
 
     @property
     def name(self) -> str:
@@ -67,6 +81,9 @@ class RocksDBWindowStore:
         self._retention = WindowRetention(self._retention.retention_ms)
         self._segments = tuple(self._existing_segments())
         self._sequence = 0
+        interval_ms = self._retention.segment_interval_ms
+        self._newest_ms = (self._segments[-1] + 1) * interval_ms - 1 if self._segments else NO_STREAM_TIME_MS
+        self._let_go()
 
     def rebind(self, context: StoreContext) -> None:
         self._expired = context.expired
@@ -89,8 +106,32 @@ class RocksDBWindowStore:
             self._sequence = self._free_sequence(prefixed, start_ms)
         if segment not in self._segments:
             self._segments = tuple(sorted((*self._segments, segment)))
+        if start_ms > self._newest_ms:
+            self._newest_ms = start_ms
         self._database.put(window_key(prefixed, start_ms, self._sequence), value)
         return self._sequence
+
+    def put_many(self, window_keys: list[bytes], values: list[bytes]) -> None:
+        """What `put` does with each of them, in their order. Not for a store with duplicates."""
+        if not window_keys:
+            return
+        starts = list(map(_window_starts, window_keys))
+        first_ms, last_ms = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
+        retention = self._retention
+        interval_ms = retention.segment_interval_ms
+        segment = last_ms // interval_ms
+        is_readable = max(retention.observed_ms, last_ms) - retention.retention_ms < first_ms
+        if not is_readable or first_ms // interval_ms != segment:
+            for key, value in zip(window_keys, values, strict=True):
+                self.put(key[:-SUFFIX_BYTES], value, suffix_of(key)[0])
+            return
+        if retention.observe(last_ms):
+            self._drop_expired()
+        if segment not in self._segments:
+            self._segments = tuple(sorted((*self._segments, segment)))
+        if last_ms > self._newest_ms:
+            self._newest_ms = last_ms
+        self._database.put_many(map(add, repeat(self._prefix(segment)), window_keys), values)
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         if start_ms < self._retention.earliest_readable_ms:
@@ -98,7 +139,10 @@ class RocksDBWindowStore:
             return None
         prefixed = self._prefix(start_ms // self._retention.segment_interval_ms) + key
         if not self._retain_duplicates:
-            return self._database.get(window_key(prefixed, start_ms, 0))
+            stored, database = window_key(prefixed, start_ms, 0), self._database
+            if start_ms >= self._in_memory_from_ms and database.is_mine:
+                return database.get_in_memory(stored)
+            return database.get(stored)
         newest_first = self._database.reverse_range(
             window_key(prefixed, start_ms, 0), window_key(prefixed, start_ms, MAX_SEQUENCE)
         )
@@ -138,6 +182,7 @@ class RocksDBWindowStore:
                 f"too short for a window store (offsets {batch.offsets[0]} to {batch.offsets[-1]})"
             )
         expired = self._retention.observe(last)
+        self._newest_ms = max(self._newest_ms, last)
         self._write_restored(keys, values, starts, first, last)
         if expired:
             self._drop_expired()
@@ -176,6 +221,9 @@ class RocksDBWindowStore:
         while self._database.get(window_key(prefixed, start_ms, sequence)) is not None:
             sequence = next_sequence(sequence)
         return sequence
+
+    def _let_go(self) -> None:
+        self._in_memory_from_ms = self._newest_ms + 1
 
     def _drop_expired(self) -> None:
         first_live = self._retention.first_live_segment

@@ -11,6 +11,7 @@ import struct
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
 SUFFIX_BYTES = 12
+SEQUENCE_BYTES = 4
 MAX_SEQUENCE = JAVA_INT_MAX
 
 START = slice(-12, -4)

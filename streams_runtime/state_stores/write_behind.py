@@ -7,7 +7,8 @@ Rules:
 - Changes are written when they take their share of memory, and before the store flushes, closes, or scans a range.
   After a crash they are lost, as what RocksDB had in memory is: it keeps no log, and the checkpoint that says what a
   store has is written after a flush.
-- What was written or read lately stays as a read cache, that a key is absent, too.
+- What was written or read lately stays as a read cache, that a key is absent, too. Who owns the store can ask to hear
+  when something of it is let go of.
 - The task's thread changes and scans. Any other thread may read: it sees what was put, written or not.
 - All stores of the process share one budget, as they share RocksDB's.
 
@@ -31,6 +32,8 @@ ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 _ENTRY_BYTES = 200
 """What a dictionary and two objects take beside the bytes of key and value, roughly."""
+
+_KEYS, _VALUES = {bytes}, {bytes, type(None)}
 
 _ASK = object()
 """Nothing in memory tells whether the store has the key."""
@@ -59,12 +62,14 @@ _budget = _Budget()
 class WriteBehindStore:
     """`KeyValueStore[bytes, bytes]`. Errors are those of `RocksDBStore`; one of a write may come with a later call."""
 
-    __slots__ = ("_clean", "_clean_bytes", "_inner", "_most_bytes", "_owner", "_pending", "_pending_bytes")
+    __slots__ = ("_clean", "_clean_bytes", "_inner", "_lets_go", "_most_bytes", "_owner", "_pending", "_pending_bytes")
 
     persistent = True
 
-    def __init__(self, inner: RocksDBStore) -> None:
+    def __init__(self, inner: RocksDBStore, lets_go: Callable[[], None] | None = None) -> None:
+        """`lets_go`: called when something that was written is no longer in memory, or was never."""
         self._inner = inner
+        self._lets_go = lets_go
         self._owner = 0  # the task's thread; 0 while the store is closed
         self._most_bytes = LEAST_SHARE_BYTES // 2
         self._pending: dict[bytes, bytes | None] = {}
@@ -144,13 +149,27 @@ class WriteBehindStore:
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         """Puts all of them or, after an error, none."""
         for key, value in entries:
-            if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
+            if not _are_bytes(key, value):
                 raise self._not_bytes(key, value)
         for key, value in entries:
             self.put(key, value)
 
     def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
-        self.put_all(list(zip(keys, values, strict=True)))
+        """Puts all of them or, after an error, none."""
+        changes = dict(zip(keys, values, strict=True))
+        if not set(map(type, changes)) <= _KEYS or not set(map(type, changes.values())) <= _VALUES:
+            raise next(self._not_bytes(*each) for each in changes.items() if not _are_bytes(*each))
+        if not self._owner:
+            self._inner.require_open()
+        pending = self._pending
+        new = changes.keys() - pending.keys()
+        self._pending_bytes += sum(map(len, new)) + len(new) * _ENTRY_BYTES
+        self._pending_bytes += sum(map(len, filter(None, changes.values())))
+        if len(new) < len(changes):
+            self._pending_bytes -= sum(map(len, filter(None, map(pending.get, changes))))
+        pending.update(changes)
+        if self._pending_bytes > self._most_bytes:
+            self._write_pending()
 
     def delete(self, key: bytes) -> bytes | None:
         present = self.get(key)
@@ -170,8 +189,7 @@ class WriteBehindStore:
         """As `RocksDBStore.write`: past the memory."""
         if self._pending:
             self._write_pending()
-        if self._clean:
-            self._forget_clean()
+        self._forget_clean()
         self._inner.write(keys, values)
 
     # --- reads
@@ -183,6 +201,18 @@ class WriteBehindStore:
             if value is _ASK:
                 value = self._load(key)
         return value  # type: ignore[return-value]
+
+    def get_in_memory(self, key: bytes) -> bytes | None:
+        """As `get`, by the task's thread, of a key that is in memory if the store has it."""
+        value: bytes | object | None = self._pending.get(key, _ASK)
+        if value is _ASK:
+            return self._clean.get(key)
+        return value  # type: ignore[return-value]
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread is the task's."""
+        return get_ident() == self._owner
 
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """One by one: RocksDB takes as long for a key in a list as for one alone."""
@@ -241,6 +271,7 @@ class WriteBehindStore:
             return
         self._inner.write(pending.keys(), pending.values())
         if self._clean_bytes + self._pending_bytes > self._most_bytes:
+            self._forget_clean()
             self._clean, self._clean_bytes = pending, self._pending_bytes
         else:
             self._clean = self._clean | pending
@@ -254,7 +285,13 @@ class WriteBehindStore:
 
     def _forget_clean(self) -> None:
         self._clean, self._clean_bytes = {}, 0
+        if self._lets_go is not None:
+            self._lets_go()
 
     def _not_bytes(self, key: object, value: object) -> StreamsRuntimeError:
         wrong = value if isinstance(key, bytes) else key
         return StreamsRuntimeError(f"store {self.name} takes keys and values of bytes only, not {type(wrong).__name__}")
+
+
+def _are_bytes(key: object, value: object) -> bool:
+    return key.__class__ is bytes and (value.__class__ is bytes or value is None)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import window_store
+from streams_runtime.state_stores import window_store, write_behind
+from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import batch, context
@@ -22,6 +24,7 @@ RESTORED = st.lists(st.tuples(KEYS, STARTS_MS, st.integers(1, 3), st.none() | VA
 CALLS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), KEYS, st.none() | VALUES, STARTS_MS),
+        st.tuples(st.just("put_many"), st.lists(st.tuples(KEYS, STARTS_MS, VALUES), max_size=5)),
         st.tuples(st.just("restore"), RESTORED),
         st.tuples(st.just("fetch"), KEYS, STARTS_MS),
         st.tuples(st.just("fetch_range"), KEYS, STARTS_MS, STARTS_MS),
@@ -55,6 +58,10 @@ class Model:
                 self.sequence += 1
         self.set(key, start_ms, self.sequence, value)
 
+    def put_many(self, changes: list[tuple[bytes, int, bytes]]) -> None:
+        for key, start_ms, value in changes:
+            self.put(key, value, start_ms)
+
     def restore(self, records: Restored) -> None:
         for key, start_ms, sequence, value in records:
             self.observed_ms = max(self.observed_ms, start_ms)
@@ -86,10 +93,23 @@ class Model:
         pass
 
 
-def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list[object]) -> object:
+def answer_of(
+    store: SerdesWindowStore[bytes, bytes], name: str, arguments: list[object], retain_duplicates: bool
+) -> object:
     if name == "restore":
         records: Restored = arguments[0]  # type: ignore[assignment]
         store.restore(batch([(window_key(key, start, sequence), value, 0) for key, start, sequence, value in records]))
+        return None
+    if name == "put_many":
+        changes: list[tuple[bytes, int, bytes]] = arguments[0]  # type: ignore[assignment]
+        below = store.parts().store
+        if isinstance(below, RocksDBWindowStore) and not retain_duplicates:
+            below.put_many(
+                [window_key(key, start_ms, 0) for key, start_ms, _ in changes], [each[2] for each in changes]
+            )
+            return None
+        for key, start_ms, value in changes:
+            store.put(key, value, start_ms)
         return None
     answer = getattr(store, name)(*arguments)
     if name == "fetch_all":  # in what order is the store's own
@@ -97,9 +117,11 @@ def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list
     return list(answer) if name == "fetch_range" else answer
 
 
-@given(CALLS, st.booleans())
-@example([("put", b"a\0", b"", 0), ("fetch", b"a", 0)], True)  # a longer key that begins with the one asked for
-def test_should_have_the_windows_of_a_plain_dict(calls: list[tuple[object, ...]], retain_duplicates: bool) -> None:
+@given(CALLS, st.booleans(), st.sampled_from([500, 256 * 1024]))
+@example([("put", b"a\0", b"", 0), ("fetch", b"a", 0)], True, 500)  # a longer key that begins with the one asked for
+def test_should_have_the_windows_of_a_plain_dict(
+    calls: list[tuple[object, ...]], retain_duplicates: bool, memory_bytes: int
+) -> None:
     on_disk, in_memory = (
         window_store(
             "w",
@@ -113,7 +135,9 @@ def test_should_have_the_windows_of_a_plain_dict(calls: list[tuple[object, ...]]
         for persistent in (True, False)
     )
     model = Model(retain_duplicates)
-    with TemporaryDirectory() as directory:
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write_behind, "ALL_STORES_BYTES", 0)
+        patch.setattr(write_behind, "LEAST_SHARE_BYTES", memory_bytes)
         on_disk.open(context(Path(directory)))
         in_memory.open(context(Path(directory)))
         try:
@@ -122,8 +146,8 @@ def test_should_have_the_windows_of_a_plain_dict(calls: list[tuple[object, ...]]
                 if name == "restore" and not retain_duplicates:
                     arguments = [[(key, start, 0, value) for key, start, _, value in arguments[0]]]  # type: ignore[attr-defined]
                 expected = getattr(model, str(name))(*arguments)
-                assert answer_of(on_disk, str(name), arguments) == expected
-                assert answer_of(in_memory, str(name), arguments) == expected
+                assert answer_of(on_disk, str(name), arguments, retain_duplicates) == expected
+                assert answer_of(in_memory, str(name), arguments, retain_duplicates) == expected
         finally:
             on_disk.close()
             in_memory.close()

@@ -13,6 +13,7 @@ from streams_runtime.errors import InvalidStateStore, ProcessorStateError, Strea
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores import Windowed, window_store
 from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import batch, context
@@ -376,3 +377,30 @@ def test_should_raise_invalid_state_store_when_it_is_closed(open_store: Open, re
         with pytest.raises(InvalidStateStore, match="store windows is not open"):
             use()
     assert not store.is_open
+
+
+def test_should_ask_rocksdb_for_no_key_of_a_window_that_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+    read = RocksDBStore.get
+
+    def get(self: RocksDBStore, key: bytes) -> bytes | None:
+        asked.append(key)
+        return read(self, key)
+
+    monkeypatch.setattr(RocksDBStore, "get", get)
+    store = RocksDBWindowStore("w", 1_000_000, retain_duplicates=False)
+    store.open(context(tmp_path))
+    store.put(b"a", b"1", 10)
+    store.flush()
+    assert (store.fetch(b"a", 10), store.fetch(b"b", 10), store.fetch(b"b", 20)) == (b"1", None, None)
+    assert not asked
+    store.close()
+    store.open(context(tmp_path))  # nothing is known of what is there
+    assert (store.fetch(b"a", 10), store.fetch(b"b", 10)) == (b"1", None)
+    assert len(asked) == 2
+    store.restore(batch([(window_key(b"c", 2_000_000, 0), b"3", 0)]))
+    assert store.fetch(b"c", 2_000_000) == b"3"
+    assert len(asked) == 3
+    assert store.fetch(b"c", 2_000_010) is None
+    assert len(asked) == 3
+    store.close()
