@@ -186,7 +186,12 @@ class FusedWindowStore(FusedTableStore):
         if cache is None:
             loop.line(fetch)
             return
-        loop.line(f"{self._window_key} = {loop.bind('window_key', window_key)}({self.key}, {self._start_ms}, 0)")
+        latest_ms, suffix = loop.new("latest_ms"), loop.new("suffix")
+        loop.once(f"{latest_ms} = {suffix} = None")
+        with loop.block(f"if {self._start_ms} != {latest_ms}:"):
+            loop.line(f"{latest_ms} = {self._start_ms}")
+            loop.line(f"{suffix} = {loop.bind('window_key', window_key)}(b'', {latest_ms}, 0)")
+        loop.line(f"{self._window_key} = {self.key} + {suffix}")
         self._look_into(cache.held, self._window_key, fetch, is_put=is_put, keeps_clean=False)
 
     def put_bytes(self, stored: str, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:

@@ -93,26 +93,45 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
         if not isinstance(store, SerdesTimestampedWindowStore):
             return False
         size_ms = self._windows.size_ms
-        start_ms, close_ms, windowed = loop.new("start_ms"), loop.new("close_ms"), loop.new("windowed")
+        start_ms, close_ms = loop.new("start_ms"), loop.new("close_ms")
         with loop.block(f"if {given.key} is None:"):
             loop.remember_position()
             loop.line(f"{loop.bind('drop', self.drop)}({loop.bind('reason', DropReason.NULL_KEY)}, 'null key')")
         with loop.block("else:"):
-            loop.line(f"{close_ms} = {loop.bind('closed_by', self._closed_by)}({given.timestamp_ms})")
-            starts = f"{loop.bind('starts_for', self._windows.starts_for)}({given.timestamp_ms})"
-            with loop.block(f"for {start_ms} in {starts}:"):
-                with loop.block(f"if {start_ms} + {size_ms} > {close_ms}:"):
-                    state = FusedWindowStore(loop, store, given, start_ms)
-                    new, newest_ms = write_aggregation(loop, state, given, self._initializer, self._aggregator)
-                    if not self._held_back:
-                        window = f"({given.key}, {start_ms}, {start_ms} + {size_ms})"
-                        loop.line(f"{windowed} = new_record({loop.bind('Windowed', Windowed)}, {window})")
-                        loop.forward(Given(windowed, new, newest_ms, old="None", change=loop.bind("change", Change)))
-                with loop.block("else:"):
-                    loop.remember_position()
-                    late = f"{start_ms}, {start_ms} + {size_ms}, {given.timestamp_ms}, {close_ms}"
-                    loop.line(f"{loop.bind('drop_late', self._drop_late)}({late})")
+            processor = loop.bind("processor", self)
+            with loop.block(f"if {given.timestamp_ms} > {processor}._stream_time_ms:"):
+                loop.line(f"{processor}._stream_time_ms = {given.timestamp_ms}")
+            loop.line(f"{close_ms} = {processor}._stream_time_ms - {self._windows.grace_ms}")
+            if self._windows.advance_ms == size_ms:  # one window, and no record is from before the epoch
+                loop.line(f"{start_ms} = {given.timestamp_ms} // {size_ms} * {size_ms}")
+                self._fuse_window(loop, given, store, start_ms, close_ms)
+            else:
+                starts = f"{loop.bind('starts_for', self._windows.starts_for)}({given.timestamp_ms})"
+                with loop.block(f"for {start_ms} in {starts}:"):
+                    self._fuse_window(loop, given, store, start_ms, close_ms)
         return True
+
+    def _fuse_window(
+        self,
+        loop: LoopWriter,
+        given: Given,
+        store: SerdesTimestampedWindowStore[Any, Any],
+        start_ms: str,
+        close_ms: str,
+    ) -> None:
+        size_ms = self._windows.size_ms
+        with loop.block(f"if {start_ms} + {size_ms} > {close_ms}:"):
+            state = FusedWindowStore(loop, store, given, start_ms)
+            new, newest_ms = write_aggregation(loop, state, given, self._initializer, self._aggregator)
+            if not self._held_back:
+                windowed = loop.new("windowed")
+                window = f"({given.key}, {start_ms}, {start_ms} + {size_ms})"
+                loop.line(f"{windowed} = new_record({loop.bind('Windowed', Windowed)}, {window})")
+                loop.forward(Given(windowed, new, newest_ms, old="None", change=loop.bind("change", Change)))
+        with loop.block("else:"):
+            loop.remember_position()
+            late = f"{start_ms}, {start_ms} + {size_ms}, {given.timestamp_ms}, {close_ms}"
+            loop.line(f"{loop.bind('drop_late', self._drop_late)}({late})")
 
     def _closed_by(self, timestamp_ms: int) -> int:
         """A record of this time has come: windows that end by the time that this gives are closed."""

@@ -23,6 +23,7 @@ Source: none in Kafka, where the JVM's compiler does this by itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -118,9 +119,18 @@ class Outputs(Protocol):
         """Take rows also for changes that the store logs by itself. Raises as `write_row` does."""
         ...
 
+    def changes_writer(self, store: str) -> tuple[WriteChanges, int] | None:
+        """What adds columns of keys, values and timestamps for the changelog of a store, and how many bytes key and
+        value may have together; None for a store without one.
+        """
+        ...
+
 
 WriteColumns = Callable[[Sequence[Any], Sequence[Any], Sequence[int]], bool]
 """Writes columns of keys, values and timestamps. False: it wrote nothing, and each row has to be looked at."""
+
+
+WriteChanges = Callable[[list[Any], list[Any], list[int]], None]
 
 
 class Section(Protocol):
@@ -165,6 +175,8 @@ class LoopWriter:
         """How many nodes below the source are written out."""
         self.if_it_fails: Translate | None = None
         """For the lines that are written next."""
+        self._known: list[tuple[str, object, str]] = []
+        self._optional: list[tuple[str, int, int]] = []
         self._first: list[str] = []
         self._lines: list[str] = []
         self._nodes: list[tuple[str, Translate | None]] = []
@@ -212,6 +224,24 @@ class LoopWriter:
         yield
         self._depth -= 1
         self._loops -= is_loop
+
+    @contextmanager
+    def if_used(self, variable: str) -> Iterator[None]:
+        """What is written inside gives this variable its value, and is left out where no later line asks for it."""
+        start = len(self._lines)
+        yield
+        self._optional.append((variable, start, len(self._lines)))
+
+    def know(self, variable: str, serializer: object, written: str) -> None:
+        """What an equal serializer makes of this variable is in the variable `written`."""
+        self._known.append((variable, serializer, written))
+
+    def known(self, variable: str, serializer: object) -> str | None:
+        """The variable of `know`."""
+        for known, by, written in self._known:
+            if known == variable and by == serializer:
+                return written
+        return None
 
     @contextmanager
     def inside(self, node: str) -> Iterator[None]:
@@ -312,6 +342,7 @@ class LoopWriter:
         """The function, with what it needs of the task."""
         for section in self.sections.values():
             section.compile(runtime)
+        self._leave_out()
         head, tail = frame_for(self._frame, self._lines)
         head = head.replace(TOPIC_LINE, "\n".join((TOPIC_LINE, *self._first)))
         text = "\n".join((head, *self._lines, tail))
@@ -320,6 +351,15 @@ class LoopWriter:
         exec(compiled_text(text), namespace)  # noqa: S102 - the text is made here, of names made here
         state.run = namespace["fused"]
         return state
+
+    def _leave_out(self) -> None:
+        """A line that may fail in words of its own names the record, so it asks for all of it."""
+        for variable, start, end in reversed(self._optional):
+            used = re.compile(rf"\b{variable}\b")
+            if any(translate for _, translate in self._nodes[end:]) or any(map(used.search, self._lines[end:])):
+                continue
+            del self._lines[start:end], self._nodes[start:end]
+        self._optional.clear()
 
 
 class FusedLoop:

@@ -76,17 +76,21 @@ def fused(key, value, timestamp_ms):
 CHANGES = LoopFrame(
     """\
 def fused(keys):
-   if current.failed_at:
+  if current.failed_at:
     current.forget()
+  try:
    for key_bytes in keys:
     if key_bytes not in dirty:
      continue
     entry = entries[key_bytes]
-    stored, context = entry[:2]
-    if stored is None or context[1]:
+    stored = entry[0]
+    if stored is None or entry[1][1] or len(key_bytes) + len(stored) > most_bytes:
+     write_forwarded()
      write(key_bytes, entry)
      continue""",
-    "",
+    """\
+  finally:
+   write_forwarded()""",
 )
 
 

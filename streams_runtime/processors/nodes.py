@@ -187,12 +187,14 @@ class SinkRunner:
     takes_batches = False
 
     __slots__ = (
+        "_key_serde",
         "_partitioner",
         "_partitions_of",
         "_send",
         "_serialize_key",
         "_serialize_value",
         "_settings",
+        "_value_serde",
         "_write_keys",
         "_write_values",
         "name",
@@ -205,8 +207,8 @@ class SinkRunner:
         self.topic = topic
         self.shares = frozenset({TOPIC + topic})
         self._settings = settings
-        key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
-        value_serde = serde_for_topic(settings.value_serde, topic, is_key=False)
+        self._key_serde = key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
+        self._value_serde = value_serde = serde_for_topic(settings.value_serde, topic, is_key=False)
         self._serialize_key, self._serialize_value = key_serde.serialize, value_serde.serialize
         self._write_keys, self._write_values = column_serializer(key_serde), column_serializer(value_serde)
         self._partitioner = settings.partitioner
@@ -247,15 +249,18 @@ class SinkRunner:
         loop.runs.note(self.name, RunsHow.IN_THE_LOOP)
         loop.fused += 1
         if by_hash is not None:
-            hashed = loop.new("hashed")
-            loop.line(f"{hashed} = {loop.bind('hashed_bytes', by_hash.hashed_bytes)}({given.key})")
+            hashed = loop.known(given.key, by_hash)
+            if hashed is None:
+                hashed = loop.new("hashed")
+                loop.line(f"{hashed} = {loop.bind('hashed_bytes', by_hash.hashed_bytes)}({given.key})")
         loop.if_it_fails = partial(self._translated, given)
-        key, value = given.key, given.value
-        if not isinstance(self._settings.key_serde, BytesSerde):
+        key = loop.known(given.key, self._key_serde) or given.key
+        value = loop.known(given.value, self._value_serde) or given.value
+        if key == given.key and not isinstance(self._settings.key_serde, BytesSerde):
             key = loop.new("written_key")
             serialize = loop.bind("serialize", self._serialize_key)
             loop.line(f"{key} = None if {given.key} is None else {serialize}({given.key})")
-        if not isinstance(self._settings.value_serde, BytesSerde):
+        if value == given.value and not isinstance(self._settings.value_serde, BytesSerde):
             value = loop.new("written_value")
             serialize = loop.bind("serialize", self._serialize_value)
             loop.line(f"{value} = None if {given.value} is None else {serialize}({given.value})")

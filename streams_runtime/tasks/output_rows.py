@@ -28,6 +28,11 @@ class PartitionRows:
         self.timestamps_ms: list[int] = []
         self.add: AddRow = (self.keys.append, self.values.append, self.timestamps_ms.append)
 
+    def extend(self, keys: list[bytes | None], values: list[bytes | None], timestamps_ms: list[int]) -> None:
+        self.keys += keys
+        self.values += values
+        self.timestamps_ms += timestamps_ms
+
     def clear(self) -> None:
         self.keys.clear()
         self.values.clear()

@@ -16,7 +16,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import partition_of, positive_hash
-from streams_runtime.processors.fused_loop import LoopWriter, WriteColumns
+from streams_runtime.processors.fused_loop import LoopWriter, WriteChanges, WriteColumns
 from streams_runtime.records import Headers
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer
@@ -157,6 +157,14 @@ class RecordCollector:
         if changelog is not None and store not in self._change_rows:
             limits = self._producer.limits_of(changelog)
             self._change_rows[store] = (*self._rows_of(changelog).add, limits.max_bytes)
+
+    def changes_writer(self, store: str) -> tuple[WriteChanges, int] | None:
+        """See `Outputs`."""
+        changelog = self._changelogs.get(store)
+        if changelog is None:
+            return None
+        rows = self._rows_of(changelog)
+        return rows.extend, self._producer.limits_of(changelog).max_bytes
 
     def settle(self) -> None:
         """Give the producer all rows. Raises as `send` does; what it has not taken by then, the next call gives it."""
