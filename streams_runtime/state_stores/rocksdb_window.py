@@ -9,8 +9,9 @@ sequence numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
 from operator import add, itemgetter
+from threading import get_ident
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.errors import ProcessorStateError
@@ -31,6 +32,8 @@ from streams_runtime.state_stores.write_behind import WriteBehindStore
 _SEGMENT_BYTES = 8
 _START_BYTES = 8
 _window_starts = itemgetter(START)
+_FEW = 4
+"""So many windows are put as fast one by one as by columns."""
 
 
 class RocksDBWindowStore:
@@ -113,36 +116,49 @@ class RocksDBWindowStore:
 
     def put_many(self, window_keys: list[bytes], values: list[bytes]) -> None:
         """What `put` does with each of them, in their order. Not for a store with duplicates."""
-        if not window_keys:
-            return
-        starts = list(map(_window_starts, window_keys))
-        first_ms, last_ms = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
-        retention = self._retention
-        interval_ms = retention.segment_interval_ms
-        segment = last_ms // interval_ms
-        is_readable = max(retention.observed_ms, last_ms) - retention.retention_ms < first_ms
-        if not is_readable or first_ms // interval_ms != segment:
-            for key, value in zip(window_keys, values, strict=True):
-                self.put(key[:-SUFFIX_BYTES], value, suffix_of(key)[0])
-            return
-        if retention.observe(last_ms):
-            self._drop_expired()
+        retention, database = self._retention, self._database
+        start = 0
+        for start_bytes, run in groupby(window_keys, _window_starts):
+            keys = list(run)
+            stop = start + len(keys)
+            if len(keys) < _FEW:
+                for key, value in zip(keys, values[start:stop], strict=True):
+                    self.put(key[:-SUFFIX_BYTES], value, suffix_of(key)[0])
+                start = stop
+                continue
+            start_ms = int.from_bytes(start_bytes, "big")
+            if retention.observe(start_ms):
+                self._drop_expired()
+            if start_ms < retention.earliest_readable_ms:
+                database.require_open()
+                for _ in keys:
+                    self._expired(self.name)
+            else:
+                prefix = self._use(start_ms)
+                database.put_many(map(add, repeat(prefix), keys), values[start:stop])
+            start = stop
+
+    def _use(self, start_ms: int) -> bytes:
+        """Something is put into this window. Gives the bytes of its segment."""
+        segment = start_ms // self._retention.segment_interval_ms
         if segment not in self._segments:
             self._segments = tuple(sorted((*self._segments, segment)))
-        if last_ms > self._newest_ms:
-            self._newest_ms = last_ms
-        self._database.put_many(map(add, repeat(self._prefix(segment)), window_keys), values)
+        if start_ms > self._newest_ms:
+            self._newest_ms = start_ms
+        return self._prefix(segment)
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         if start_ms < self._retention.earliest_readable_ms:
             self._database.require_open()
             return None
+        database = self._database
+        is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner
+        if is_in_memory and start_ms > self._newest_ms:
+            return None
         prefixed = self._prefix(start_ms // self._retention.segment_interval_ms) + key
         if not self._retain_duplicates:
-            stored, database = window_key(prefixed, start_ms, 0), self._database
-            if start_ms >= self._in_memory_from_ms and database.is_mine:
-                return database.get_in_memory(stored)
-            return database.get(stored)
+            stored = window_key(prefixed, start_ms, 0)
+            return database.get_in_memory(stored) if is_in_memory else database.get(stored)
         newest_first = self._database.reverse_range(
             window_key(prefixed, start_ms, 0), window_key(prefixed, start_ms, MAX_SEQUENCE)
         )

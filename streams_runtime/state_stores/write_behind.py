@@ -62,7 +62,7 @@ _budget = _Budget()
 class WriteBehindStore:
     """`KeyValueStore[bytes, bytes]`. Errors are those of `RocksDBStore`; one of a write may come with a later call."""
 
-    __slots__ = ("_clean", "_clean_bytes", "_inner", "_lets_go", "_most_bytes", "_owner", "_pending", "_pending_bytes")
+    __slots__ = ("_clean", "_clean_bytes", "_inner", "_lets_go", "_most_bytes", "_pending", "_pending_bytes", "owner")
 
     persistent = True
 
@@ -70,7 +70,7 @@ class WriteBehindStore:
         """`lets_go`: called when something that was written is no longer in memory, or was never."""
         self._inner = inner
         self._lets_go = lets_go
-        self._owner = 0  # the task's thread; 0 while the store is closed
+        self.owner = 0  # the task's thread; 0 while the store is closed
         self._most_bytes = LEAST_SHARE_BYTES // 2
         self._pending: dict[bytes, bytes | None] = {}
         self._clean: dict[bytes, bytes | None] = {}
@@ -109,7 +109,7 @@ class WriteBehindStore:
         if not self._inner.is_open:
             return
         _budget.add(-1)
-        self._owner = 0
+        self.owner = 0
         try:
             self._write_pending()
         finally:
@@ -117,7 +117,7 @@ class WriteBehindStore:
             self._inner.close()
 
     def _belong_here(self) -> None:
-        self._owner = get_ident()
+        self.owner = get_ident()
         self._most_bytes = _budget.share_bytes // 2
 
     # --- changes
@@ -125,7 +125,7 @@ class WriteBehindStore:
     def put(self, key: bytes, value: bytes | None) -> None:
         if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
             raise self._not_bytes(key, value)
-        if not self._owner:
+        if not self.owner:
             self._inner.require_open()
         pending = self._pending
         before: bytes | object | None = pending.get(key, _ASK)
@@ -159,7 +159,7 @@ class WriteBehindStore:
         changes = dict(zip(keys, values, strict=True))
         if not set(map(type, changes)) <= _KEYS or not set(map(type, changes.values())) <= _VALUES:
             raise next(self._not_bytes(*each) for each in changes.items() if not _are_bytes(*each))
-        if not self._owner:
+        if not self.owner:
             self._inner.require_open()
         pending = self._pending
         new = changes.keys() - pending.keys()
@@ -209,11 +209,6 @@ class WriteBehindStore:
             return self._clean.get(key)
         return value  # type: ignore[return-value]
 
-    @property
-    def is_mine(self) -> bool:
-        """Whether this thread is the task's."""
-        return get_ident() == self._owner
-
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """One by one: RocksDB takes as long for a key in a list as for one alone."""
         return list(map(self.get, keys))
@@ -248,7 +243,7 @@ class WriteBehindStore:
 
     def _load(self, key: bytes) -> bytes | None:
         value = self._inner.get(key)
-        if get_ident() == self._owner:
+        if get_ident() == self.owner:
             self._clean_bytes += len(key) + _ENTRY_BYTES + (0 if value is None else len(value))
             if self._clean_bytes > self._most_bytes:
                 self._forget_clean()
@@ -259,7 +254,7 @@ class WriteBehindStore:
         """What a scan does not find in RocksDB. Asked before the scan: what is written meanwhile is in both."""
         if not self._pending:
             return {}
-        if get_ident() == self._owner:
+        if get_ident() == self.owner:
             self._write_pending()
             return {}
         return {key: value for key, value in self._pending.copy().items() if is_wanted(key)}

@@ -21,10 +21,13 @@ KEYS = st.sampled_from([b"", b"a", b"a\0", b"a" + bytes(12), b"b"])
 VALUES = st.binary(max_size=2)
 STARTS_MS = st.integers(0, 12).map(lambda third: third * 25_000) | st.integers(0, 600_000)
 RESTORED = st.lists(st.tuples(KEYS, STARTS_MS, st.integers(1, 3), st.none() | VALUES), min_size=1, max_size=20)
+MANY = st.lists(st.tuples(STARTS_MS, st.lists(st.tuples(KEYS, VALUES), max_size=6)), max_size=3).map(
+    lambda runs: [(key, start_ms, value) for start_ms, run in runs for key, value in run]
+)
 CALLS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), KEYS, st.none() | VALUES, STARTS_MS),
-        st.tuples(st.just("put_many"), st.lists(st.tuples(KEYS, STARTS_MS, VALUES), max_size=5)),
+        st.tuples(st.just("put_many"), MANY),
         st.tuples(st.just("restore"), RESTORED),
         st.tuples(st.just("fetch"), KEYS, STARTS_MS),
         st.tuples(st.just("fetch_range"), KEYS, STARTS_MS, STARTS_MS),
