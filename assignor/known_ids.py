@@ -3,50 +3,83 @@
 Every member of a group reports its tasks and partitions in each rebalance. A look-up by the value that a mapping was
 filled with compares nothing, and what is kept is neither made nor freed again. Only a topology adds to what is known,
 never the bytes that a member sent.
+
+Both are numbered from zero, and found in a list by their number. A dict would look at four places in memory for each;
+of tens of thousands, none is in a processor's cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, repeat
+from operator import getitem
+from typing import Any, TypeVar
 
 from assignor.types import TaskId, TopicPartition
 
+Value = TypeVar("Value", TaskId, TopicPartition)
+
 _MOST_KEPT = 1 << 18
 
+_TASKS: dict[Any, Sequence[TaskId]] = {}
+"""By subtopology."""
 
-class _KnownTasks(dict[tuple[Any, ...], TaskId]):
-    def __missing__(self, key: tuple[Any, ...]) -> TaskId:
-        return tuple.__new__(TaskId, key)
-
-
-class _KnownPartitions(dict[tuple[Any, ...], TopicPartition]):
-    def __missing__(self, key: tuple[Any, ...]) -> TopicPartition:
-        return tuple.__new__(TopicPartition, key)
+_PARTITIONS: dict[Any, Sequence[TopicPartition]] = {}
+"""By topic."""
 
 
-_TASKS = _KnownTasks()
-_PARTITIONS = _KnownPartitions()
+def tasks_of_columns(subtopologies: Iterable[int], partitions: Iterable[int]) -> Sequence[TaskId]:
+    """Unnamed tasks. `subtopologies`: at least one for each."""
+    return _of_columns(_TASKS, TaskId, subtopologies, partitions, repeat(None))
 
 
-def tasks_of_columns(subtopologies: Iterable[int], partitions: Iterable[int]) -> Iterable[TaskId]:
-    """Unnamed tasks."""
-    return map(_TASKS.__getitem__, zip(subtopologies, partitions, repeat(None), strict=False))
+def partitions_of_columns(topics: Iterable[str | None], numbers: Iterable[int]) -> Sequence[TopicPartition]:
+    """`topics`: at least one for each."""
+    return _of_columns(_PARTITIONS, TopicPartition, topics, numbers)
 
 
-def partitions_of_columns(topics: Iterable[str | None], numbers: Iterable[int]) -> Iterable[TopicPartition]:
-    return map(_PARTITIONS.__getitem__, zip(topics, numbers, strict=False))
-
-
-def keep(tasks: Sequence[TaskId], partitions: Sequence[TopicPartition]) -> None:
-    """From now on these are the values. Once there are too many, the others are forgotten."""
+def keep(tasks: Mapping[int, Sequence[TaskId]], partitions: Mapping[str, Sequence[TopicPartition]]) -> None:
+    """From now on these are the values: all of a subtopology, and all of a topic, by number. Once there are too many,
+    the others are forgotten.
+    """
     _keep(_TASKS, tasks)
     _keep(_PARTITIONS, partitions)
 
 
-def _keep(known: dict[tuple[Any, ...], Any], values: Sequence[tuple[Any, ...]]) -> None:
-    if len(known) + len(values) > _MOST_KEPT:
+def _of_columns(
+    known: Mapping[Any, Sequence[Value]],
+    kind: type[Value],
+    owners: Iterable[Any],
+    numbers: Iterable[int],
+    *others: Iterable[Any],
+) -> Sequence[Value]:
+    """`others`: the columns after the first two."""
+    numbers = list(numbers)
+    owners = list(islice(owners, len(numbers)))
+    if not numbers:
+        return ()
+    if min(numbers) >= 0:
+        first = owners[0]
+        try:
+            if owners.count(first) == len(owners):
+                return list(map(known[first].__getitem__, numbers))
+            return list(map(getitem, map(known.__getitem__, owners), numbers))
+        except LookupError:
+            pass  # not all of them are known
+    made = map(tuple.__new__, repeat(kind), zip(owners, numbers, *others, strict=False))
+    if known.keys().isdisjoint(owners):
+        return list(made)
+    return [
+        of_owner[number] if 0 <= number < len(of_owner) else new
+        for of_owner, number, new in zip(map(known.get, owners, repeat(())), numbers, made, strict=True)
+    ]
+
+
+def _keep(known: dict[Any, Sequence[Value]], values: Mapping[Any, Sequence[Value]]) -> None:
+    count = sum(map(len, values.values()))
+    if sum(map(len, known.values())) + count > _MOST_KEPT:
         known.clear()
-    if len(values) <= _MOST_KEPT:
-        known.update(zip(values, values, strict=True))
+    if count <= _MOST_KEPT:
+        known.update(
+            {owner: of_owner for owner, of_owner in values.items() if len(of_owner) > len(known.get(owner, ()))}
+        )

@@ -6,7 +6,7 @@ third of each rebalance on them. What is kept is never changed by anybody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, repeat, zip_longest
 
@@ -26,20 +26,22 @@ _KEPT = 16
 @lru_cache(maxsize=_KEPT)
 def source_partitions(sources: Sources) -> PartitionsOfTasks:
     """Every task with the partitions it reads. Source: `PartitionGrouper`."""
-    tasks: list[TaskId] = []
-    for subtopology, topics in sources:
-        count = max((count for _, count in topics), default=0)
-        tasks += tasks_of_columns(repeat(subtopology), range(count))
     counts = dict(chain.from_iterable(topics for _, topics in sources))
-    of_topic = {topic: list(partitions_of_columns(repeat(topic), range(count))) for topic, count in counts.items()}
-    keep(tasks, list(chain.from_iterable(of_topic.values())))
+    numbers = list(range(max(counts.values(), default=0)))  # a task and its partitions have the same object as number
+    tasks_of = {
+        subtopology: tasks_of_columns(repeat(subtopology), numbers[: max((count for _, count in topics), default=0)])
+        for subtopology, topics in sources
+    }
+    of_topic = {topic: partitions_of_columns(repeat(topic), numbers[:count]) for topic, count in counts.items()}
+    keep(tasks_of, of_topic)
+    tasks = list(chain.from_iterable(tasks_of.values()))
     of_task = {
         subtopology: _rows([of_topic[topic][:count] for topic, count in topics]) for subtopology, topics in sources
     }
     return {task: of_task[task[0]][task[1]] for task in hash_set_order(tasks, task_hash)}
 
 
-def _rows(columns: list[list[TopicPartition]]) -> list[tuple[TopicPartition, ...]]:
+def _rows(columns: list[Sequence[TopicPartition]]) -> list[tuple[TopicPartition, ...]]:
     """The partitions of each number; `columns`: those of each topic, which may have fewer than others."""
     if len(set(map(len, columns))) < 2:
         return list(zip(*columns, strict=True))
