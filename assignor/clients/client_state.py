@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from assignor.clients.client_metadata import ClientMetadata, named_beside_unnamed
 from assignor.clients.task_lags import TaskLags, compute_task_lags
 from assignor.errors import IllegalStateError
 from assignor.types import LATEST_OFFSET, TaskId, TopicPartition
+
+_SUBTOPOLOGY, _PARTITION, _TOPOLOGY_NAME = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,16 @@ class ClientState:
     def _by_lag(self, reported: Sequence[TaskId]) -> list[TaskId]:
         lags = self.lags
         try:
-            return sorted(sorted(reported), key=lags.reported.__getitem__)
+            return sorted(_sorted_tasks(reported), key=lags.reported.__getitem__)
         except KeyError:  # not all of them are stateful tasks, or known any more
             return sorted(sorted([task for task in reported if task in lags]), key=lags.lag_for)
+
+
+def _sorted_tasks(tasks: Sequence[TaskId]) -> list[TaskId]:
+    """As `sorted`; of one subtopology, by their numbers alone, which are compared in a fraction of the time."""
+    if len(set(map(_SUBTOPOLOGY, tasks))) > 1 or any(map(_TOPOLOGY_NAME, tasks)):
+        return sorted(tasks)
+    return sorted(tasks, key=_PARTITION)
 
 
 def client_state(
@@ -58,11 +68,9 @@ def client_state(
     compare them with.
     """
     owned = metadata.owned_partitions
-    active_owners = {
-        task: member
-        for task, member in zip(map(task_for_partition.get, owned), owned.values(), strict=True)
-        if task is not None
-    }
+    # looked up all at once: one look-up then need not wait for the memory of the one before
+    tasks_owned = list(map(task_for_partition.get, owned))
+    active_owners = {task: member for task, member in zip(tasks_owned, owned.values(), strict=True) if task is not None}
     previous_active = set(active_owners)
     if metadata.owned_partitions and not previous_active:
         raise IllegalStateError(

@@ -39,7 +39,8 @@ class TaskLags:
     def known_and_unknown(self, tasks: Sequence[TaskId]) -> tuple[list[TaskId], list[TaskId]]:
         """`tasks` that have a lag, and those that have none, both in the order given."""
         reported, unreported = self.reported, self.unreported
-        known = [task for task in tasks if task in unreported or task in reported]
+        # nearly all of them are reported, and the few of one client are found faster than the many of all
+        known = [task for task in tasks if task in reported or task in unreported]
         if len(known) == len(tasks):
             return known, []
         return known, [task for task in tasks if task not in self]
@@ -56,9 +57,9 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
     restore.
     """
     reported = dict(offset_sums)
-    end_of = end_offset_sums.get
-    for task, offset_sum in offset_sums.items():
-        end_offset_sum = end_of(task)
+    # looked up all at once: one look-up then need not wait for the memory of the one before
+    end_sums = list(map(end_offset_sums.get, offset_sums))
+    for (task, offset_sum), end_offset_sum in zip(offset_sums.items(), end_sums, strict=True):
         if end_offset_sum is None:
             del reported[task]
         elif offset_sum >= 0:

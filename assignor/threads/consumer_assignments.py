@@ -36,6 +36,7 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, Role, Ta
 AT_ONCE_MS = 0
 _BY_PARTITION = itemgetter(0)
 _TASK = itemgetter(1)
+_TOPIC, _NUMBER = itemgetter(0), itemgetter(1)
 _ONE_EACH = {1}
 _NO_TASKS: list[TaskId] = []
 
@@ -176,7 +177,7 @@ def _of_consumer(
     standby_tasks: Sequence[TaskId],
     deadline_ms: int | None,
 ) -> AssignmentParts:
-    assigned, held_back = _hand_out(group_assignment, state, consumer, active)
+    assigned, held_back, is_free = _hand_out(group_assignment, state, consumer, active)
     standby = _encoded(
         group_assignment,
         _standby_order(standby_tasks, _temporary_standbys(group_assignment, state, consumer, held_back)),
@@ -192,15 +193,17 @@ def _of_consumer(
             group_assignment.result.followup_rebalance |= next_rebalance_ms == AT_ONCE_MS
     user_data = group_assignment.encoder.parts_with(list(map(_TASK, assigned)), standby, next_rebalance_ms)
     partitions = list(map(_BY_PARTITION, assigned))
-    _check_cooperative(group_assignment.group, consumer, partitions)
+    if not is_free:  # otherwise it owns them itself
+        _check_cooperative(group_assignment.group, consumer, partitions)
     return assignment_parts(partitions, user_data)
 
 
 def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
-) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
+) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId], bool]:
     """Returns partitions with their tasks, sorted by partition, and the tasks that are held back; a task is held back
-    as a whole. Raises NullPointerError as `_encoded`.
+    as a whole. At last whether nobody owns partitions, or this consumer all of these. Raises NullPointerError as
+    `_encoded`.
     """
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []
@@ -214,7 +217,7 @@ def _hand_out(
         found = list(chain.from_iterable(in_order))
         is_free = not owners or list(map(owned.get, found)).count(consumer) == len(found)
         if is_free and set(map(len, in_order)) == _ONE_EACH:
-            return sorted(zip(found, tasks, strict=True), key=_BY_PARTITION), held_back
+            return _by_partition(found, tasks), held_back, True
     partitions_of = group_assignment.partitions_for_task.get
     for task in tasks:
         partitions = partitions_of(task)
@@ -241,7 +244,15 @@ def _hand_out(
             )
         )
     assigned.sort(key=_BY_PARTITION)
-    return assigned, sorted(held_back)
+    return assigned, sorted(held_back), False
+
+
+def _by_partition(partitions: Sequence[TopicPartition], tasks: Sequence[TaskId]) -> list[tuple[TopicPartition, TaskId]]:
+    """Of one topic, sorted by their numbers alone, which are compared in a fraction of the time."""
+    if len(set(map(_TOPIC, partitions))) > 1:
+        return sorted(zip(partitions, tasks, strict=True), key=_BY_PARTITION)
+    numbers = list(map(_NUMBER, partitions))
+    return [(partitions[at], tasks[at]) for at in sorted(range(len(numbers)), key=numbers.__getitem__)]
 
 
 def _temporary_standbys(

@@ -23,8 +23,8 @@ from assignor.types import TaskId
 ThreadTasks = dict[str, list[TaskId]]
 """Member id to its tasks, in the order assigned; a member that gets none may be missing."""
 
-Said = list[tuple[DecisionKind, Sequence[TaskId], Sequence[str]]]
-"""Choices of one kind each: tasks, each with its consumer."""
+Said = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
+"""Choices of one kind each: tasks, each with its consumer. To be walked once."""
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
 """The tasks in the iteration order of the leader's Java collection, to which they were added in the order given."""
@@ -101,6 +101,7 @@ def _keep_with_previous_owner(
     skipped: dict[int, str] = {}
     kept: list[TaskId] = []
     keepers: list[str] = []
+    counts: list[int] = []
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
     rank_of, gone = queue.ranks.get, queue.gone
     for consumer, previous in previous_tasks_by_lag.items():
@@ -120,8 +121,10 @@ def _keep_with_previous_owner(
             assignment[consumer] += tasks
             load[consumer] = has + len(tasks)
             kept += tasks
-            keepers += repeat(consumer, len(tasks))
-    threads.said.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, keepers))
+            keepers.append(consumer)
+            counts.append(len(tasks))
+    of_kept = chain.from_iterable(map(repeat, keepers, counts))
+    threads.said.append((DecisionKind.THREAD_PREVIOUS_OWNER, kept, of_kept))
     return skipped
 
 
