@@ -117,7 +117,6 @@ class FusedTableStore(ABC):
     def _hold_back(self, held: NamedCache, key: str, stored: str, *, deletes: bool) -> None:
         """What `NamedCache.put` does, without its call."""
         loop, entry = self._loop, self._entry
-        loop.need_position()
         size, source, least = loop.new("size"), loop.new("source"), loop.new("least")
         entries, dirty = loop.bind("entries", held.entries), loop.bind("dirty", held.dirty)
         cache, memory = loop.bind("held", held), loop.bind("memory", held.memory)

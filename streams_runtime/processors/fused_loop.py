@@ -210,6 +210,8 @@ class LoopWriter:
         """A line that runs before the first record, as soon as `topic` and `partition` are known."""
         if self._frame is CHANGES:
             raise CannotFuse("a change that was held back has no topic")
+        if self._frame is ONE:
+            raise CannotFuse("where the input record is from is known to the task, not here")
         self._first.append(_INDENT * 2 + text)
 
     @contextmanager
@@ -298,11 +300,6 @@ class LoopWriter:
         self.line("current.name = None")
         if self._frame is not ONE:
             self.line("current.timestamp_ms = -1")
-
-    def need_position(self) -> None:
-        """Before lines that use `topic`, `partition`, `offsets` and `at`: the place of the input record."""
-        if self._frame is ONE:
-            raise CannotFuse("the record that the node above was given is known to the task, not here")
 
     @property
     def takes_batches(self) -> bool:
