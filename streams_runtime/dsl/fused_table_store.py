@@ -52,12 +52,8 @@ class FusedTableStore(ABC):
             return f"{self.stored}[8:]"
         return f"{self._loop.bind('deserialize', self._store.value_serde.deserialize)}({self.stored}[8:])"
 
-    def put(self, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:
-        """From these variables. None deletes. `deletes`: whether the value can be None."""
-        self.put_bytes(self.serialize(value, timestamp_ms, deletes=deletes), value, timestamp_ms, deletes=deletes)
-
     def serialize(self, value: str, timestamp_ms: str, *, deletes: bool = True) -> str:
-        """Gives the variable with the bytes of the new entry."""
+        """The variable with the bytes of the new entry. None deletes. `deletes`: whether the value can be None."""
         loop = self._loop
         stored = loop.new("stored")
         if self._store.value_serde == LONG:
@@ -74,13 +70,13 @@ class FusedTableStore(ABC):
 
     @abstractmethod
     def put_bytes(self, stored: str, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:
-        """`stored`: what `serialize` gave for the others."""
+        """Put the entry that `serialize` gave for the others."""
 
     def unused(self) -> None:
         """Write the lines for a record that fails between `look_up` and `put_bytes`: the entry was read."""
         if self._held is not None:
             with self._loop.block(f"if {self._entry} is not None:"):
-                self._loop.line(f"{self._loop.bind('used', self._held.used)}({self._held_key})")
+                self._use(self._held, self._held_key)
         self._loop.line("raise")
 
     def _look_into(self, held: NamedCache, key: str, fetch: str, *, is_put: bool, keeps_clean: bool) -> None:
@@ -96,7 +92,12 @@ class FusedTableStore(ABC):
         with loop.block("else:"):
             loop.line(f"{self.stored} = {entry}[0]")
             if not is_put:
-                loop.line(f"{loop.bind('used', held.used)}({key})")
+                self._use(held, key)
+
+    def _use(self, held: NamedCache, key: str) -> None:
+        """What `NamedCache.used` does, without its call."""
+        uses = self._loop.bind("uses", held.uses)
+        self._loop.line(f"{self._loop.bind('reads', held.reads)}[{key}] = next({uses})")
 
     def _log(self, key: str, stored: str, value: str, timestamp_ms: str, *, deletes: bool) -> None:
         """A deletion has the time of the record that makes it."""

@@ -108,14 +108,18 @@ class StoredTableSource(ForwardingProcessor[Any, Any]):
             loop.line(f"{loop.bind('drop', self.drop)}({loop.bind('reason', DropReason.NULL_KEY)}, 'null key')")
         with loop.block("else:"):
             state = FusedKeyValueStore(loop, store, given)
-            state.look_up()
+            state.look_up(is_put=True)
             old_ms = loop.new("old_ms")
-            with loop.block(f"if {state.stored} is not None:"):
-                write_reading_time(loop, state.stored, old_ms)
-                with loop.block(f"if {given.timestamp_ms} < {old_ms}:"):
-                    loop.remember_position()
-                    loop.line(f"{loop.bind('warn', self._warn_of_disorder)}({old_ms}, {given.timestamp_ms})")
-            state.put(given.value, given.timestamp_ms)
+            with loop.block("try:"):
+                with loop.block(f"if {state.stored} is not None:"):
+                    write_reading_time(loop, state.stored, old_ms)
+                    with loop.block(f"if {given.timestamp_ms} < {old_ms}:"):
+                        loop.remember_position()
+                        loop.line(f"{loop.bind('warn', self._warn_of_disorder)}({old_ms}, {given.timestamp_ms})")
+                stored = state.serialize(given.value, given.timestamp_ms)
+            with loop.block("except BaseException:"):
+                state.unused()
+            state.put_bytes(stored, given.value, given.timestamp_ms)
             if not self._held_back:
                 loop.forward(given._replace(old="None", change=loop.bind("change", Change)))
         return True

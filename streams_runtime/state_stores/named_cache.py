@@ -46,6 +46,7 @@ class Memory(Protocol):
 
 class NamedCache:
     """`write`: writes and forwards a value. `dirty`: by their last change. `uses`: the next number of a use.
+    `reads`: the last use of what was read after it was put.
 
     `flush_keys`: flushes those of these keys that are dirty; a fused loop may take its place. `key_overhead`: what a
     key takes in Kafka's cache beyond its bytes here.
@@ -53,13 +54,13 @@ class NamedCache:
 
     __slots__ = (
         "_oldest",
-        "_reads",
         "_write",
         "dirty",
         "entries",
         "flush_keys",
         "key_overhead",
         "memory",
+        "reads",
         "size_bytes",
         "uses",
     )
@@ -71,8 +72,7 @@ class NamedCache:
         self.entries: dict[bytes, Entry] = {}
         self.dirty: dict[bytes, None] = {}
         self.uses = count()
-        self._reads: dict[bytes, int] = {}
-        """The use of what was read after it was put."""
+        self.reads: dict[bytes, int] = {}
         self._oldest: list[tuple[int, bytes]] = []
         """Uses and keys, the oldest one last; those that were used again since do not count."""
         self.size_bytes = 0
@@ -94,7 +94,7 @@ class NamedCache:
 
     def used(self, key: bytes) -> None:
         """The value was read. It is in the cache."""
-        self._reads[key] = next(self.uses)
+        self.reads[key] = next(self.uses)
 
     def make_room(self) -> None:
         """As long as all caches take too much, evict. Raises what a flush raises."""
@@ -130,7 +130,7 @@ class NamedCache:
         self.size_bytes = 0
         self.dirty.clear()
         self.entries.clear()
-        self._reads.clear()
+        self.reads.clear()
         self._oldest.clear()
 
     def _place(self, key: bytes, entry: Entry) -> None:
@@ -159,13 +159,13 @@ class NamedCache:
 
     def _remove(self, key: bytes) -> None:
         size = self.entries.pop(key)[2]
-        self._reads.pop(key, None)
+        self.reads.pop(key, None)
         self.size_bytes -= size
         self.memory.size_bytes -= size
 
     def _least_recently_used(self) -> bytes:
         """There is a value."""
-        oldest, entries, reads = self._oldest, self.entries, self._reads
+        oldest, entries, reads = self._oldest, self.entries, self.reads
         while True:
             while oldest:
                 use, key = oldest[-1]
@@ -176,7 +176,7 @@ class NamedCache:
             self._oldest = oldest = self._newest_first()
 
     def _newest_first(self) -> list[tuple[int, bytes]]:
-        reads = self._reads
+        reads = self.reads
         return sorted(((max(entry[3], reads.get(key, 0)), key) for key, entry in self.entries.items()), reverse=True)
 
 
