@@ -38,9 +38,9 @@ class TaskLags:
 
     def known_and_unknown(self, tasks: Sequence[TaskId]) -> tuple[list[TaskId], list[TaskId]]:
         """`tasks` that have a lag, and those that have none, both in the order given."""
-        reported, unreported = self.reported, self.unreported
-        # nearly all of them are reported, and the few of one client are found faster than the many of all
-        known = [task for task in tasks if task in reported or task in unreported]
+        # of a client that has reported any, nearly all are: these few are found faster than the many of all clients
+        first, second = (self.reported, self.unreported) if self.reported else (self.unreported, self.reported)
+        known = [task for task in tasks if task in first or task in second]
         if len(known) == len(tasks):
             return known, []
         return known, [task for task in tasks if task not in self]
