@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -15,12 +15,14 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import run_order
+from tests.left_signals import HANDLED, ThreadSignals, signals_of_this_thread
 from tests.oracle import jars
 from tests.oracle.broker import Broker, require_jars
 from tests.told import PROPERTY, Tell, told
 
 # A run in the background of a shell finds SIGINT ignored, and so would all programs that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
 
 # Text is as wide as COLUMNS says, and tests compare it: the shell that runs them has no say.
 os.environ.pop("COLUMNS", None)
@@ -56,6 +58,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Whatever `--dist` says: units go out in the order in which they were collected."""
     return run_order.UnitScheduling(config, log)
+
+
+_SIGNALS_BEFORE = pytest.StashKey[ThreadSignals]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    item.stash[_SIGNALS_BEFORE] = signals_of_this_thread()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Fails the test that leaves signals changed, not those after it that wait for a program to hear one."""
+    yield
+    if changed := item.stash[_SIGNALS_BEFORE].changed():
+        pytest.fail(changed, pytrace=False)
 
 
 @pytest.fixture(scope="session")
