@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Callable, Generator, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +24,11 @@ from tests.told import PROPERTY, Tell, told
 # A run in the background of a shell finds SIGINT ignored, and so would all programs that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+
+# Who runs pytest without make may have it set. Each process that shares the work, and the hundreds that tests start,
+# would compile anew what the first of them has compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Text is as wide as COLUMNS says, and tests compare it: the shell that runs them has no say.
 os.environ.pop("COLUMNS", None)
