@@ -28,21 +28,7 @@ from schemathesis.core import NOT_SET
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.held_rebalance import held_rebalance
 from tests.coordinator_api.http.changed_documents import RECORDINGS
-
-KNOWN_VARIABLE = "KNOWN_MEMBERS"
-"""JSON list of [group, member]: each has the assignment of generation 1, the first of its group, which is recorded."""
-
-TOKEN = "a-token-for-schemathesis"
-"""The service needs one: a service without any is closed by the first call that creates one."""
-
-ANSWERS_VARIABLE = "ANSWERS_FILE"
-"""Gets the JSON of `Answers`."""
-
-LINKS = "links"
-"""Counted as the phase of a call to which a link led."""
-
-DAMAGED = "damaged"
-"""A group whose stored log cannot be read, though the service still leads it. It stays so."""
+from tests.coordinator_api.http.told_to_schemathesis import ANSWERS_VARIABLE, DAMAGED, KNOWN_VARIABLE, LINKS, TOKEN
 
 PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
 SESSION_MS = 1_800_000

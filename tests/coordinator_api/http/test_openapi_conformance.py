@@ -22,7 +22,14 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle
-from tests.coordinator_api.http import schemathesis_hooks
+from tests.coordinator_api.http.told_to_schemathesis import (
+    ANSWERS_VARIABLE,
+    DAMAGED,
+    HOOKS,
+    KNOWN_VARIABLE,
+    LINKS,
+    TOKEN,
+)
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 
 CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
@@ -57,11 +64,11 @@ class Answers(NamedTuple):
 @pytest.fixture(scope="module")
 def populated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Populated]:
     flags = ("--group-initial-rebalance-delay-ms", "0", "--longpoll-max-wait-ms", "5000", "--group-max-count", "100000")
-    secret = {"ASSIGNOR_AUTH_TOKEN": schemathesis_hooks.TOKEN}
+    secret = {"ASSIGNOR_AUTH_TOKEN": TOKEN}
     directory = tmp_path_factory.mktemp("populated")
     with (
         ServiceProcess(directory, *flags, environment=secret) as service,
-        service.client(schemathesis_hooks.TOKEN) as client,
+        service.client(TOKEN) as client,
     ):
         known = []
         for _ in range(3):
@@ -71,9 +78,9 @@ def populated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Populated]:
             settle(member)
             assert member.generation_id == 1
             known.append((group_id, str(member.member_id)))
-        client.put(f"/v1/groups/{schemathesis_hooks.DAMAGED}", json=definition())
+        client.put(f"/v1/groups/{DAMAGED}", json=definition())
         with sqlite3.connect(service.directory / "assignor.sqlite3") as database:
-            database.execute("UPDATE group_records SET checksum = 1 WHERE group_id = ?", (schemathesis_hooks.DAMAGED,))
+            database.execute("UPDATE group_records SET checksum = 1 WHERE group_id = ?", (DAMAGED,))
         database.close()
         yield Populated(service, known)
 
@@ -82,7 +89,7 @@ def conforms(populated: Populated, directory: Path, *options: str) -> Answers:
     service, known = populated
     answers = directory / "answers.json"
     command = Path(sys.executable).with_name("schemathesis")
-    with_token = ("--header", f"Authorization: Bearer {schemathesis_hooks.TOKEN}")
+    with_token = ("--header", f"Authorization: Bearer {TOKEN}")
     done = subprocess.run(
         [
             *(str(command), "--config-file", str(CONFIGURATION), "run", f"{service.url}/openapi.json"),
@@ -92,9 +99,9 @@ def conforms(populated: Populated, directory: Path, *options: str) -> Answers:
         cwd=directory,
         env=clean_environment(
             {
-                schemathesis_hooks.KNOWN_VARIABLE: json.dumps(known),
-                schemathesis_hooks.ANSWERS_VARIABLE: str(answers),
-                "SCHEMATHESIS_HOOKS": schemathesis_hooks.__name__,
+                KNOWN_VARIABLE: json.dumps(known),
+                ANSWERS_VARIABLE: str(answers),
+                "SCHEMATHESIS_HOOKS": HOOKS,
                 "PYTHONPATH": str(ROOT),
                 "COLUMNS": "120",
             }
@@ -124,7 +131,7 @@ def test_should_answer_every_call_as_the_document_says(populated: Populated, tmp
     answers = conforms(populated, tmp_path)
 
     assert answers.refused == []
-    with populated.service.client(schemathesis_hooks.TOKEN) as client:
+    with populated.service.client(TOKEN) as client:
         assert {name for name, _ in +answers.successes} == operations(client)
     by_links = linked(answers)
     for _ in range(MORE_WALKS):
@@ -137,4 +144,4 @@ def test_should_answer_every_call_as_the_document_says(populated: Populated, tmp
 
 
 def linked(answers: Answers) -> set[str]:
-    return {name for name, phase in +answers.successes if phase == schemathesis_hooks.LINKS}
+    return {name for name, phase in +answers.successes if phase == LINKS}

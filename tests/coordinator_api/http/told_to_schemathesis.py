@@ -1,0 +1,23 @@
+"""What the test tells the process of schemathesis, which takes as long to import as many tests to run: not here.
+
+`schemathesis_hooks.py` is read there.
+"""
+
+from __future__ import annotations
+
+HOOKS = "tests.coordinator_api.http.schemathesis_hooks"
+
+KNOWN_VARIABLE = "KNOWN_MEMBERS"
+"""JSON list of [group, member]: each has the assignment of generation 1, the first of its group, which is recorded."""
+
+TOKEN = "a-token-for-schemathesis"
+"""The service needs one: a service without any is closed by the first call that creates one."""
+
+ANSWERS_VARIABLE = "ANSWERS_FILE"
+"""Gets the JSON of `Answers`."""
+
+LINKS = "links"
+"""Counted as the phase of a call to which a link led."""
+
+DAMAGED = "damaged"
+"""A group whose stored log cannot be read, though the service still leads it. It stays so."""
