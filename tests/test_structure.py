@@ -6,7 +6,8 @@ import ast
 import builtins
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,14 @@ def files(pattern: str) -> list[Path]:
     return [file for package in PACKAGES for file in sorted(ROOT.glob(f"{package}/**/{pattern}"))]
 
 
-def class_definitions() -> Iterator[tuple[str, ast.ClassDef]]:
-    for file in files("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                yield str(file.relative_to(ROOT)), node
+@cache
+def class_definitions() -> list[tuple[str, ast.ClassDef]]:
+    return [
+        (str(file.relative_to(ROOT)), node)
+        for file in files("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
 
 
 def layers_of(contracts: list[dict[str, Any]]) -> set[str]:
