@@ -20,9 +20,13 @@ from importlib.metadata import entry_points
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from coordinator_api.groups import service_workers
+from tests.forked_server import fork_a_server
+
 _IMPORTED = (
     __name__,
     "coordinator_api.http.server",
+    *service_workers.MODULES,
     "coordinator_api.web.pages",
     "aiosqlite",
     "alembic.command",
@@ -143,7 +147,6 @@ def _run(
 ) -> None:
     from assignor.commands import main
 
-    end_with_the_tests()
     if open_files is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -162,4 +165,7 @@ def _run(
     os.environ.update(environment)
     os.chdir(cwd)
     sys.argv = ["assignor", *arguments]
+    if arguments[:1] == ("serve",):
+        fork_a_server()
+    end_with_the_tests()
     main()

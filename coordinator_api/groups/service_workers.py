@@ -15,7 +15,7 @@ from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.workers.forked_workers import ForkedWorkers
 from coordinator_api.workers.worker_pool import PoolClosed, WorkerPool
 
-_MODULES = (
+MODULES = (
     "coordinator_api.groups.rebalance_work",
     "coordinator_api.groups.reported_rebalances",
     "coordinator_api.http.computations",  # a name only: nothing here calls it
@@ -23,7 +23,9 @@ _MODULES = (
     "coordinator_api.http.page_computations",
     "coordinator_api.http.task_stories",
 )
-_forked = ForkedWorkers(_MODULES)
+"""What workers need, imported before they are forked."""
+
+_forked = ForkedWorkers(MODULES)
 """One for all services of this process; it starts with the first worker, and ends with the process."""
 
 _MOST_REBALANCES = 4
