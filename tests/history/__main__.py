@@ -17,8 +17,8 @@ from tests.history.traffic import run
 
 def main() -> int:
     arguments = _parser().parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is ended
     if arguments.command == "run":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is ended
         directory: Path = (arguments.out or Path("build/history") / str(arguments.seed)).absolute()
         if directory.exists() and any(directory.iterdir()):
             print(f"{directory} is not empty: give another one by --out, or remove it", file=sys.stderr)
