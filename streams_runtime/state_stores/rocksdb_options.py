@@ -3,8 +3,7 @@
 All stores of a process share one block cache (indexes and filters count into it) and one budget for memtables, so
 memory does not grow with the number of tasks, nor while tens of millions of records are restored. There is no
 write-ahead log: the changelog is the log, and `flush` comes before a checkpoint is written. Source:
-`RocksDBStore.openDB`. Differs from Kafka: by default each of its stores has its own cache of 50 MiB, and its memtables
-have no filter, which spares a fifth of a look-up in a store of many keys.
+`RocksDBStore.openDB`. Differs from Kafka: by default each of its stores has its own cache of 50 MiB.
 
 `rocksdb.config.setter` changes these options for a store before it is opened.
 """
@@ -23,8 +22,6 @@ MEMTABLE_BYTES = 16 * _MIB
 _MEMTABLES_A_STORE = 3
 _BLOCK_BYTES = 4096
 _BLOOM_BITS_A_KEY = 10
-_FILTER_OF_MEMTABLE = 0.1
-"""Of the memtable's size."""
 _BACKGROUND_JOBS = 2
 _INFO_LOG_BYTES = _MIB
 _INFO_LOG_FILES = 2
@@ -44,8 +41,6 @@ def store_options() -> Options:
     options.set_write_buffer_manager(_memtable_budget())
     options.set_write_buffer_size(MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_A_STORE)
-    options.set_memtable_whole_key_filtering(True)
-    options.set_memtable_prefix_bloom_ratio(_FILTER_OF_MEMTABLE)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_log_file_size(_INFO_LOG_BYTES)
