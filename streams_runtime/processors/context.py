@@ -19,11 +19,24 @@ from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.record_columns import RecordColumns
 from streams_runtime.records import Headers, Record, RecordMetadata
 
+MOST_UNSETTLED = 10_000
+"""How many records a processor hands on before the log is given what came of them. Mostly, it is after each turn."""
+
 
 class NodeContext:
     """The `ProcessorContext` of one node. Open from the processor's `init` until its `close` has returned."""
 
-    __slots__ = ("_children", "_current", "_name", "_runtime", "connected_stores", "flush", "take_one", "take_rows")
+    __slots__ = (
+        "_children",
+        "_current",
+        "_handed_on",
+        "_name",
+        "_runtime",
+        "connected_stores",
+        "flush",
+        "take_one",
+        "take_rows",
+    )
 
     def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
         self.connected_stores = connected_stores
@@ -31,6 +44,7 @@ class NodeContext:
         self._current = current
         self._children: tuple[Child, ...] = ()
         self._runtime: TaskRuntime | None = None
+        self._handed_on = 0
         self.flush: FusableFlush | None = None
         """Of the store whose record cache forwards as this node."""
         self.take_one: Callable[[Any, Any, int], None] | None = None
@@ -104,6 +118,9 @@ class NodeContext:
             if not headers:
                 try:
                     take(key, value, timestamp_ms)
+                    self._handed_on += 1
+                    if self._handed_on >= MOST_UNSETTLED:
+                        self._settle()
                 finally:
                     current.name = caller
                 return
@@ -219,6 +236,11 @@ class NodeContext:
                 f"processor {self._name}: the type of a punctuation is {' or '.join(PunctuationType)}, not {given!r}",
                 self._task("schedule").task_id,
             ) from None
+
+    def _settle(self) -> None:
+        """A punctuator may forward without end, and what it forwards has to leave."""
+        self._handed_on = 0
+        self._task("forward").settle()
 
     def _child(self, name: str) -> tuple[Child, ...]:
         for child in self._children:

@@ -62,6 +62,10 @@ class TaskRuntime(Protocol):
         """Write to a topic, given by its full name. `partition` None: by Kafka's murmur2 hash of the key."""
         ...
 
+    def settle(self) -> None:
+        """Give the log what was written so far. Raises as `send` does."""
+        ...
+
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
     ) -> Cancellable: ...

@@ -89,6 +89,7 @@ class RocksDBWindowStore:
         self._let_go()
 
     def rebind(self, context: StoreContext) -> None:
+        self._database.rebind(context)
         self._expired = context.expired
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:

@@ -124,6 +124,9 @@ class ProcessorRuntime:
             self._commits.begin_work()
         self._collector.send(topic, partition, key, value, timestamp_ms, headers)
 
+    def settle(self) -> None:
+        self._collector.settle()
+
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
     ) -> Cancellable:

@@ -16,13 +16,16 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import partition_of, positive_hash
+from streams_runtime.processors.context import MOST_UNSETTLED
 from streams_runtime.processors.fused_loop import LoopWriter, WriteChanges, WriteColumns
 from streams_runtime.records import Headers
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
-_ChangeRow = tuple[Callable[[bytes | None], None], Callable[[bytes | None], None], Callable[[int], None], int]
-"""An `AddRow`, and how many bytes key and value may have."""
+_ChangeRow = tuple[
+    Callable[[bytes | None], None], Callable[[bytes | None], None], Callable[[int], None], int, list[bytes | None]
+]
+"""An `AddRow`, how many bytes key and value may have, and the keys that were added."""
 
 
 class RecordCollector:
@@ -83,11 +86,13 @@ class RecordCollector:
         """Send a store's change to its changelog, or add it to the rows. Raises as `send` does."""
         rows = self._change_rows.get(store)
         if rows is not None:
-            add_key, add_value, add_time, most_bytes = rows
+            add_key, add_value, add_time, most_bytes, keys = rows
             if len(key) + (0 if value is None else len(value)) <= most_bytes:
                 add_key(key)
                 add_value(value)
                 add_time(timestamp_ms if timestamp_ms > 0 else 0)
+                if len(keys) >= MOST_UNSETTLED:  # one call of a processor may put without end
+                    self.settle()
                 return
         changelog = self._changelogs[store]
         self._written.add(changelog)
@@ -156,7 +161,8 @@ class RecordCollector:
         changelog = self._changelogs.get(store)
         if changelog is not None and store not in self._change_rows:
             limits = self._producer.limits_of(changelog)
-            self._change_rows[store] = (*self._rows_of(changelog).add, limits.max_bytes)
+            rows = self._rows_of(changelog)
+            self._change_rows[store] = (*rows.add, limits.max_bytes, rows.keys)
 
     def changes_writer(self, store: str) -> tuple[WriteChanges, int] | None:
         """See `Outputs`."""
@@ -165,6 +171,11 @@ class RecordCollector:
             return None
         rows = self._rows_of(changelog)
         return rows.extend, self._producer.limits_of(changelog).max_bytes
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `settle` has something to give."""
+        return any(rows.timestamps_ms for rows in self._rows.values())
 
     def settle(self) -> None:
         """Give the producer all rows. Raises as `send` does; what it has not taken by then, the next call gives it."""
@@ -203,7 +214,7 @@ class RecordCollector:
         try:
             yield
         finally:
-            if self._written or any(rows.timestamps_ms for rows in self._rows.values()):
+            if self._written or self.has_rows:
                 changed()
             self._written |= before
 

@@ -129,9 +129,9 @@ class RecordProcessing:
     # --- records
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether `process` would process a record. Raises as it does."""
+        """Whether `process` would process a record, or give the log what it did not take. Raises as it does."""
         try:
-            return self._buffer.is_ready(now_ms)
+            return self._collector.has_rows or self._buffer.is_ready(now_ms)
         except LogTimeout as error:
             raise self._timed_out(error) from error
 
@@ -147,6 +147,7 @@ class RecordProcessing:
         self._processed = 0
         self._must_punctuate = False
         try:
+            self._collector.settle()  # what the log did not take in the last turn
             if (unfinished := buffer.take_unfinished()) is not None:
                 self._process_again(*unfinished)
             while self._processed < max_records:
@@ -161,8 +162,7 @@ class RecordProcessing:
             if self._exactly_once or self._processed == 0:
                 raise self._timed_out(error) from error
         except ProcessingFailed:
-            with contextlib.suppress(StreamsRuntimeError):  # what came of earlier records was as good as sent
-                self._collector.settle()
+            self._settle_if_possible()
             raise
         finally:
             self.runtime.record = None
@@ -343,8 +343,16 @@ class RecordProcessing:
             if has_fired:
                 self._collector.settle()
             return has_fired
+        except ProcessingFailed:
+            self._settle_if_possible()
+            raise
         except LogTimeout as error:
             raise self._timed_out(error) from error
+
+    def _settle_if_possible(self) -> None:
+        """What came of earlier records was as good as sent."""
+        with contextlib.suppress(StreamsRuntimeError, LogTimeout):
+            self._collector.settle()
 
     def _timed_out(self, error: LogTimeout) -> Exception:
         if not self._exactly_once:

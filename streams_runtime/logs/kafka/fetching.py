@@ -252,6 +252,9 @@ class Fetcher:
             if way.is_optional:
                 return  # those that wait there are soon asked for again, and these with them
             over = way.over[0]
+            with self.changed:
+                for one, *_ in questions.values():
+                    one.end_is_kept = False  # the broker looks at them when it has answered what waits there
         if way.longest_wait_ms == 0:
             following = await self._ask_over(over, leader, questions, way)
         else:
@@ -294,7 +297,7 @@ class Fetcher:
                     except NotNow as reason:
                         moved = reason
             following = {} if moved else self._following(leader, questions, way, still_polls=polls != self.polls)
-            if not following or way.longest_wait_ms == 0:
+            if way.longest_wait_ms == 0 or not following or not following.keys() <= questions.keys():
                 self.changed.notify_all()  # else nobody has anything to do
         if moved is not None:
             raise moved

@@ -77,6 +77,9 @@ class RecordingRuntime:
     ) -> None:
         self.sent.append(Sent(topic, partition, key, value, timestamp_ms, headers))
 
+    def settle(self) -> None:
+        return
+
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
     ) -> Scheduled:

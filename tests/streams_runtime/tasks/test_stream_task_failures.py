@@ -215,8 +215,10 @@ def test_should_give_rows_of_a_loop_again_when_the_log_was_away_at_least_once(tm
             one.process()
     with pytest.raises(LogTimeout):
         one.commit()
+    assert one.task.is_process_ready(START_MS), "there is something to give"
     del one.log.fail["send"]
     assert one.process() == 0
+    assert not one.task.is_process_ready(START_MS)
     assert (one.output(), one.commit()) == (["A", "B", "C"], {IN: 3})
 
 

@@ -1,0 +1,79 @@
+"""What a called processor has put and forwarded leaves in time, also when one call makes much of it, or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams_runtime.errors import ProcessingFailed
+from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
+from streams_runtime.processors.context import MOST_UNSETTLED
+from streams_runtime.processors.topology import Topology
+from streams_runtime.records import Record
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.builders import key_value_store
+from tests.streams_runtime.tasks.running_task import IN, RunningTask, Trouble
+
+
+class Walker(Processor[Any, Any]):
+    """It hands on each record, and calls `walk` when time passes."""
+
+    def __init__(self, walk: Callable[[Walker, int], None]) -> None:
+        self._walk = walk
+
+    def init(self, context: ProcessorContext) -> None:
+        self.forward = context.forward
+        self.store = context.state_store("counts")
+        context.schedule(10, PunctuationType.WALL_CLOCK_TIME, partial(self._walk, self))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.forward(record)
+
+
+def walking(directory: Path, walk: Callable[[Walker, int], None]) -> RunningTask:
+    """A task whose loop is written, when its punctuation is due."""
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_state_store(key_value_store("counts", STRING, LONG))
+    topology.add_processor("walker", partial(Walker, walk), "source", stores=["counts"])
+    topology.add_sink("sink", "out", "walker", key_serde=STRING, value_serde=STRING)
+    one = RunningTask(directory, topology).start()
+    one.write(IN, "a")
+    one.poll()
+    assert one.process() == 1
+    one.log.calls.clear()
+    one.clock.advance(10)
+    return one
+
+
+@pytest.mark.parametrize("puts", [True, False])
+def test_should_give_the_log_what_one_call_makes_before_that_ends(tmp_path: Path, puts: bool) -> None:
+    sent_meanwhile = []
+
+    def walk(walker: Walker, time_ms: int) -> None:
+        for number in range(MOST_UNSETTLED + 5):
+            if puts:
+                walker.store.put("k", number)
+            else:
+                walker.forward(Record("k", "v", time_ms))
+        sent_meanwhile.append(one.log.count("send"))
+
+    one = walking(tmp_path, walk)
+    assert one.task.maybe_punctuate_system_time(one.clock.now_ms())
+    assert MOST_UNSETTLED - 1 <= sent_meanwhile[0] <= MOST_UNSETTLED
+    assert one.log.count("send") == MOST_UNSETTLED + 5
+
+
+def test_should_give_the_log_what_a_punctuation_made_before_it_failed(tmp_path: Path) -> None:
+    def walk(walker: Walker, time_ms: int) -> None:
+        walker.store.put("k", 1)
+        walker.forward(Record("k", "v", time_ms))
+        raise Trouble("it may not go on")
+
+    one = walking(tmp_path, walk)
+    with pytest.raises(ProcessingFailed):
+        one.task.maybe_punctuate_system_time(one.clock.now_ms())
+    assert one.log.count("send") == 2
