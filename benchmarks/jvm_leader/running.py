@@ -20,10 +20,11 @@ from assignor.pipeline import assign
 from assignor.task_assignors import task_movement
 from benchmarks.jvm_leader.cells import ASSIGNORS, QUICK, REBALANCES, SECOND, SHAPE_NAMES, STRATEGIES, Cell, Choice
 from benchmarks.jvm_leader.codec import measure_codec
-from benchmarks.jvm_leader.contenders import HARNESS, JVM
+from benchmarks.jvm_leader.contenders import HARNESS, JVM, RunTimes
+from benchmarks.jvm_leader.growth import growing_cells, measure_growth
 from benchmarks.jvm_leader.measuring import Effort, measure
 from benchmarks.jvm_leader.results import MeasuredCells
-from benchmarks.jvm_leader.tables import codec_page, pages, ratios
+from benchmarks.jvm_leader.tables import codec_page, growth_page, pages, ratios
 from benchmarks.shapes import PLAIN, Placing, Shape, first_rebalance, second_rebalance
 from benchmarks.turns import progress
 from tests.oracle import jars
@@ -111,6 +112,9 @@ class _Run:
         left = self._measure(cells)
         measured = self._results.all_of(cells)
         tables = pages(measured)
+        grown = self._growth(cells)
+        if grown:
+            tables.append(growth_page(grown))
         tables.append(codec_page(self._codec()))
         for table in tables:
             self._console.print(table.for_console())
@@ -147,6 +151,25 @@ class _Run:
         snapshot = cell.snapshot(self._first_assignments(cell))
         measured = measure(cell, snapshot, directory, self._effort, with_jvm=self._with_jvm, say=say_of_cell)
         self._results.add(measured)
+
+    def _growth(self, cells: Sequence[Cell]) -> Mapping[tuple[str, str], Sequence[tuple[int, RunTimes]]]:
+        """By assignor and rebalance, as far as there is time."""
+        grown: dict[tuple[str, str], Sequence[tuple[int, RunTimes]]] = {}
+        with progress() as bar, tempfile.TemporaryDirectory(prefix="bench-jvm-leader-") as directory:
+            series = growing_cells(cells)
+            work = bar.add_task("growth", total=len(series))
+            for of_sizes in series:
+                if time.monotonic() <= self._until:
+                    cell = of_sizes[0]
+                    grown[cell.placing.assignor, cell.rebalance] = measure_growth(
+                        of_sizes,
+                        self._first_assignments,
+                        Path(directory),
+                        self._effort,
+                        lambda what: bar.update(work, description=what),
+                    )
+                bar.advance(work)
+        return grown
 
     def _jvm_gave_up_on(self, cell: Cell, cells: Sequence[Cell]) -> bool:
         """With racks, whether the JVM did not finish a smaller shape of the same series."""

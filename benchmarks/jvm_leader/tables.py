@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from math import log
 from typing import NamedTuple
 
 from rich import box
@@ -13,10 +11,9 @@ from rich.table import Table
 
 from benchmarks.jvm_leader.cells import SECOND, Cell, shape_name
 from benchmarks.jvm_leader.contenders import JVM, OURS, RunTimes
+from benchmarks.jvm_leader.growth import exponent
 from benchmarks.jvm_leader.measuring import MeasuredCell
-from benchmarks.shapes import NO_RACKS
 
-GROWTH_THREADS = 8
 LARGEST = "50000x500"
 BYTES, ASSIGNOR = "bytes to bytes", "task assignor alone"
 MEASURES = (BYTES, ASSIGNOR)
@@ -65,9 +62,10 @@ class Ratio(NamedTuple):
 
 
 def pages(measured: Sequence[MeasuredCell]) -> list[Page]:
-    """The cells for each measure, then where there are figures how our CPU grows, and the largest shape's memory."""
+    """The cells for each measure, then the largest shape's memory, if it was measured."""
     found = [_cells(measure, measured) for measure in MEASURES]
-    return [*found, *(page for page in (_growth(measured), _memory(measured)) if page.rows)]
+    memory = _memory(measured)
+    return [*found, memory] if memory.rows else found
 
 
 def ratios(measured: Sequence[MeasuredCell]) -> Iterator[Ratio]:
@@ -136,35 +134,15 @@ def _shown(milliseconds: float, times: RunTimes) -> str:
     return f"{'>' if times.over else ''}{milliseconds:,.{digits}f}"
 
 
-def _growth(measured: Sequence[MeasuredCell]) -> Page:
+def growth_page(grown: Mapping[tuple[str, str], Sequence[tuple[int, RunTimes]]]) -> Page:
+    """`grown`: by assignor and rebalance."""
     rows = []
-    by_group = sorted(
-        (each for each in measured if each.cell.shape.threads == GROWTH_THREADS and not each.warm[OURS].over),
-        key=lambda each: (each.cell.placing.strategy != NO_RACKS, _group(each)),
-    )
-    for group, cells in groupby(by_group, key=_group):
-        sized = [(size(each.cell), each.warm[OURS]) for each in cells]
-        if len(sized) >= 3:
-            exponents = [exponent([(tasks, cpu(times, measure)) for tasks, times in sized]) for measure in MEASURES]
-            rows.append([*group, str(len(sized)), *(f"{each:.2f}" for each in exponents)])
-    headings = ("assignor", "racks", "rebalance", "shapes", *MEASURES)
-    return Page("our CPU grows with (tasks + clients + copies) to the power of", headings, rows, 3)
-
-
-def _group(each: MeasuredCell) -> tuple[str, str, str]:
-    return each.cell.placing.assignor, each.cell.placing.strategy, each.cell.rebalance
-
-
-def size(cell: Cell) -> int:
-    """Tasks, clients, and copies of tasks that are standbys."""
-    return cell.shape.tasks + cell.shape.clients + cell.shape.tasks * cell.shape.standbys
-
-
-def exponent(points: Sequence[tuple[float, float]]) -> float:
-    """The slope of the least-squares line through the logarithms."""
-    xs, ys = [log(x) for x, _ in points], [log(y) for _, y in points]
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum((x - mean_x) ** 2 for x in xs)
+    for (assignor, rebalance), sized in grown.items():
+        exponents = [exponent([(tasks, cpu(times, measure)) for tasks, times in sized]) for measure in MEASURES]
+        shown = " ".join(_shown(times.cpu, times) for _, times in sized)
+        rows.append([assignor, rebalance, *(f"{each:.2f}" for each in exponents), shown])
+    headings = ("assignor", "rebalance", *MEASURES, "CPU ms of each shape, bytes to bytes")
+    return Page("our CPU grows with (tasks + clients + copies) to the power of; shapes in turns", headings, rows, 2)
 
 
 def _memory(measured: Sequence[MeasuredCell]) -> Page:
