@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 # Tests of all kinds, on all cores; what takes longest is named at the end.
 PYTEST := $(BIN)/python -m pytest --durations=25 --durations-min=1
-# Two workers more than there are cores: many tests wait for processes.
-PARALLEL := -n $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else os.cpu_count() + 2)') --dist loadfile
+# One worker more than there are cores: many tests wait for processes.
+PARALLEL := -n $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() + 1)') --dist loadfile
 NO_KAFKA := not kafka and not java
 BROWSERS := chromium chromium-browser google-chrome
 BROWSER_PACKAGES := chromium fonts-dejavu-core

@@ -54,7 +54,7 @@ def test_should_make_each_call_until_it_is_served_and_refuse_to_measure_refusals
         return 200
 
     driven = asyncio.run(drive(call, count=20, at_once=3, rate=2_000))
-    assert made == list(range(20))
+    assert sorted(made) == list(range(20)), "a busy machine begins one before the other"
     assert len(driven.milliseconds) == 20
     assert driven.seconds >= 19 / 2_000
 

@@ -165,10 +165,16 @@ def assignment_info(raw: bytes) -> AssignmentInfo:
     return decode_assignment_info(user_data)
 
 
+def heard(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
 def settle(*members: HttpMember) -> None:
     """All of them rejoin as long as they are told to, and fetch, until the group leaves them in peace."""
     for _ in range(20):
-        answers = [member.heartbeat().json() for member in members]
+        answers = [heard(member.heartbeat()) for member in members]
         if all(
             answer["state"] == "Stable" and not answer["rejoin"] and answer["generation_id"] == member.generation_id
             for answer, member in zip(answers, members, strict=True)

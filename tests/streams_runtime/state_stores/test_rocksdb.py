@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 from random import Random
+from statistics import median
 from threading import Barrier, Thread
 
 import pytest
@@ -251,7 +252,7 @@ def test_should_restore_at_half_the_speed_of_rocksdict_alone_or_more(tmp_path: P
     store.open(context(tmp_path))
 
     ours, theirs = [], []
-    for _ in range(5):  # in turns and the best of each, because the machine has others to serve
+    for _ in range(5):  # in turns, because the machine has others to serve
         began = time.perf_counter()
         for batch in given:
             written = WriteBatch(raw_mode=True)
@@ -267,4 +268,5 @@ def test_should_restore_at_half_the_speed_of_rocksdict_alone_or_more(tmp_path: P
     store.close()
     alone.close()
 
-    assert min(ours) < 2 * min(theirs), f"{50_000 / min(ours):,.0f}/s against {50_000 / min(theirs):,.0f}/s"
+    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    assert median(ratios) < 2, f"restored in {ours} s, written in {theirs} s"
