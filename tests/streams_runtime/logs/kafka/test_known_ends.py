@@ -99,6 +99,6 @@ def test_should_know_the_end_of_a_partition_that_has_nothing_while_another_one_h
     if isolation is IsolationLevel.READ_COMMITTED:  # the broker sends it although others have records
         poll_until(consumer, lambda given: partition in given)
     poll_until(consumer, lambda _: consumer.position(partition) == log.end_offsets([partition])[partition])
-    assert consumer.known_end(partition) == consumer.position(partition)
+    poll_until(consumer, lambda _: consumer.known_end(partition) == consumer.position(partition))
     producer.close()
     consumer.close()
