@@ -131,6 +131,7 @@ WriteColumns = Callable[[Sequence[Any], Sequence[Any], Sequence[int]], bool]
 
 
 WriteChanges = Callable[[list[Any], list[Any], list[int]], None]
+"""Adds columns of keys, values and timestamps."""
 
 
 class Section(Protocol):
