@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -48,11 +49,14 @@ def check(
 ) -> None:
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         batched = Watched(Path(directory, "batched"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
-        taken = [batched.take(records, count, commits=commits) for records, count, commits in portions]
+        taken = [batched.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         seen = batched.seen()
         patch.setattr(source_node, "batch_hindrances", NotOne)
         plain = Watched(Path(directory, "plain"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
-        assert taken == [plain.take(records, count, commits=commits) for records, count, commits in portions]
+        for (records, count, commits), had in zip(portions, taken, strict=True):
+            turns = [processed for processed, _ in had[0]]
+            assert all(done == count or fired for done, fired in had[0][:-1]), "a turn ends early only to punctuate"
+            assert had == plain.take(records, [*turns, count], commits=commits)
         expected = plain.seen()
     assume(not has_branches or not expected["failures"])  # no serde for a repartition topic, for example
     heard, had_to_hear = by_function(seen.pop("heard")), by_function(expected.pop("heard"))
@@ -109,6 +113,7 @@ MERGED = [("map_batches", 0), ("map", 0), ("merge", 1), ("map_values_batches", 3
 
 
 @example(MERGED, [([(b"a", b"x", 5), (b"b", b"xy", 3)] * 3, 12, True)], True, 0)
+@example([("process with a store", 0), ("map_batches", 0)], [([(b"a", b"x", 0)] * 2, 2, False)], False, 0)
 @example([("map_batches", 0), ("to out", 1), ("to out", 0)], [([(b"a", b"xy", 1)] * 3, 12, True)], True, 0)
 @share(0.2)
 @given(BRANCHED, portions_of(GOOD), st.booleans(), st.sampled_from([0, 1 << 20]))

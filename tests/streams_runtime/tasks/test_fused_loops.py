@@ -7,9 +7,10 @@ which functions of the user were called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -326,7 +327,12 @@ class Watched:
         )
         return HandlerResponse.CONTINUE
 
-    def take(self, records: list[tuple[bytes | None, bytes | None, int]], at_a_time: int, *, commits: bool) -> object:
+    def take(
+        self, records: list[tuple[bytes | None, bytes | None, int]], turns: Iterable[int], *, commits: bool
+    ) -> tuple[list[tuple[int, bool]], object, object]:
+        """`turns`: how many records to process at a time, for as long as there are some. For each turn how many were
+        processed and whether a punctuation fired; then what was committed, if `commits`, and what is.
+        """
         one = self.one
         portions = {IN: records}
         if OTHER in one.inputs:
@@ -338,10 +344,12 @@ class Watched:
             if batch.partition in portions:  # else it is from the task itself
                 batch = replace(batch, timestamps_ms=[at_ms for _, _, at_ms in portions[batch.partition]])
             one.task.add_records(batch)
-        processed = []
-        while done := one.process(at_a_time):
-            processed.append(done)
-        return processed, dict(one.commit()) if commits else None, one.committed()
+        taken = []
+        for most in turns:
+            if not (processed := one.process(most)):
+                break
+            taken.append((processed, one.task.maybe_punctuate_stream_time()))
+        return taken, dict(one.commit()) if commits else None, one.committed()
 
     def entries(self) -> dict[str, list[object]]:
         stores: dict[str, Any] = dict(self.one.task.stores)
@@ -373,12 +381,12 @@ Portion = tuple[list[tuple[bytes | None, bytes | None, int]], int, bool]
 def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once: bool, cache_bytes: int) -> None:
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         fused = Watched(Path(directory, "fused"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
-        taken = [fused.take(records, count, commits=commits) for records, count, commits in portions]
+        taken = [fused.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         seen = fused.seen()
         patch.setattr(SourceRunner, "fused", lambda *_: None)
         patch.setattr(ProcessorRunner, "fuse_flush", lambda *_: None)
         plain = Watched(Path(directory, "plain"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
-        assert taken == [plain.take(records, count, commits=commits) for records, count, commits in portions]
+        assert taken == [plain.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         assert seen == plain.seen()
 
 
