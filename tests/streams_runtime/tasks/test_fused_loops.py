@@ -116,24 +116,21 @@ class Heard:
 class Curious(Processor[Any, Any]):
     """A node that no loop knows. It looks at everything that a context tells."""
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: Heard, name: str) -> None:
         self._heard = heard
+        self._name = name
 
     def init(self, context: ProcessorContext) -> None:
         self._context = context
 
     def process(self, record: Record[Any, Any]) -> None:
         context = self._context
-        self._heard.note("process", *record, context.record_metadata, context.headers, context.current_stream_time_ms)
+        self._heard.note(self._name, *record, context.record_metadata, context.headers, context.current_stream_time_ms)
         context.forward(record)
 
 
 class CuriousWithStore(Curious):
-    """It counts keys, hands on what it counted, and one record more when it is asked to punctuate."""
-
-    def __init__(self, heard: Heard, store: str) -> None:
-        super().__init__(heard)
-        self._name = store
+    """It counts keys in a store of its name, hands on what it counted, and one record more when asked to punctuate."""
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
@@ -245,12 +242,12 @@ def topology_of(steps: list[tuple[str, int]], heard: Heard) -> Topology:
             case "to many":
                 stream.to(MANY, key_serde=STRING, value_serde=STRING)
             case "process":
-                streams.append(stream.process(partial(Curious, heard)))
+                streams.append(stream.process(partial(Curious, heard, name)))
             case "process with a store":
                 builder.add_state_store(key_value_store(name, STRING, LONG))
                 streams.append(stream.process(partial(CuriousWithStore, heard, name), stores=[name]))
             case "process and catch":
-                streams.append(stream.process(partial(CatchesErrors, heard)))
+                streams.append(stream.process(partial(CatchesErrors, heard, name)))
             case "map_batches":
                 streams.append(stream.map_batches(mapped_rows))
             case "map_values_batches":
