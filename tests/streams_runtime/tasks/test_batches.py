@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,12 +48,17 @@ def check(
     cache_bytes: int,
     has_branches: bool = False,
 ) -> None:
-    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        batched = Watched(Path(directory, "batched"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch, ExitStack() as tasks:
+
+        def watched(name: str) -> Watched:
+            task = Watched(Path(directory, name), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
+            return tasks.enter_context(closing(task))
+
+        batched = watched("batched")
         taken = [batched.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         seen = batched.seen()
         patch.setattr(source_node, "batch_hindrances", NotOne)
-        plain = Watched(Path(directory, "plain"), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
+        plain = watched("plain")
         for (records, count, commits), had in zip(portions, taken, strict=True):
             turns = [processed for processed, _ in had[0]]
             assert all(done == count or fired for done, fired in had[0][:-1]), "a turn ends early only to punctuate"
@@ -101,7 +107,7 @@ FLAT = ["flat_map", "map_batches", "to out", "process"]
 @example(["other number of rows", "join"], [([(b"a", b"xy", 0)], 1, False)], False, 0)
 @example(FLAT, [([(b"a", b"x", 1), (b"a", b"oops", 2), (b"b", b"xy", 3)], 5, True)], True, 0)
 @example(["map_batches", "map_values", "to out"], [([(b"a", b"oops", 1), (b"a", b"x", 2)] * 3, 12, True)], False, 0)
-@share(0.2)
+@share(1)
 @given(IN_LINE, portions_of(ANY), st.booleans(), st.sampled_from([0, 1 << 20]))
 def test_should_do_to_batches_what_is_done_to_records(
     steps: list[str], portions: list[Portion], exactly_once: bool, cache_bytes: int
@@ -115,7 +121,7 @@ MERGED = [("map_batches", 0), ("map", 0), ("merge", 1), ("map_values_batches", 3
 @example(MERGED, [([(b"a", b"x", 5), (b"b", b"xy", 3)] * 3, 12, True)], True, 0)
 @example([("process with a store", 0), ("map_batches", 0)], [([(b"a", b"x", 0)] * 2, 2, False)], False, 0)
 @example([("map_batches", 0), ("to out", 1), ("to out", 0)], [([(b"a", b"xy", 1)] * 3, 12, True)], True, 0)
-@share(0.2)
+@share(1)
 @given(BRANCHED, portions_of(GOOD), st.booleans(), st.sampled_from([0, 1 << 20]))
 def test_should_keep_the_order_that_others_can_see(
     steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int
@@ -123,7 +129,7 @@ def test_should_keep_the_order_that_others_can_see(
     check(steps, portions, exactly_once=exactly_once, cache_bytes=cache_bytes, has_branches=True)
 
 
-@share(0.12)
+@share(0.5)
 @given(IN_LINE, portions_of(GOOD), st.sampled_from(["join", "left join"]))
 def test_should_end_a_batch_where_another_partition_has_its_turn(
     steps: list[str], portions: list[Portion], join: str
@@ -137,7 +143,7 @@ def test_should_end_a_batch_where_another_partition_has_its_turn(
     check(lines, portions, exactly_once=True, cache_bytes=0)
 
 
-@share(0.12)
+@share(0.5)
 @given(portions_of(ANY), st.booleans())
 def test_should_write_columns_to_the_partitions_of_their_keys(portions: list[Portion], exactly_once: bool) -> None:
     check([("map_values_batches", 0), ("to many", 1)], portions, exactly_once=exactly_once, cache_bytes=0)
