@@ -87,7 +87,7 @@ class FusedTableStore(ABC):
         loop.line(look)
         with loop.block(f"if {entry} is None:"):
             loop.line(fetch)
-            if keeps_clean:
+            if keeps_clean and is_put:
                 loop.line(look)
         with loop.block("else:"):
             loop.line(f"{self.stored} = {entry}[0]")
@@ -152,7 +152,7 @@ class FusedKeyValueStore(FusedTableStore):
 
     def look_up(self, *, is_put: bool = False) -> None:
         loop, cache = self._loop, self._parts.cache
-        get = cache.get if cache is not None else self._parts.store.get
+        get = cache.load if cache is not None else self._parts.store.get
         fetch = f"{self.stored} = {loop.bind('get', get)}({self.key})"
         if cache is None:
             loop.line(fetch)

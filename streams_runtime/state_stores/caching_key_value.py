@@ -75,9 +75,13 @@ class CachingKeyValueStore(CachingStore[KeyValueStore[bytes, bytes]]):
         if entry is not None:
             self._used(cache, key)
             return entry[0]
+        return self.load(key) if get_ident() == self._owner else self._inner.get(key)
+
+    def load(self, key: bytes) -> bytes | None:
+        """What the task's thread reads of a key that the cache, which is there, does not have: it has it then."""
         value = self._inner.get(key)
-        if value is not None and get_ident() == self._owner:
-            cache.put_clean(key, value)
+        if value is not None:
+            self.held.put_clean(key, value)
         return value
 
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:

@@ -90,7 +90,12 @@ class NamedCache:
     def put_clean(self, key: bytes, value: bytes) -> None:
         """A value that was read from the store, and is not in the cache. May flush, and raises what that raises."""
         size = len(key) + self.key_overhead + _OVERHEAD + len(value)
-        self._place(key, (value, None, size, next(self.uses)))
+        memory = self.memory
+        self.entries[key] = (value, None, size, next(self.uses))
+        self.size_bytes += size
+        memory.size_bytes += size
+        if memory.size_bytes > memory.max_bytes:
+            self.make_room()
 
     def used(self, key: bytes) -> None:
         """The value was read. It is in the cache."""
@@ -98,9 +103,20 @@ class NamedCache:
 
     def make_room(self) -> None:
         """As long as all caches take too much, evict. Raises what a flush raises."""
-        memory, entries = self.memory, self.entries
+        memory, entries, reads, dirty = self.memory, self.entries, self.reads, self.dirty
         while memory.size_bytes > memory.max_bytes and entries:
-            self.evict_one()
+            if dirty or not self._oldest:
+                self.evict_one()
+                continue
+            use, key = self._oldest.pop()  # in one look at each: a store with many keys does this for each record
+            entry = entries.get(key)
+            if entry is None or entry[3] > use or (reads and reads.get(key, 0) > use):
+                continue  # it was used again, or is gone
+            del entries[key]
+            if reads:
+                reads.pop(key, None)
+            self.size_bytes -= entry[2]
+            memory.size_bytes -= entry[2]
 
     def flush(self) -> None:
         """Write what is dirty now. After an error, what was not written stays dirty."""
@@ -165,18 +181,21 @@ class NamedCache:
 
     def _least_recently_used(self) -> bytes:
         """There is a value."""
-        oldest, entries, reads = self._oldest, self.entries, self.reads
+        entries, reads = self.entries, self.reads
         while True:
+            oldest = self._oldest
             while oldest:
                 use, key = oldest[-1]
                 entry = entries.get(key)
                 if entry is not None and max(entry[3], reads.get(key, 0)) == use:
                     return key
                 oldest.pop()
-            self._oldest = oldest = self._newest_first()
+            self._oldest = self._newest_first()
 
     def _newest_first(self) -> list[tuple[int, bytes]]:
         reads = self.reads
+        if not reads:
+            return sorted(((entry[3], key) for key, entry in self.entries.items()), reverse=True)
         return sorted(((max(entry[3], reads.get(key, 0)), key) for key, entry in self.entries.items()), reverse=True)
 
 

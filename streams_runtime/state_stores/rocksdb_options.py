@@ -16,7 +16,7 @@ from typing import Any
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager, WriteOptions
 
 _MIB = 1 << 20
-BLOCK_CACHE_BYTES = 64 * _MIB
+BLOCK_CACHE_BYTES = 128 * _MIB
 ALL_MEMTABLES_BYTES = 128 * _MIB
 MEMTABLE_BYTES = 16 * _MIB
 _MEMTABLES_A_STORE = 3
