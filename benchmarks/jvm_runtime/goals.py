@@ -87,7 +87,7 @@ def _quix(measured: Sequence[MeasuredCell]) -> Goal:
 
 def _two_threads(measured: Sequence[MeasuredCell]) -> Goal:
     found = [
-        each.typical(EMBEDDED_2_PROCESSES).records_a_second / each.typical(EMBEDDED).records_a_second
+        each.records_a_second(EMBEDDED_2_PROCESSES) / each.records_a_second(EMBEDDED)
         for each in measured
         if {EMBEDDED, EMBEDDED_2_PROCESSES} <= each.runs.keys()
     ]

@@ -49,6 +49,10 @@ class MeasuredCell:
         """The run with the median CPU."""
         return typical(self.runs[contender])
 
+    def records_a_second(self, contender: str) -> float:
+        """The median: the run with the median CPU may have waited for more or for less than the others."""
+        return median(run.records_a_second for run in self.runs[contender])
+
 
 def typical(runs: Sequence[RunFigures]) -> RunFigures:
     middle = median(run.cpu_us for run in runs)

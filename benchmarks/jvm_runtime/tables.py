@@ -73,7 +73,7 @@ def _rate_page(measured: Sequence[MeasuredCell]) -> Page:
     rows = [
         [
             *_words(each.cell),
-            *(f"{each.typical(name).records_a_second:,.0f}" if name in each.runs else "-" for name in names),
+            *(f"{each.records_a_second(name):,.0f}" if name in each.runs else "-" for name in names),
             *(_spread(each, name) for name in names),
         ]
         for each in measured
