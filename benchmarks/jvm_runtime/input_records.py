@@ -82,7 +82,7 @@ class EmbeddedLogs:
 
     def with_input(self, what: Input, *, table: bool) -> Path:
         """The directory of a log that nobody has open."""
-        found = self._directory / f"{what.keys}-{'table' if table else 'events'}"
+        found = self._directory / f"{what.keys}-{what.records}-{'table' if table else 'events'}"
         if not found.exists():
             found.mkdir(parents=True)
             with closing(open_log(f"embedded:{found}")) as log:

@@ -24,7 +24,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.jvm_runtime.cells import APPLICATIONS, CACHES, KEYS, PROCESSOR, QUICK, TYPICAL_KEYS, Cell, Choice
-from benchmarks.jvm_runtime.contenders import CONTENDERS, ON_KAFKA, QUIX, SEVERAL_THREADS, Places
+from benchmarks.jvm_runtime.contenders import CONTENDERS, EMBEDDED, ON_KAFKA, QUIX, SEVERAL_THREADS, Places
 from benchmarks.jvm_runtime.goals import goals_page
 from benchmarks.jvm_runtime.input_records import Input, first_timestamp_ms
 from benchmarks.jvm_runtime.measuring import QUICK as QUICK_EFFORT
@@ -161,7 +161,7 @@ class _Run:
                     if time.monotonic() > self._until:
                         left += 1
                     else:
-                        what = Input(self._effort.records, cell.keys, self._first_ms)
+                        what = Input(self._effort.records * cell.times_records, cell.keys, self._first_ms)
                         say = _of_cell(cell, lambda words: bar.update(work, description=words))
                         self._results.add(measure(cell, what, names, places, self._effort, say))
                 bar.advance(work)
@@ -197,9 +197,11 @@ class _Run:
 
     def _of_cell(self, cell: Cell) -> tuple[str, ...]:
         """Those who have something to be compared with in this cell."""
-        wanted = dict.fromkeys(SEVERAL_THREADS, cell.is_typical)
-        wanted[QUIX] = cell.application == PROCESSOR and has_quix()
-        return tuple(name for name in self._contenders if wanted.get(name, True))
+        if cell.compares_threads:
+            found = tuple(name for name in self._contenders if name in (EMBEDDED, *SEVERAL_THREADS))
+            return () if found == (EMBEDDED,) else found
+        left_out = SEVERAL_THREADS if cell.application == PROCESSOR and has_quix() else (*SEVERAL_THREADS, QUIX)
+        return tuple(name for name in self._contenders if name not in left_out)
 
 
 def _of_cell(cell: Cell, say: Callable[[str], None]) -> Callable[[str], None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchmarks.jvm_leader.tables import Page
-from benchmarks.jvm_runtime.cells import MAP, PROCESSOR, TITLES, Cell
+from benchmarks.jvm_runtime.cells import MAP, PROCESSOR, Cell
 from benchmarks.jvm_runtime.contenders import EMBEDDED, JVM, KAFKA, LABELS
 from benchmarks.jvm_runtime.measuring import MeasuredCell
 
@@ -90,4 +90,4 @@ def _spread(each: MeasuredCell, contender: str) -> str:
 
 
 def _words(cell: Cell) -> list[str]:
-    return [TITLES[cell.application], f"{cell.keys:,}", "none" if cell.application == MAP else cell.cache]
+    return [cell.title, f"{cell.keys:,}", "none" if cell.application == MAP else cell.cache]

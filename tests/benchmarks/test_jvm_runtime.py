@@ -50,6 +50,10 @@ def text_of(console: Console) -> str:
 def test_should_measure_each_store_with_both_caches_and_the_map_which_has_none_once() -> None:
     cells = Choice().cells()
     assert len(cells) == len({cell.name for cell in cells})
+    assert [cell.name for cell in cells if cell.compares_threads] == [
+        "keyed count, threads, 10,000 keys, record cache 0"
+    ]
+    cells = [cell for cell in cells if not cell.compares_threads]
     for keys in KEYS:
         assert [cell.cache for cell in cells if (cell.application, cell.keys) == (COUNT, keys)] == list(CACHES)
         assert [cell.cache for cell in cells if (cell.application, cell.keys) == (MAP, keys)] == [NO_CACHE]
