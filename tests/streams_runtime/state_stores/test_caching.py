@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.types import TaskId
@@ -361,6 +361,11 @@ class Told:
 USES = st.lists(st.tuples(st.sampled_from(["put", "read", "put clean"]), st.integers(0, 9)), max_size=60)
 
 
+CLEAN = [("put clean", number) for number in range(4)]
+
+
+@example([*CLEAN[:3], ("read", 1), CLEAN[3]], 2)
+@example([*CLEAN[:2], ("read", 0), ("read", 1), *CLEAN[2:]], 2)
 @given(USES, st.integers(1, 8))
 def test_should_evict_what_was_not_used_for_the_longest_time(uses: list[tuple[str, int]], room: int) -> None:
     flushed: list[bytes] = []
@@ -380,3 +385,4 @@ def test_should_evict_what_was_not_used_for_the_longest_time(uses: list[tuple[st
             cache.put_clean(key, b"x")
         in_order = [*(each for each in in_order if each != key), key][-room:]
         assert cache.entries.keys() == set(in_order)
+        assert cache.reads.keys() <= cache.entries.keys()
