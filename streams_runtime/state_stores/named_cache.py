@@ -181,21 +181,18 @@ class NamedCache:
 
     def _least_recently_used(self) -> bytes:
         """There is a value."""
-        entries, reads = self.entries, self.reads
+        oldest, entries, reads = self._oldest, self.entries, self.reads
         while True:
-            oldest = self._oldest
             while oldest:
                 use, key = oldest[-1]
                 entry = entries.get(key)
                 if entry is not None and max(entry[3], reads.get(key, 0)) == use:
                     return key
                 oldest.pop()
-            self._oldest = self._newest_first()
+            self._oldest = oldest = self._newest_first()
 
     def _newest_first(self) -> list[tuple[int, bytes]]:
         reads = self.reads
-        if not reads:
-            return sorted(((entry[3], key) for key, entry in self.entries.items()), reverse=True)
         return sorted(((max(entry[3], reads.get(key, 0)), key) for key, entry in self.entries.items()), reverse=True)
 
 

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from itertools import repeat
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,7 +19,7 @@ from hypothesis import strategies as st
 
 from streams_runtime.processors import source_node
 from tests.examples import share
-from tests.streams_runtime.tasks.test_fused_loops import KEYS, STEPS, VALUES, Portion, Watched
+from tests.streams_runtime.tasks.test_fused_loops import KEYS, STEPS, VALUES, Portion, watched_tasks
 
 OF_BATCHES = ("map_batches", "map_values_batches", "filter_batches", "other number of rows", "process_batch")
 ALL_STEPS = [step for step in STEPS if step not in ("split", "to many")] + [*OF_BATCHES] * 3
@@ -48,17 +45,15 @@ def check(
     cache_bytes: int,
     has_branches: bool = False,
 ) -> None:
-    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch, ExitStack() as tasks:
-
-        def watched(name: str) -> Watched:
-            task = Watched(Path(directory, name), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
-            return tasks.enter_context(closing(task))
-
-        batched = watched("batched")
+    with (
+        watched_tasks(steps, exactly_once=exactly_once, cache_bytes=cache_bytes) as watched,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        batched = watched()
         taken = [batched.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         seen = batched.seen()
         patch.setattr(source_node, "batch_hindrances", NotOne)
-        plain = watched("plain")
+        plain = watched()
         for (records, count, commits), had in zip(portions, taken, strict=True):
             turns = [processed for processed, _ in had[0]]
             assert all(done == count or fired for done, fired in had[0][:-1]), "a turn ends early only to punctuate"
@@ -117,7 +112,6 @@ FLAT = ["flat_map", "map_batches", "to out", "process"]
 @example(["other number of rows", "join"], [([(b"a", b"xy", 0)], 1, False)], False, 0)
 @example(FLAT, [([(b"a", b"x", 1), (b"a", b"oops", 2), (b"b", b"xy", 3)], 5, True)], True, 0)
 @example(["map_batches", "map_values", "to out"], [([(b"a", b"oops", 1), (b"a", b"x", 2)] * 3, 12, True)], False, 0)
-@share(1)
 @given(IN_LINE, portions_of(ANY), st.booleans(), st.sampled_from([0, 1 << 20]))
 def test_should_do_to_batches_what_is_done_to_records(
     steps: list[str], portions: list[Portion], exactly_once: bool, cache_bytes: int
@@ -131,7 +125,6 @@ MERGED = [("map_batches", 0), ("map", 0), ("merge", 1), ("map_values_batches", 3
 @example(MERGED, [([(b"a", b"x", 5), (b"b", b"xy", 3)] * 3, 12, True)], True, 0)
 @example([("process with a store", 0), ("map_batches", 0)], [([(b"a", b"x", 0)] * 2, 2, False)], False, 0)
 @example([("map_batches", 0), ("to out", 1), ("to out", 0)], [([(b"a", b"xy", 1)] * 3, 12, True)], True, 0)
-@share(1)
 @given(BRANCHED, portions_of(GOOD), st.booleans(), st.sampled_from([0, 1 << 20]))
 def test_should_keep_the_order_that_others_can_see(
     steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int

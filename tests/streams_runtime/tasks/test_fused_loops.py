@@ -7,11 +7,11 @@ which functions of the user were called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import repeat
+from itertools import count, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -381,27 +381,39 @@ class Watched:
 Portion = tuple[list[tuple[bytes | None, bytes | None, int]], int, bool]
 
 
+@contextmanager
+def watched_tasks(
+    steps: list[tuple[str, int]], *, exactly_once: bool, cache_bytes: int
+) -> Iterator[Callable[[], Watched]]:
+    """A function that starts one more of the same task. All are closed in the end."""
+    with TemporaryDirectory() as directory, ExitStack() as tasks:
+        numbers = count()
+
+        def watched() -> Watched:
+            own = Path(directory, f"{next(numbers)}")
+            return tasks.enter_context(closing(Watched(own, steps, exactly_once=exactly_once, cache_bytes=cache_bytes)))
+
+        yield watched
+
+
 def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once: bool, cache_bytes: int) -> None:
-    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch, ExitStack() as tasks:
-
-        def watched(name: str) -> Watched:
-            task = Watched(Path(directory, name), steps, exactly_once=exactly_once, cache_bytes=cache_bytes)
-            return tasks.enter_context(closing(task))
-
-        fused = watched("fused")
-        taken = [fused.take(records, repeat(count), commits=commits) for records, count, commits in portions]
+    with (
+        watched_tasks(steps, exactly_once=exactly_once, cache_bytes=cache_bytes) as watched,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        fused = watched()
+        taken = [fused.take(records, repeat(most), commits=commits) for records, most, commits in portions]
         seen = fused.seen()
         patch.setattr(SourceRunner, "fused", lambda *_: None)
         patch.setattr(ProcessorRunner, "fuse_flush", lambda *_: None)
-        plain = watched("plain")
-        assert taken == [plain.take(records, repeat(count), commits=commits) for records, count, commits in portions]
+        plain = watched()
+        assert taken == [plain.take(records, repeat(most), commits=commits) for records, most, commits in portions]
         assert seen == plain.seen()
 
 
 # deeper than Python's own limits: the nodes run one by one then
 @example([("flat_map_values", each) for each in range(25)] + [("to out", 25)], [([(b"a", b"x", 1)], 5, True)], True, 0)
 @example([("to many", 0), ("to out", 0)], [([(None, None, 0)] * 2, 1, False)], False, 0)
-@share(1)
 @given(TOPOLOGIES, PORTIONS, st.booleans(), st.sampled_from([0, 0, 700, 1 << 20]))
 def test_should_do_to_records_what_the_nodes_do_one_by_one(
     steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int
