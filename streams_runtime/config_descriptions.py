@@ -33,7 +33,8 @@ RUNTIME: dict[str, str] = {
     "state.cleanup.delay.ms": "How long the directory of a task that is not here any more is kept.",
     "repartition.purge.interval.ms": "How often records that all tasks have read are deleted from repartition topics.",
     "application.server": "`host:port` under which the instance answers queries. Port 0 takes a free one. Without it, "
-    "an instance on Spark takes a free port, and a `StreamsInstance` in a program of yours answers none.",
+    "an instance on Spark or of a `LocalRun` takes a free port, and a `StreamsInstance` in a program of yours answers "
+    "none.",
     "application.server.ssl.certfile": "PEM file with the certificate of the endpoint, and its chain. With it the "
     "endpoint speaks TLS only. Files of certificates are on the instance's machine, and read again when they change.",
     "application.server.ssl.keyfile": "PEM file with the private key. Without it the key is in the file of the "

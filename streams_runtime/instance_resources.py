@@ -1,6 +1,8 @@
 """What one instance opens when it starts, shares among its threads, and closes when it has ended.
 
-The coordinator's client, the state directory, the log, the process's place in the group, and housekeeping.
+The endpoint for queries, the coordinator's client, the state directory, the log, the process's place in the group,
+and housekeeping. The endpoint takes its port first, because the subscription contains it, and closes after the last
+thread has ended.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.notices import NoticeBoard
+from streams_runtime.queries.instance_view import InstanceView, ShownInstance
+from streams_runtime.queries.server import QueryServer
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -44,7 +48,8 @@ class InstanceOptions:
 
     `thread_name`: from an index to a name that is unique in the group. `incarnation`: when given, threads are static
     members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`: how long to wait for an
-    earlier process that is just ending. `owns_process`: nothing else runs in this process, so that all warnings and
+    earlier process that is just ending. `serve_at`: host:port where this instance answers queries, instead of the
+    configs' `application.server`. `owns_process`: nothing else runs in this process, so that all warnings and
     errors that anybody logs are the instance's, and are told to the group. `restore_listener` None: the one that the
     application's factory makes.
     """
@@ -53,7 +58,7 @@ class InstanceOptions:
     thread_listener: Callable[[str], ThreadListener] = lambda _name: SilentListener()
     restore_listener: RestoreListener | None = None
     incarnation: int | None = None
-    endpoint: HostInfo | None = None
+    serve_at: str | None = None
     client_tags: Mapping[str, str] | None = None
     rack: str | None = None
     token: str | CallerToken | None = field(default=None, repr=False)
@@ -86,6 +91,10 @@ class InstanceResources:
         as_processes = configs.stream_threads_run_as is StreamThreadsRunAs.PROCESSES
         self._packed = packed(application, options.clock) if as_processes else None
         with ExitStack() as undo:
+            address = options.serve_at or configs.application_server
+            self._server = None if address is None else QueryServer(address, options.token, configs.endpoint_tls)
+            if self._server is not None:
+                undo.callback(self._server.close)
             self._closes_client = isinstance(coordinator, str)
             self._client = (
                 CoordinatorClient(coordinator, token=options.token) if isinstance(coordinator, str) else coordinator
@@ -123,6 +132,15 @@ class InstanceResources:
         """It stays with the state directory."""
         return self._directory.process_id
 
+    @property
+    def endpoint(self) -> HostInfo | None:
+        return None if self._server is None else self._server.endpoint
+
+    def start_endpoint(self, instance: ShownInstance) -> None:
+        """Answer queries from now on, if there is an address to answer at. Raises StreamsRuntimeError."""
+        if self._server is not None:
+            self._server.start(InstanceView(instance, self._log))
+
     def new_thread(
         self,
         index: int,
@@ -159,7 +177,7 @@ class InstanceResources:
                 self.process_id,
                 tuple(sorted(frozenset[str]().union(*self._sources.values()))),
                 {**configs.client_tags, **(options.client_tags or {})},
-                options.endpoint,
+                self.endpoint,
                 options.rack,
                 self._sources,
             ),
@@ -185,7 +203,8 @@ class InstanceResources:
         """What cannot be closed is logged."""
         self._membership.close()
         self._housekeeping.close()
-        for name, closing in (("state directory", self._directory.close), ("log", self._log.close)):
+        server = [] if self._server is None else [("endpoint", self._server.close)]
+        for name, closing in (*server, ("state directory", self._directory.close), ("log", self._log.close)):
             try:
                 closing()
             except Exception:

@@ -6,6 +6,7 @@ Rules:
   thread, unless that was removed (`threads/thread_pool`).
 - A paused instance stays in the group, but its tasks are neither processed, punctuated nor restored (KIP-834).
 - `close` drains: it commits everything before the members leave the group, and closes it before it returns.
+- An instance with `application.server` serves its stores and metrics there, until it has drained (`queries`).
 
 Source: `KafkaStreams`. It neither handles signals nor declares the group.
 """
@@ -14,8 +15,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
 
+from assignor.operating_system import raise_open_file_limit
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
 from streams_runtime.errors import StreamsRuntimeError
@@ -29,23 +30,12 @@ from streams_runtime.metrics import InstanceMetrics, PausedBy
 from streams_runtime.notices import LOSSES, NoticeBoard
 from streams_runtime.threads.instance_thread import InstanceThread
 from streams_runtime.threads.thread_pool import ThreadPool
-from streams_runtime.threads.thread_status import TaskCopy, ThreadStatus
+from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy
 
 _logger = logging.getLogger(__name__)
 
 _ALIVE = (InstanceState.REBALANCING, InstanceState.RUNNING)
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceStatus:
-    """A snapshot, for tables that people watch."""
-
-    application_id: str
-    process_id: ProcessId | None
-    state: InstanceState
-    endpoint: HostInfo | None
-    threads: tuple[ThreadStatus, ...]
 
 
 class StreamsInstance:
@@ -107,12 +97,17 @@ class StreamsInstance:
         """None before `start`."""
         return None if self._resources is None else self._resources.process_id
 
+    @property
+    def endpoint(self) -> HostInfo | None:
+        """Where it answers queries. None before `start`, and when it serves none."""
+        return None if self._resources is None else self._resources.endpoint
+
     def status(self) -> InstanceStatus:
         return InstanceStatus(
             self.application_id,
             self.process_id,
             self.state,
-            self._options.endpoint,
+            self.endpoint,
             tuple(thread.status() for thread in self._threads),
         )
 
@@ -130,7 +125,8 @@ class StreamsInstance:
     def start(self) -> None:
         """Take the state directory, join the group, return at once.
 
-        Raises LockError when another process has the directory, InputError, LogError, StreamsRuntimeError.
+        Raises LockError when another process has the directory, InputError (also when `application.server` cannot be
+        served), LogError, StreamsRuntimeError.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -138,10 +134,12 @@ class StreamsInstance:
             self._states.change(InstanceState.REBALANCING)
         self._states.tell()
         self._logged.start()
+        raise_open_file_limit()  # each RocksDB store of each task has files of its own
         try:
             self._resources = InstanceResources(
                 self.application, self._coordinator, self._options, self.notices, self._group_pause_changed
             )
+            self._resources.start_endpoint(self)
             self._threads.start(self.application.configs.num_stream_threads)
         except BaseException:
             self._close_resources()

@@ -16,7 +16,6 @@ Rules:
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import tempfile
@@ -36,9 +35,6 @@ from streams_runtime.application import Application
 from streams_runtime.errors import LockError
 from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.instance_states import InstanceState
-from streams_runtime.logs.opening import open_log
-from streams_runtime.queries.instance_view import InstanceView
-from streams_runtime.queries.server import QueryServer
 from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 
@@ -119,39 +115,34 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
     application = _of_instance(settings, partition)
     configs = application.configs
     own_host = LOOPBACK if settings.token is None else executor.host  # without a token, only this machine may ask
-    address = configs.application_server or f"{own_host}:0"
-    opened = open_log(configs.bootstrap_servers, configs.log_properties)
-    token = settings.caller_token()
-    with QueryServer(address, token, configs.endpoint_tls) as server, contextlib.closing(opened) as log:
-        instance = StreamsInstance(
-            application,
-            settings.coordinator_url,
-            InstanceOptions(
-                thread_name=lambda thread: f"{application.id}-p{partition}-t{thread}",
-                thread_listener=_thread_listeners(settings, partition, executor),
-                incarnation=incarnation,
-                endpoint=server.endpoint,
-                client_tags={HOST_TAG: socket.gethostname(), EXECUTOR_TAG: executor.executor_id},
-                token=settings.caller_token(),
-                lock_wait_ms=LOCK_WAIT_MS,
-                owns_process=True,
-            ),
-        )
-        server.start(InstanceView(instance, log))
+    instance = StreamsInstance(
+        application,
+        settings.coordinator_url,
+        InstanceOptions(
+            thread_name=lambda thread: f"{application.id}-p{partition}-t{thread}",
+            thread_listener=_thread_listeners(settings, partition, executor),
+            incarnation=incarnation,
+            serve_at=configs.application_server or f"{own_host}:0",
+            client_tags={HOST_TAG: socket.gethostname(), EXECUTOR_TAG: executor.executor_id},
+            token=settings.caller_token(),
+            lock_wait_ms=LOCK_WAIT_MS,
+            owns_process=True,
+        ),
+    )
 
-        def end_if_nothing_is_held() -> None:
-            if instance.process_id is None:
-                _end_process()
+    def end_if_nothing_is_held() -> None:
+        if instance.process_id is None:
+            _end_process()
 
-        with LeavingSignals(end_if_nothing_is_held) as signals:
-            try:
-                instance.start()
-                _wait(instance, signals)
-            finally:
-                instance.close()
-        errors = tuple(_text(error) for error in instance.errors)
-        notices = tuple(f"{one.code} {one.count:,}: {one.text}" for one in instance.notices.newest())
-        return InstanceEnd(partition, instance.state, errors, notices)
+    with LeavingSignals(end_if_nothing_is_held) as signals:
+        try:
+            instance.start()
+            _wait(instance, signals)
+        finally:
+            instance.close()
+    errors = tuple(_text(error) for error in instance.errors)
+    notices = tuple(f"{one.code} {one.count:,}: {one.text}" for one in instance.notices.newest())
+    return InstanceEnd(partition, instance.state, errors, notices)
 
 
 def _of_instance(settings: InstanceSettings, partition: int) -> Application:

@@ -31,8 +31,6 @@ from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import kafka_servers, open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.group_definition import group_body
-from streams_runtime.queries.instance_view import InstanceView
-from streams_runtime.queries.server import QueryServer
 from streams_runtime.streams_instance import StreamsInstance
 
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
@@ -53,12 +51,21 @@ class LocalRun:
     def __init__(self, application: Application, *, instances: int = 1, coordinator: str | None = None) -> None:
         if instances < 1:
             raise InputError(f"must be at least 1, not {instances}", "instances")
+        address = application.configs.application_server
+        if instances > 1 and address is not None and not address.endswith(":0"):
+            raise InputError(
+                f"{instances} instances cannot all answer at {address}: give port 0, which takes a free one for each",
+                "application.server",
+            )
         if coordinator is None and find_spec("coordinator_api") is None:
             raise InputError("there is no coordinator in this environment: pip install 'assignor[coordinator]'", "")
         self.application = application
         self.instances: tuple[StreamsInstance, ...] = ()
         self.endpoints: tuple[str, ...] = ()
-        """Where the stores of each instance are read: `GET {endpoint}/v1/stores`."""
+        """Where each instance answers queries. `GET {endpoint}/v1/stores` lists its stores.
+
+        The host and port are those of `application.server`; without it, a free port on loopback.
+        """
         self.coordinator_url = coordinator or ""
         self._count = instances
         self._log: Log | None = None
@@ -75,20 +82,16 @@ class LocalRun:
             self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
             client = opened.enter_context(closing(CoordinatorClient(self.coordinator_url)))
             client.declare(self.application.id, group_body(self.application))
-            tls = configs.endpoint_tls
-            queries = [opened.enter_context(QueryServer(f"{LOOPBACK}:0", tls=tls)) for _ in range(self._count)]
-            scheme = "http" if tls is None else "https"
-            self.endpoints = tuple(f"{scheme}://{server.endpoint.host}:{server.endpoint.port}" for server in queries)
+            options = InstanceOptions(serve_at=configs.application_server or f"{LOOPBACK}:0")
             started = []
-            for number, server in enumerate(queries):
-                instance = StreamsInstance(
-                    self._of_instance(number), self.coordinator_url, InstanceOptions(endpoint=server.endpoint)
-                )
+            for number in range(self._count):
+                instance = StreamsInstance(self._of_instance(number), self.coordinator_url, options)
                 opened.callback(instance.close, _CLOSE_TIMEOUT_S)
                 instance.start()
-                server.start(InstanceView(instance, self._log))
                 started.append(instance)
             self.instances = tuple(started)
+            scheme = "http" if configs.endpoint_tls is None else "https"
+            self.endpoints = tuple(f"{scheme}://{instance.endpoint}" for instance in started)
             self._closing = opened.pop_all()
         return self
 

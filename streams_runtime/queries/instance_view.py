@@ -1,4 +1,4 @@
-"""A `StreamsInstance` as its query server sees it: the snapshots that its stream threads publish, put together.
+"""An instance as its query server sees it: the snapshots that its stream threads publish, put together.
 
 Rule: a copy is still the one that was looked up as long as its thread shows the same snapshot. Threads publish new ones
 a few times a second, and always between the close of a store and its next opening.
@@ -6,22 +6,38 @@ a few times a second, and always between the close of a store and its next openi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from assignor.topology.definition import SinkNode
+from streams_runtime.application import Application
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError
 from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.graph import serde_topic
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.copies import StoreCopy, StoreLocation
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic
-from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import TaskState, TaskType
-from streams_runtime.threads.thread_status import TaskCopy, TaskStatus
+from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy, TaskStatus
+
+
+class ShownInstance(Protocol):
+    """What a `StreamsInstance` shows. Any thread may call."""
+
+    application: Application
+    metrics: InstanceMetrics
+    notices: NoticeBoard
+
+    def status(self) -> InstanceStatus: ...
+
+    def metadata(self) -> PartitionHosts: ...
+
+    def copies(self) -> tuple[TaskCopy, ...]: ...
 
 
 class _Store(NamedTuple):
@@ -33,21 +49,17 @@ class _Store(NamedTuple):
 
 
 class InstanceView:
-    """Implements `Queryable`. `log`: knows the topics' numbers of partitions; the caller closes it.
+    """Implements `Queryable`. `log`: knows the topics' numbers of partitions; the caller closes it."""
 
-    `metrics_text`: metrics to show instead of the instance's own, in Prometheus' text format.
-    """
-
-    def __init__(self, instance: StreamsInstance, log: Log, metrics_text: Callable[[], bytes] | None = None) -> None:
+    def __init__(self, instance: ShownInstance, log: Log) -> None:
         self._instance = instance
         self._log = log
-        self._metrics_text = metrics_text or instance.metrics.exposition
-        self._stores = _stores(instance)
+        self._stores = _stores(instance.application)
         self._partitions: dict[str, int] = {}
 
     @property
     def application_id(self) -> str:
-        return self._instance.application_id
+        return self._instance.application.id
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
         partitions = self._known_partitions()
@@ -104,7 +116,7 @@ class InstanceView:
         }
 
     def metrics_text(self) -> bytes:
-        return self._metrics_text()
+        return self._instance.metrics.exposition()
 
     def _known_partitions(self) -> Mapping[str, int]:
         """Topics keep their numbers of partitions while a group runs, so the log is asked only until it knows all."""
@@ -118,8 +130,7 @@ class InstanceView:
         return self._partitions
 
 
-def _stores(instance: StreamsInstance) -> dict[str, _Store]:
-    application = instance.application
+def _stores(application: Application) -> dict[str, _Store]:
     definition = application.topology.definition()
     placed = {
         definition.full_topic(sink.topic, application.id)

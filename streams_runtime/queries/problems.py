@@ -12,14 +12,16 @@ from assignor.errors import AssignorFault
 
 
 class QueryCode(StrEnum):
-    """`UNKNOWN_STATE_STORE`: there is no such store. `INVALID_STATE_STORE_PARTITION`: the partition is not here; the
-    answer names the hosts to ask. `STORE_NOT_READY`: no copy can answer (yet). `STALE_STORE`: the copy lags more than
-    the caller accepts. `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: there can never be an answer.
-    `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong. `CLUSTER_AUTHORIZATION_FAILED`: an endpoint without a
-    token was called as no program of this machine would call it.
+    """`UNKNOWN_STATE_STORE`: there is no such store. `RESOURCE_NOT_FOUND`: the endpoint has no such address.
+    `INVALID_STATE_STORE_PARTITION`: the partition is not here; the answer names the hosts to ask. `STORE_NOT_READY`: no
+    copy can answer (yet). `STALE_STORE`: the copy lags more than the caller accepts. `STORE_FAILED`: the store or a
+    serde failed. `INVALID_REQUEST`: there can never be an answer. `SASL_AUTHENTICATION_FAILED`: the token is missing or
+    wrong. `CLUSTER_AUTHORIZATION_FAILED`: an endpoint without a token was called as no program of this machine would
+    call it.
     """
 
     UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"
+    RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND"
     INVALID_STATE_STORE_PARTITION = "INVALID_STATE_STORE_PARTITION"
     STORE_NOT_READY = "STORE_NOT_READY"
     STALE_STORE = "STALE_STORE"
@@ -31,6 +33,7 @@ class QueryCode(StrEnum):
 
 STATUS: Mapping[QueryCode, int] = {
     QueryCode.UNKNOWN_STATE_STORE: 404,
+    QueryCode.RESOURCE_NOT_FOUND: 404,
     QueryCode.INVALID_STATE_STORE_PARTITION: 421,
     QueryCode.STORE_NOT_READY: 503,
     QueryCode.STALE_STORE: 503,
@@ -43,6 +46,7 @@ STATUS: Mapping[QueryCode, int] = {
 FINAL = frozenset(
     {
         QueryCode.UNKNOWN_STATE_STORE,
+        QueryCode.RESOURCE_NOT_FOUND,
         QueryCode.INVALID_REQUEST,
         QueryCode.SASL_AUTHENTICATION_FAILED,
         QueryCode.CLUSTER_AUTHORIZATION_FAILED,

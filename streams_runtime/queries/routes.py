@@ -8,11 +8,13 @@ Source: KIP-67, KIP-535.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.queries.answers import (
@@ -48,6 +50,7 @@ def create_query_app(instance: Queryable) -> FastAPI:
     app = FastAPI(title=f"stores of {instance.application_id}", docs_url=None, redoc_url=None)
     app.add_exception_handler(QueryProblem, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_unreadable_request)
+    app.add_exception_handler(HTTPException, _on_unknown_address)
     _add_instance_routes(app, instance)
     _add_store_routes(app, instance)
     return app
@@ -74,19 +77,17 @@ def _add_instance_routes(app: FastAPI, instance: Queryable) -> None:
 
 
 def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
+    @app.get("/v1/stores")
+    def stores() -> Response:
+        """All stores of the topology by name, with their copies on this instance."""
+        found = [{"store": name, "copies": _copies(instance, name)} for name in sorted(instance.store_locations())]
+        return JSONResponse({"application_id": instance.application_id, "stores": found})
+
     @app.get("/v1/stores/{store}")
     def copies(store: str) -> Response:
         """The copies of the store on this instance."""
         location_of(instance, store)
-        found = sorted(instance.store_copies(store), key=lambda each: each.task_id)
-        return _answer(
-            instance,
-            store,
-            copies=[
-                {"task": str(copy.task_id), "role": str(copy.type), "state": str(copy.state), "lag": copy.lag}
-                for copy in found
-            ],
-        )
+        return _answer(instance, store, copies=_copies(instance, store))
 
     @app.get("/v1/stores/{store}/key")
     def value_of_key(
@@ -143,6 +144,13 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         return _answer(instance, store, tasks=tasks)
 
 
+def _copies(instance: Queryable, store: str) -> list[Mapping[str, object]]:
+    return [
+        {"task": str(copy.task_id), "role": str(copy.type), "state": str(copy.state), "lag": copy.lag}
+        for copy in sorted(instance.store_copies(store), key=lambda each: each.task_id)
+    ]
+
+
 def _answer(instance: Queryable, store: str, **found: object) -> Response:
     return JSONResponse({"application_id": instance.application_id, "store": store, **found})
 
@@ -160,3 +168,18 @@ async def _on_unreadable_request(request: Request, error: Exception) -> Response
     assert isinstance(error, RequestValidationError)
     what = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
     return await _on_problem(request, QueryProblem(QueryCode.INVALID_REQUEST, what))
+
+
+async def _on_unknown_address(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        problem = QueryProblem(QueryCode.INVALID_REQUEST, f"{request.url.path} is read with GET, not {request.method}")
+        document = {**problem.document(), "status": int(HTTPStatus.METHOD_NOT_ALLOWED)}
+        return JSONResponse(document, error.status_code, headers={"Allow": "GET"}, media_type=_JSON_PROBLEM)
+    return await _on_problem(
+        request,
+        QueryProblem(
+            QueryCode.RESOURCE_NOT_FOUND,
+            f"there is nothing at {request.url.path}: GET /v1/stores lists the stores, /openapi.json every call",
+        ),
+    )

@@ -1,4 +1,6 @@
-"""Snapshots of a stream thread for other threads. The stream thread makes them between two passes of its loop.
+"""Snapshots of a stream thread and of its instance, for other threads.
+
+The stream thread makes its snapshot between two passes of its loop.
 
 Rule: other threads read the last snapshot whole. Only the stream thread touches its tasks. Source: `ThreadMetadata`,
 `TaskMetadata`.
@@ -10,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assignor.types import TaskId, TopicPartition
+from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
+from streams_runtime.instance_states import InstanceState
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.task import Task
@@ -71,6 +74,17 @@ class ThreadStatus:
     dropped: int = 0
     passed_over: int = 0
     pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """All threads of an instance. `endpoint`: where it answers queries, None when it does not."""
+
+    application_id: str
+    process_id: ProcessId | None
+    state: InstanceState
+    endpoint: HostInfo | None
+    threads: tuple[ThreadStatus, ...]
 
 
 def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, processed: int) -> TaskStatus:

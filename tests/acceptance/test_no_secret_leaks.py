@@ -40,8 +40,6 @@ from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.client import StateStoreClient
-from streams_runtime.queries.instance_view import InstanceView
-from streams_runtime.queries.server import QueryServer
 from streams_runtime.serdes.schema_registry import AvroSerde
 from streams_runtime.streams_instance import StreamsInstance
 from tests import warm_program
@@ -399,23 +397,22 @@ def members_that_serve_their_stores(run: Run, url: str, token: str, wrong: str) 
         client.declare(application.id, counting_definition(application, standbys=0).body())
         log = closing.enter_context(contextlib.closing(open_log(f"embedded:{place / 'log'}")))
         create_topics(log, application.id)
-        server = closing.enter_context(QueryServer("127.0.0.1:0", token))
-        options = InstanceOptions(endpoint=server.endpoint, token=token)
+        options = InstanceOptions(serve_at="127.0.0.1:0", token=token)
         instance = StreamsInstance(application, client, options)
-        server.start(InstanceView(instance, log))
         instance.start()
+        endpoint = str(instance.endpoint)
         closing.callback(instance.close, TIMEOUT_S)
         write_lines(log, ["cat cat dog"])
-        stores = closing.enter_context(StateStoreClient([str(server.endpoint)], timeout_s=TIMEOUT_S, token=token))
+        stores = closing.enter_context(StateStoreClient([endpoint], timeout_s=TIMEOUT_S, token=token))
         wait_for(lambda: stores.get(STORE, b"cat").value == LONG.serialize(2), instance.status)
-        stranger = closing.enter_context(StateStoreClient([str(server.endpoint)], timeout_s=TIMEOUT_S, token=wrong))
+        stranger = closing.enter_context(StateStoreClient([endpoint], timeout_s=TIMEOUT_S, token=wrong))
         run.fail("query", lambda: stranger.get(STORE, b"cat"))
-        asking = closing.enter_context(httpx.Client(base_url=f"http://{server.endpoint}", timeout=60, trust_env=False))
+        asking = closing.enter_context(httpx.Client(base_url=f"http://{endpoint}", timeout=60, trust_env=False))
         for path in ("/status", "/metrics", "/v1/metadata", "/openapi.json", f"/v1/stores/{STORE}/key?key=cat"):
             run.call(asking, "GET", path, 200, headers={"Authorization": f"Bearer {token}"})
             run.call(asking, "GET", path, 401, headers={"Authorization": f"Bearer {wrong}"})
         the_page(run, url, token, wrong, application.id)
-        for each in (application, application.configs, options, client, stores, instance, server):
+        for each in (application, application.configs, options, client, stores, instance):
             run.keep("object", f"{each!r}\n{each}")
         write_lines(log, ["poison"])
         wait_for(lambda: bool(instance.errors), instance.status)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assignor.types import HostInfo, TaskId
+from assignor.types import TaskId
 from streams_runtime.application import Application
 from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.logs.base import Log
@@ -55,14 +55,14 @@ class Group:
         self.client.declare(self.id, counting_definition(self.application(), standbys=standbys).body())
 
     def start(
-        self, name: str = "a", *, listener: RememberingListener | None = None, port: int | None = None, **more: Any
+        self, name: str = "a", *, listener: RememberingListener | None = None, serve_at: str | None = None, **more: Any
     ) -> StreamsInstance:
-        instance = self.prepared(name, listener=listener, port=port, **more)
+        instance = self.prepared(name, listener=listener, serve_at=serve_at, **more)
         instance.start()
         return instance
 
     def prepared(
-        self, name: str = "a", *, listener: RememberingListener | None = None, port: int | None = None, **more: Any
+        self, name: str = "a", *, listener: RememberingListener | None = None, serve_at: str | None = None, **more: Any
     ) -> StreamsInstance:
         """One that has not started yet."""
         told = listener or RememberingListener()
@@ -72,7 +72,7 @@ class Group:
             InstanceOptions(
                 thread_name=lambda index: f"{name}-{index}",
                 thread_listener=lambda _name: told,
-                endpoint=None if port is None else HostInfo("127.0.0.1", port),
+                serve_at=serve_at,
             ),
         )
         self.instances.append(instance)

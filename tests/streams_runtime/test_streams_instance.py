@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
+from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
@@ -180,16 +183,42 @@ def test_should_restore_from_the_beginning_when_state_on_disk_cannot_be_trusted(
 
 
 def test_should_know_which_host_has_what_when_every_instance_has_an_endpoint(group: Group) -> None:
-    first, second = group.start("a", port=7001), group.start("b", port=7002)
+    first, second = (group.start(name, serve_at="127.0.0.1:0") for name in "ab")
     group.wait_until_settled(first, second, standbys=2)
     hosts = first.metadata()
     assert isinstance(hosts, PartitionHosts)
     assert second.metadata() == hosts
     everything = {TopicPartition(topic, number) for topic in (LINES, f"{group.id}-words") for number in range(2)}
     assert set().union(*hosts.active.values()) == everything
-    assert {host.port for host in hosts.active} == {host.port for host in hosts.standby} == {7001, 7002}
+    ports = {each.endpoint.port for each in (first, second) if each.endpoint is not None}
+    assert len(ports) == 2
+    assert {host.port for host in hosts.active} == {host.port for host in hosts.standby} == ports
     for host, partitions in hosts.standby.items():
         assert partitions.isdisjoint(hosts.active[host])
+
+
+def test_should_answer_queries_where_application_server_says_until_it_is_closed(group: Group) -> None:
+    instance = group.start("a", application_server="127.0.0.1:0")
+    assert instance.wait_until_running(TIMEOUT_S)
+    endpoint = instance.endpoint
+    assert endpoint is not None
+    with httpx.Client(trust_env=False, base_url=f"http://{endpoint}") as http:
+        assert {each["store"] for each in http.get("/v1/stores").json()["stores"]} == {STORE}
+        assert "streams_tasks" in http.get("/metrics").text
+        instance.close(TIMEOUT_S)
+        with pytest.raises(httpx.ConnectError):
+            http.get("/livez")
+
+
+def test_should_hold_nothing_when_application_server_cannot_be_listened_on(group: Group) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        instance = group.prepared("a", application_server=address)
+        with pytest.raises(InputError, match=f"application.server: {address} cannot be listened on"):
+            instance.start()
+    assert instance.state is InstanceState.ERROR
+    again = group.start("a")
+    assert again.wait_until_running(TIMEOUT_S)
 
 
 def test_should_show_every_task_with_role_state_and_lag(group: Group) -> None:

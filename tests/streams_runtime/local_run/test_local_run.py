@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -99,6 +100,22 @@ def test_should_say_how_far_it_came_when_time_is_up(tmp_path: Path) -> None:
     never = application(tmp_path, **{"commit.interval.ms": 600_000})
     with LocalRun(never) as run, pytest.raises(NotFinished, match=r"only 0 of \d records are done after 0\.1 s"):
         run.wait_until_caught_up(0.1)
+
+
+def test_should_answer_where_application_server_says(tmp_path: Path) -> None:
+    feed(tmp_path, 1, "the cat")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with LocalRun(application(tmp_path, **{"application.server": address})) as run:
+        assert run.endpoints == (f"http://{address}",)
+        assert httpx.get(f"{run.endpoints[0]}/v1/stores", trust_env=False).json()["application_id"] == "words"
+
+
+def test_should_refuse_one_port_for_several_instances(tmp_path: Path) -> None:
+    app = application(tmp_path, **{"application.server": "127.0.0.1:7001"})
+    with pytest.raises(InputError, match=r"2 instances cannot all answer at 127\.0\.0\.1:7001: give port 0"):
+        LocalRun(app, instances=2)
+    LocalRun(application(tmp_path, **{"application.server": "127.0.0.1:0"}), instances=2)
 
 
 def test_should_refuse_no_instance_at_all_and_an_environment_without_a_coordinator(

@@ -12,10 +12,7 @@ from pathlib import Path
 from assignor.types import HostInfo
 from streams_runtime.application import Application
 from streams_runtime.instance_resources import InstanceOptions
-from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.queries.instance_view import InstanceView
-from streams_runtime.queries.server import QueryServer
 from streams_runtime.streams_instance import StreamsInstance
 from tests.streams_runtime.word_counting import TIMEOUT_S, counting_application
 
@@ -27,18 +24,14 @@ def serving(
     application: Application, coordinator: CoordinatorClient | str, options: InstanceOptions | None = None
 ) -> Iterator[tuple[HostInfo, StreamsInstance]]:
     """Started when entered, drained at the end; gives its endpoint and the instance."""
-    log = open_log(application.configs.bootstrap_servers)
-    with QueryServer("127.0.0.1:0") as server:
-        instance = StreamsInstance(
-            application, coordinator, replace(options or InstanceOptions(), endpoint=server.endpoint)
-        )
-        server.start(InstanceView(instance, log))
-        instance.start()
-        try:
-            yield server.endpoint, instance
-        finally:
-            instance.close(TIMEOUT_S)
-            log.close()
+    options = replace(options or InstanceOptions(), serve_at="127.0.0.1:0")
+    instance = StreamsInstance(application, coordinator, options)
+    instance.start()
+    try:
+        assert instance.endpoint is not None
+        yield instance.endpoint, instance
+    finally:
+        instance.close(TIMEOUT_S)
 
 
 class InstanceProcess:

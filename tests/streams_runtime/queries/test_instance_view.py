@@ -170,7 +170,6 @@ def test_should_have_stores_but_no_copies_and_no_hosts_before_it_is_started(grou
         "threads": [],
     }
     assert b"streams_tasks" in view.metrics_text()
-    assert InstanceView(idle_instance(group.application()), group.log, lambda: b"own").metrics_text() == b"own"
 
 
 def test_should_not_know_the_partitions_until_every_topic_is_there_and_the_log_answers(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ def test_should_answer_with_any_value_as_it_is() -> None:
         ("/v1/stores/nope", 404, "UNKNOWN_STATE_STORE"),
         ("/v1/stores/nope/entries", 404, "UNKNOWN_STATE_STORE"),
         ("/v1/stores/nope/windows?key=cat&from_ms=0&to_ms=1", 404, "UNKNOWN_STATE_STORE"),
+        ("/", 404, "RESOURCE_NOT_FOUND"),
+        ("/v1/store", 404, "RESOURCE_NOT_FOUND"),
         (f"/v1/stores/{STORE}/key?key=cat&partition={ELSEWHERE.partition}", 421, "INVALID_STATE_STORE_PARTITION"),
         (f"/v1/stores/{STORE}/key?key=cat&partition={PARTITIONS}", 422, "INVALID_REQUEST"),
         (f"/v1/stores/{STORE}/key?key=cat&partition=-1", 422, "INVALID_REQUEST"),
@@ -78,6 +80,23 @@ def test_should_refuse_as_problem_json_with_a_code(path: str, status: int, code:
     assert response.headers["content-type"] == "application/problem+json"
     assert document["type"] == f"urn:assignor:error:{code}"
     assert document["detail"]
+
+
+def test_should_refuse_another_method_as_problem_json_and_name_the_right_one() -> None:
+    response = client(FakeInstance()).post("/v1/stores")
+    assert (response.status_code, response.headers["allow"]) == (405, "GET")
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["detail"] == "/v1/stores is read with GET, not POST"
+
+
+def test_should_list_every_store_with_its_copies_here() -> None:
+    other = key_value_store("other", STRING, LONG, persistent=False)
+    instance = FakeInstance(locations={STORE: location(), "other": location(other)}).show(counts(cat=3))
+    copies = [{"task": str(TASK), "role": "active", "state": "running", "lag": 0}]
+    assert client(instance).get("/v1/stores").json() == {
+        "application_id": APPLICATION,
+        "stores": [{"store": STORE, "copies": copies}, {"store": "other", "copies": []}],
+    }
 
 
 def test_should_say_where_it_is_when_the_key_is_not_here() -> None:
