@@ -23,11 +23,11 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from enum import StrEnum
 from itertools import count
 from typing import Protocol
 
+from assignor.operating_system import raise_open_file_limit
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.reading_turns import ReadingTurns
 from coordinator_api.settings import Settings
@@ -51,12 +51,7 @@ def connection_limit(settings: Settings) -> int:
     What the limit of open files allows is what is left of it beside the files that are open now and a reserve, which
     the store, worker processes, cluster clients and refused connections share.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        # a system may refuse its own hard limit: what counts is what is read back
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft = raise_open_file_limit()
     most = settings.max_connections or 2**31 - 1
     if soft == resource.RLIM_INFINITY:
         return most

@@ -16,6 +16,7 @@ from pathlib import Path
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assignor.access.private_files import open_lock
+from assignor.operating_system import advice_of
 from coordinator_api.store.database_file import lock_file_of
 from coordinator_api.store.engine import sqlite_file
 from coordinator_api.store.errors import StoreInUse, UnusableDatabase
@@ -39,8 +40,8 @@ def _locked_file(database: Path) -> Iterator[None]:
         handle = os.fdopen(open_lock(path, database), "r+", encoding="utf-8")
     except OSError as error:
         raise UnusableDatabase(
-            f"database.url: the lock file {path} beside the database cannot be opened: {error.strerror}: "
-            "name a file in another directory"
+            f"database.url: the lock file {path} beside the database cannot be opened: {error.strerror}; "
+            f"{advice_of(error) or 'name a file in another directory'}"
         ) from None
     with handle:
         try:

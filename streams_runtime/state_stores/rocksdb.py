@@ -16,6 +16,7 @@ from typing import Any
 from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
 from assignor.access.private_files import make_private_directory
+from assignor.operating_system import advice_of, with_advice
 from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StoreContext
@@ -172,10 +173,15 @@ class RocksDBStore:
 
     def _cannot_open(self, error: Exception) -> ProcessorStateError:
         said = str(error)
-        kind = StoreCorrupted if any(sign in said for sign in _SIGNS_OF_DAMAGE) else ProcessorStateError
-        if "lock hold" in said or "/LOCK" in said:
-            kind, what_to_do = ProcessorStateError, "another owner has it open and has to close it first"
+        kind = ProcessorStateError
+        if (advice := advice_of(said)) is not None:
+            what_to_do = f"{advice}; the state is not damaged"
+        elif "lock hold" in said or "/LOCK" in said:
+            what_to_do = "another owner has it open and has to close it first"
+        elif not any(sign in said for sign in _SIGNS_OF_DAMAGE):
+            what_to_do = "nothing in this error says that the state is damaged: mend what it names, and start again"
         else:
+            kind = StoreCorrupted
             what_to_do = (
                 "delete this directory while the application is stopped, with the task's checkpoint file, "
                 "and the task restores it from its changelog"
@@ -190,7 +196,9 @@ class RocksDBStore:
             return InvalidStateStore(f"store {self._name} is not open")
         if isinstance(error, (KeyError, ValueError, TypeError)):
             return StreamsRuntimeError(f"store {self._name} takes keys and values of bytes only ({error})")
-        return ProcessorStateError(f"store {self._name}: RocksDB failed in {self._directory} ({error})")
+        return ProcessorStateError(
+            f"store {self._name}: RocksDB failed in {self._directory}: {with_advice(str(error))}"
+        )
 
 
 # These do not use rocksdict's `items` with bounds in `ReadOptions`: as of 0.3.29 the bounds may be freed while they are

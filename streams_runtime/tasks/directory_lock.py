@@ -17,6 +17,7 @@ import time
 import weakref
 from pathlib import Path
 
+from assignor.operating_system import with_advice
 from streams_runtime.errors import LockError, ProcessorStateError
 
 LOCK_FILE_NAME = ".lock"
@@ -49,7 +50,7 @@ class DirectoryLock:
                 try:
                     descriptor = _lock_file(path)
                 except OSError as error:
-                    raise ProcessorStateError(f"{what} ({directory}) cannot be locked: {error}") from error
+                    raise ProcessorStateError(f"{what} ({directory}) cannot be locked: {with_advice(error)}") from error
                 if descriptor is not None:
                     lock = cls(path, descriptor)
                     _held.add(lock)

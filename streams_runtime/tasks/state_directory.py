@@ -33,6 +33,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from assignor.operating_system import with_advice
 from assignor.types import ProcessId, TaskId
 from streams_runtime.clock import Clock
 from streams_runtime.errors import LockError, ProcessorStateError
@@ -83,7 +84,7 @@ class StateDirectory(TaskDirectories):
         except OSError as error:
             self._process_lock.release()
             raise ProcessorStateError(
-                f"the process id in {self.application_directory} cannot be kept: {error}"
+                f"the process id in {self.application_directory} cannot be kept: {with_advice(error)}"
             ) from error
 
     @property
@@ -115,7 +116,7 @@ class StateDirectory(TaskDirectories):
         try:  # only now: whoever dies before deletes again
             self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=True)
         except OSError as error:
-            raise ProcessorStateError(f"the file {file} cannot be written: {error}") from error
+            raise ProcessorStateError(f"the file {file} cannot be written: {with_advice(error)}") from error
 
     @property
     def inherited_descriptors(self) -> tuple[int, ...]:

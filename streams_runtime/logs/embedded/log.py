@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from assignor.access.private_files import make_private_directory, open_lock, warn_of_others
+from assignor.operating_system import with_advice
 from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
@@ -73,7 +74,7 @@ class EmbeddedLog:
             make_private_directory(directory)
             os.close(open_lock(directory / LOCK_FILE_NAME, directory / LOG_FILE_NAME))
         except OSError as error:
-            raise LogError(f"log {directory} cannot be used: {error}") from error
+            raise LogError(f"log {directory} cannot be used: {with_advice(error)}") from error
         self._file = directory / LOG_FILE_NAME
         self._clock = clock or SystemClock()
         self._timeout_ms = timeout_ms

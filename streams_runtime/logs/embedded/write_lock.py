@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from assignor.access.private_files import FILE_MODE
+from assignor.operating_system import with_advice
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.forks import reset_in_children
 
@@ -56,7 +57,7 @@ class WriteLock:
         try:
             file = os.open(self._file, os.O_RDWR | os.O_CREAT, FILE_MODE)
         except OSError as error:
-            raise LogError(f"log {self._file.parent} cannot be used: {error}") from error
+            raise LogError(f"log {self._file.parent} cannot be used: {with_advice(error)}") from error
         self._open_files.add(file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -100,6 +100,36 @@ def test_should_say_where_and_what_to_do_when_the_files_are_corrupt(
     assert "the task restores it from its changelog" in message
 
 
+_WITHOUT_FILES = """
+import resource, sys
+from pathlib import Path
+from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.serdes import BYTES
+from streams_runtime.state_stores import key_value_store
+from tests.streams_runtime.state_stores.surroundings import context
+store = key_value_store("store", BYTES, BYTES).build()
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+try:
+    store.open(context(Path(sys.argv[1])))
+except StreamsRuntimeError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("open_files", [6, 8, 10])  # at different files of the store
+def test_should_not_advise_to_delete_the_state_when_the_process_has_no_file_left(
+    tmp_path: Path, open_files: int
+) -> None:
+    filled(tmp_path, 10).close()
+    program = [sys.executable, "-c", _WITHOUT_FILES, str(tmp_path), str(open_files)]
+    message = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    assert message.startswith("ProcessorStateError store store: RocksDB cannot open"), message
+    assert "Too many open files" in message
+    assert "raise this process's limit of open files (ulimit -n" in message
+    assert "delete" not in message
+    opened(tmp_path).close()
+
+
 def test_should_say_that_another_owner_has_it_open(tmp_path: Path) -> None:
     store = opened(tmp_path)
 

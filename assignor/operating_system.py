@@ -1,0 +1,52 @@
+"""The operating system's limit of open files, and what a person can do about its errors.
+
+The service and the runtime both need this, and neither imports the other. `raise_open_file_limit` changes this process;
+the rest is pure.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Mapping
+from contextlib import suppress
+
+_ADVICE: Mapping[int, str] = {
+    errno.EMFILE: "raise this process's limit of open files (ulimit -n; LimitNOFILE= of a systemd unit)",
+    errno.ENFILE: "raise this machine's limit of open files (fs.file-max), or end the processes that use them up",
+    errno.ENOSPC: "free space on this disk",
+    errno.EDQUOT: "free space on this disk, or raise the quota of this process's user",
+    errno.EACCES: "give this process's user the right to read and write there",
+    errno.EPERM: "give this process's user the right to read and write there",
+    errno.EROFS: "mount this file system for writing, or name a directory on another one",
+    errno.EIO: "the disk failed; the machine's log says more",
+    errno.ENOMEM: "free memory on this machine, or give this process more",
+}
+
+
+def advice_of(error: OSError | str) -> str | None:
+    """What to do about an error of the operating system; None for an error that is none, or that needs no advice.
+
+    `error`: also the text of a library that puts the system's own words into its error, as RocksDB and httpx do.
+    """
+    if isinstance(error, OSError):
+        return _ADVICE.get(error.errno or 0)
+    return next((advice for number, advice in _ADVICE.items() if os.strerror(number) in error), None)
+
+
+def with_advice(error: OSError | str) -> str:
+    """The error's text, and behind it what to do about it, if that is known."""
+    advice = advice_of(error)
+    return str(error) if advice is None else f"{error}; {advice}"
+
+
+def raise_open_file_limit() -> int:
+    """Raise the soft limit of open files to the hard one, as a JVM does when it starts. Returns the soft limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # a system may refuse its own hard limit: what counts is what is read back
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft
