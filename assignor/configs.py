@@ -7,12 +7,12 @@ are this project's own, for MinimalMovementTaskAssignor; no other assignor looks
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
+from assignor.near_names import did_you_mean
 from assignor.pins import Pin, TaskWeights, pins_from, weights_from
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
@@ -82,7 +82,7 @@ class AssignmentConfigs:
             if key.startswith(TOPIC_PREFIX):
                 topic_configs[key[len(TOPIC_PREFIX) :]] = _as_config_text(key, value, where)
             elif key not in KNOWN_KEYS:
-                raise InputError(f"unknown config {key!r}{_nearest(key)}", where)
+                raise InputError(f"unknown config {key!r}{did_you_mean(key, KNOWN_KEYS)}", where)
 
         def integer(key: str, default: int | None) -> int | None:
             return default if key not in values else _bounded_integer(key, values[key], where)
@@ -109,11 +109,6 @@ class AssignmentConfigs:
     def rack_aware(self) -> bool:
         """Whether a rack-aware strategy (KIP-925) is configured."""
         return self.rack_aware_assignment_strategy != "none"
-
-
-def _nearest(key: str) -> str:
-    close = difflib.get_close_matches(key, KNOWN_KEYS, n=1, cutoff=0.0)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _bounded_integer(key: str, value: object, where: str) -> int | None:

@@ -6,7 +6,6 @@ shown.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from assignor.access.tls import CLIENT_VARIABLES
+from assignor.near_names import did_you_mean, near_name
 from assignor.printable import shown_address
 from coordinator_api.settings import (
     ENVIRONMENT_PREFIX,
@@ -54,7 +54,7 @@ def read_file(path: Path) -> dict[str, object]:
     for name, value in _flattened(document):
         field_name = name.replace(".", "_")
         if name != dotted(field_name) or field_name not in Settings.model_fields:
-            raise SettingsError(f"{path}: unknown setting {name!r}; did you mean {nearest(name)!r}?")
+            raise SettingsError(f"{path}: unknown setting {name!r}{did_you_mean(name, _dotted_names())}")
         values[field_name] = value
     return values
 
@@ -65,16 +65,14 @@ def unknown_environment(environment: Iterable[str]) -> list[str]:
     warnings = []
     for name in environment:
         if name.startswith(ENVIRONMENT_PREFIX) and name not in known and name not in CLIENT_VARIABLES:
-            close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.85)
-            if close:
-                warnings.append(f"{name} is not a setting and is ignored; did you mean {close[0]}?")
+            near = near_name(name, known, at_least=0.85)
+            if near is not None:
+                warnings.append(f"{name} is not a setting and is ignored; did you mean {near}?")
     return warnings
 
 
-def nearest(name: str) -> str:
-    """The known dotted name that looks most like `name`."""
-    known = [dotted(field_name) for field_name in Settings.model_fields]
-    return difflib.get_close_matches(name.replace("_", ".").replace("-", "."), known, n=1, cutoff=0.0)[0]
+def _dotted_names() -> list[str]:
+    return [dotted(field_name) for field_name in Settings.model_fields]
 
 
 def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -> Settings:

@@ -7,16 +7,16 @@ takes the functions and classes of its topology along). Source: `KafkaStreams`' 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 
 from assignor.errors import InputError, TopologyError
+from assignor.near_names import near_name
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.configs import StreamsConfig, check_names
 from streams_runtime.instance_states import StateListener
@@ -24,6 +24,8 @@ from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.tasks.exception_handling import fail
+
+_BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.optimization"))
 
 
 class ThreadErrorResponse(StrEnum):
@@ -112,6 +114,16 @@ class Application:
         """The application id, which is also the group's."""
         return self.configs.application_id
 
+    def with_configs(self, configs: Mapping[str, object]) -> Application:
+        """The same application with other values for some configs, by their dotted names.
+
+        Raises InputError, also for a config that the topology was built with: that one is given to a new Application.
+        """
+        fixed = sorted(_BUILT_IN & configs.keys())
+        if fixed:
+            raise InputError(f"{fixed[0]} is part of the topology already: make a new Application with it", "configs")
+        return replace(self, configs=self.configs.with_dotted(configs))
+
     def parsed(self) -> GroupTopology:
         """The subtopologies with full topic names, as the assignor reads them."""
         return self.topology.parsed(self.configs.application_id)
@@ -186,8 +198,8 @@ def _attribute(owner: object, name: str, reference: str) -> object:
         return getattr(owner, name)
     except AttributeError:
         known = [each for each in dir(owner) if not each.startswith("_")]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        near = near_name(name, known)
+        hint = "" if near is None else f"; did you mean {near}?"
         where = owner.__name__ if isinstance(owner, ModuleType) else type(owner).__name__
         raise InputError(f"{where} has no {name}{hint}", reference) from None
 

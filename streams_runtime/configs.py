@@ -7,9 +7,8 @@ key, or the place where Kafka's key has its meaning here.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from assignor.access.tls import VERIFY_MODES, ServerTls, server_tls
 from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.legal_names import LONGEST_NAME, NAME_RULE, is_legal_name, shown_name
+from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
@@ -144,31 +144,65 @@ class StreamsConfig:
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
         """Raises InputError that names the key."""
-        given: dict[str, Any] = {}
-        tags: dict[str, str] = {}
-        assignment: dict[str, object] = {}
-        properties: dict[str, str] = {}
+        given = _Given.of(values, where)
+        for key in ("application.id", "bootstrap.servers"):
+            if _FIELD_OF[key] not in given.fields:
+                raise InputError(f"{key!r} is missing and has no default", where)
+        configs = cls(
+            **given.fields,
+            client_tags=given.client_tags,
+            assignment=given.assignment,
+            kafka_properties=given.kafka_properties,
+        )
+        return _checked(configs, where)
+
+    def with_dotted(self, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
+        """These configs with other values for some keys. Raises InputError that names the key."""
+        given = _Given.of(values, where)
+        configs = replace(
+            self,
+            **given.fields,
+            client_tags={**self.client_tags, **given.client_tags},
+            assignment={**self.assignment, **given.assignment},
+            kafka_properties={**self.kafka_properties, **given.kafka_properties},
+        )
+        return _checked(configs, where)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Configs by dotted names, read. `fields`: of StreamsConfig, but its mappings."""
+
+    fields: dict[str, Any]
+    client_tags: dict[str, str]
+    assignment: dict[str, object]
+    kafka_properties: dict[str, str]
+
+    @classmethod
+    def of(cls, values: Mapping[str, object], where: str) -> _Given:
+        given = cls({}, {}, {}, {})
         for key, value in values.items():
             if key.startswith(_CLIENT_TAG_PREFIX):
-                tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
+                given.client_tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
             elif key in _FIELD_OF:
-                given[_FIELD_OF[key]] = _read(key, value, where)
+                given.fields[_FIELD_OF[key]] = _read(key, value, where)
             elif key in _ASSIGNMENT_KEYS or key.startswith("topic."):
-                assignment[key] = value
+                given.assignment[key] = value
             elif key in KAFKA_PROPERTIES:
-                properties[key] = str(value)
+                given.kafka_properties[key] = str(value)
             else:
                 raise InputError(f"unknown config {key!r}{_hint(key)}", where)
-        for key in ("application.id", "bootstrap.servers"):
-            if _FIELD_OF[key] not in given:
-                raise InputError(f"{key!r} is missing and has no default", where)
-        _check_heartbeats(given, where)
-        AssignmentConfigs.from_dotted(assignment, where)  # bounds are checked here, where the user can correct them
-        configs = cls(**given, client_tags=tags, assignment=assignment, kafka_properties=properties)
-        check_names(configs, where)
-        _check_properties(configs, where)
-        _ = configs.endpoint_tls  # raises what does not go together
-        return configs
+        return given
+
+
+def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
+    """Raises InputError for values that do not go together, and for assignment configs out of their bounds."""
+    _check_heartbeats(configs, where)
+    AssignmentConfigs.from_dotted(configs.assignment, where)  # here the user can correct them
+    check_names(configs, where)
+    _check_properties(configs, where)
+    _ = configs.endpoint_tls
+    return configs
 
 
 _CLIENT_TAG_PREFIX = "client.tag."
@@ -385,10 +419,9 @@ def _check_properties(configs: StreamsConfig, where: str) -> None:
         )
 
 
-def _check_heartbeats(given: Mapping[str, Any], where: str) -> None:
+def _check_heartbeats(configs: StreamsConfig, where: str) -> None:
     """Source: `HeartbeatThread`'s constructor."""
-    session_ms = given.get("session_timeout_ms", DEFAULT_SESSION_TIMEOUT_MS)
-    heartbeat_ms = given.get("heartbeat_interval_ms")
+    session_ms, heartbeat_ms = configs.session_timeout_ms, configs.heartbeat_interval_ms
     if heartbeat_ms is not None and heartbeat_ms >= session_ms:
         raise InputError(
             f"heartbeat.interval.ms ({heartbeat_ms}) must be lower than session.timeout.ms ({session_ms}), "
@@ -403,8 +436,7 @@ def _hint(key: str) -> str:
         return f": {_INSTEAD[key]}"
     if key in _SINGLE_CLIENT_KEYS or key.startswith(_CLIENT_PREFIXES):
         return f": {_NO_CLIENT}"
-    close = difflib.get_close_matches(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS], n=1)  # one that is far off only misleads
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return did_you_mean(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS])
 
 
 # what stands here for keys of Kafka's that mean something in another place, or nothing; source: `StreamsConfig`,

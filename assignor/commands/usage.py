@@ -5,10 +5,11 @@ Click's own answer has four lines, and names each option that contains the wrong
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import typer
+
+from assignor.near_names import near_name
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Click's, of the click that typer brings or of the one that is installed. Its `exit_code` is 2."""
@@ -33,5 +34,5 @@ def usage_text(error: Any) -> str:
 
 def _nearest(wrong: str, command: Any) -> str:
     known = [name for each in command.params for name in each.opts if name.startswith("--")]
-    nearest = difflib.get_close_matches(wrong, [*known, "--help"], 1)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
+    near = near_name(wrong, [*known, "--help"])
+    return "" if near is None else f"; did you mean {near}?"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
 from assignor.errors import InputError
+from assignor.near_names import near_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 
 Value = TypeVar("Value")
@@ -39,8 +39,8 @@ class Fields:
                 raise InputError("is missing", self.at(name))
         for name in self._values:
             if name not in required and name not in optional:
-                close = difflib.get_close_matches(name, (*required, *optional), n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join((*required, *optional))}"
+                near = near_name(name, (*required, *optional))
+                hint = f"did you mean {near!r}?" if near else f"known are {', '.join((*required, *optional))}"
                 raise InputError(f"is not a known field; {hint}", self.at(name))
 
     def at(self, name: str) -> str:

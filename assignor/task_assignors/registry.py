@@ -8,10 +8,10 @@ imported when it is asked for. Source: `internal.task.assignor.class` and `task.
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 
 from assignor.errors import InputError
+from assignor.near_names import near_name
 from assignor.task_assignors.base import TaskAssignor
 from assignor.task_assignors.placement_validation import validate_placement
 
@@ -37,9 +37,10 @@ def task_assignor_named(name: str) -> TaskAssignor:
     path = BUILT_IN_ASSIGNORS.get(name, name)
     module_name, colon, class_name = path.partition(":")
     if not colon:
-        nearest = difflib.get_close_matches(name, BUILT_IN_ASSIGNORS, n=1, cutoff=0.0)[0]
+        near = near_name(name, BUILT_IN_ASSIGNORS)
+        hint = f"known are {', '.join(BUILT_IN_ASSIGNORS)};" if near is None else f"did you mean {near!r}?"
         raise InputError(
-            f"unknown task assignor {name!r}; did you mean {nearest!r}? Your own class is named as module:Class",
+            f"unknown task assignor {name!r}; {hint} your own class is named as module:Class",
             "assignor",
         )
     return task_assignor_from(_load(module_name, class_name, path), path, name)

@@ -7,13 +7,13 @@ Differs from Kafka: key and trust stores are PEM, and SASL is PLAIN or SCRAM, be
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from assignor.errors import InputError
+from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX
 from kafka_client.settings.properties_file import read_properties_file as read_properties_file
@@ -170,5 +170,4 @@ def _unknown(key: str) -> str:
         return "a line has no name of a property: end each line of a longer value, but its last, with a backslash"
     if _NOT_HERE.match(key):
         return f"{key!r} is a setting of the Java client that has no counterpart here; leave it out"
-    nearest = difflib.get_close_matches(key, sorted(KNOWN_KEYS), 1)
-    return f"unknown property {key!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")
+    return f"unknown property {key!r}{did_you_mean(key, KNOWN_KEYS)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Annotated
 import typer
 
 from assignor.errors import InputError
+from assignor.near_names import near_name
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
 
@@ -90,8 +90,8 @@ class LogAddress:
         self, topic: str, known: Iterable[str], otherwise: str = "make it with `assignor topics create {topic}`"
     ) -> UnknownTopicOrPartition:
         """The error for a topic that is not there; it names the nearest one that is. `otherwise`: what else to do."""
-        nearest = difflib.get_close_matches(topic, sorted(known), 1)
-        hint = f"did you mean {nearest[0]}? If not, " if nearest else ""
+        near = near_name(topic, known)
+        hint = "" if near is None else f"did you mean {near}? If not, "
         return UnknownTopicOrPartition(
             f"there is no topic {topic} at {self.bootstrap_server}; {hint}{otherwise.format(topic=topic)}"
         )

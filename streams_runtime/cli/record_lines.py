@@ -7,13 +7,13 @@ of Kafka's console tools. Source: `LineMessageReader`, `DefaultMessageFormatter`
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from assignor.errors import AssignorFault
+from assignor.near_names import near_name
 from streams_runtime.cli.named_serdes import NamedSerde
 from streams_runtime.errors import SerializationError
 from streams_runtime.records import Headers
@@ -79,8 +79,8 @@ class LineReader:
             raise BadLine(f'must be a JSON object such as {{"key": ..., "value": ...}}, not {_begin(text)}')
         for name in given:
             if name not in _FIELDS:
-                nearest = difflib.get_close_matches(name, _FIELDS, 1)
-                hint = f"did you mean {nearest[0]}?" if nearest else f"fields are {', '.join(_FIELDS)}"
+                near = near_name(name, _FIELDS)
+                hint = f"did you mean {near}?" if near else f"fields are {', '.join(_FIELDS)}"
                 raise BadLine(f"has an unknown field {name!r}; {hint}")
         if "value" not in given:
             raise BadLine("has no value; a record that deletes its key has the value null")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
 from assignor.commands.tables import Column, View, table_text
 from assignor.errors import InputError
+from assignor.near_names import near_name
 from assignor.types import TopicPartition
 from streams_runtime.cli.log_options import LogAddress
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
@@ -156,8 +156,8 @@ def topic_configs(given: Iterable[str], *, is_kafka: bool) -> dict[str, str]:
         if not separator or not key:
             raise InputError(f"must be KEY=VALUE, not {each!r}", "--config")
         if not is_kafka and key not in KNOWN_CONFIGS:
-            nearest = difflib.get_close_matches(key, sorted(KNOWN_CONFIGS), 1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            near = near_name(key, KNOWN_CONFIGS)
+            hint = "" if near is None else f"; did you mean {near}?"
             raise InputError(f"a topic has no config {key!r}{hint}", "--config")
         configs[key.strip()] = value.strip()
     return configs

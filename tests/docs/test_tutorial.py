@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 
 class Terminals:
-    """Shells in one directory. They begin a session of their own, so that `pgrep` finds nobody else's executors."""
+    """Shells in one directory. Their coordinator's port tells their `assignor workers run` from that of other tests."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -40,7 +40,9 @@ class Terminals:
     def typed(self, code: str) -> str:
         """The commands of a block, for a port that nobody else uses."""
         code = code.replace("assignor serve", f"assignor serve --port {self._port}")
-        return ASKS_A_COORDINATOR.sub(rf"\1 --coordinator http://127.0.0.1:{self._port}", code)
+        coordinator = f"--coordinator http://127.0.0.1:{self._port}"
+        code = code.replace("[w]orkers run", f"[w]orkers run {coordinator}")
+        return ASKS_A_COORDINATOR.sub(rf"\1 {coordinator}", code)
 
     def run(self, code: str) -> subprocess.CompletedProcess[str]:
         """Runs a block to its end. What it exports is there for the next one."""
@@ -85,12 +87,7 @@ class Terminals:
                 process.wait()
 
     def _environment(self) -> dict[str, str]:
-        sessions = ",".join(str(process.pid) for process in self._running)
-        tools = self._directory / "tools"
-        tools.mkdir(exist_ok=True)
-        (tools / "pgrep").write_text(f'#!/bin/sh\nexec /usr/bin/env -i /usr/bin/pgrep -s {sessions or 1} "$@"\n')
-        (tools / "pgrep").chmod(0o755)
-        path = f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         return {**os.environ, "PATH": path, "COLUMNS": "200"}
 
 

@@ -42,6 +42,46 @@ def test_should_fail_on_errors_unless_told_otherwise() -> None:
     assert application.restore_listener_factory is None
 
 
+def test_should_take_other_values_for_some_configs_and_keep_the_rest() -> None:
+    def skip(record: FailedRecord) -> HandlerResponse:
+        return HandlerResponse.CONTINUE
+
+    configs = {**CONFIGS, "num.stream.threads": 2, "num.standby.replicas": 1, "client.tag.zone": "a"}
+    application = Application(word_count(), configs, processing_exception_handler=skip)
+    changed = application.with_configs(
+        {"commit.interval.ms": 100, "num.standby.replicas": 2, "client.tag.rack": "r", "application.id": "other"}
+    )
+
+    assert changed.configs == StreamsConfig.from_dotted(
+        {
+            **configs,
+            "commit.interval.ms": 100,
+            "num.standby.replicas": 2,
+            "client.tag.rack": "r",
+            "application.id": "other",
+        }
+    )
+    assert (changed.id, changed.processing_exception_handler) == ("other", skip)
+    assert changed.topology.describe() == application.topology.describe()
+    assert application.configs == StreamsConfig.from_dotted(configs)
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"commit.interval": 1}, "configs: unknown config 'commit.interval'; did you mean 'commit.interval.ms'"),
+        ({"num.stream.threads": 0}, "configs: num.stream.threads must be from 1 to 1000, not 0"),
+        ({"heartbeat.interval.ms": 10**9}, "configs: heartbeat.interval.ms .* must be lower than session.timeout.ms"),
+        ({"num.standby.replicas": "many"}, "configs: num.standby.replicas"),
+        ({"topology.optimization": "all"}, "configs: topology.optimization is part of the topology already"),
+        ({"default.key.serde": "x"}, "configs: default.key.serde is part of the topology already"),
+    ],
+)
+def test_should_refuse_other_configs_that_cannot_be(configs: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Application(word_count(), CONFIGS).with_configs(configs)
+
+
 def test_should_travel_with_its_handlers() -> None:
     def skip(record: FailedRecord) -> HandlerResponse:
         return HandlerResponse.CONTINUE

@@ -13,12 +13,12 @@ doubt gets a changelog that loses nothing. Source: `InternalTopologyBuilder`,
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
+from assignor.near_names import near_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.definition import ProcessorNode, SourceNode, StoreDefinition, TopologyDefinition, node_groups
 from assignor.topology.described.existing_changelogs import changelog_of_configs
@@ -211,5 +211,5 @@ def _check_facts(
 def _check_names(stores: Collection[str], option: str, names: Iterable[str]) -> None:
     for name in names:
         if name not in stores:
-            near = difflib.get_close_matches(name, stores, 1)
-            raise InputError(f"no processor uses a store {name}{f'; is it {near[0]}?' if near else ''}", option)
+            near = near_name(name, stores)
+            raise InputError(f"no processor uses a store {name}{f'; is it {near}?' if near else ''}", option)

@@ -1,5 +1,6 @@
 """A schema registry, as serdes ask it: by Confluent's client, one for each process and configuration.
 
+The URL mock://name is a registry in the memory of the process, which Confluent's client brings for unit tests.
 A client is made when a serde first needs it, in the process that needs it: serdes travel to executors, connections do
 not. Answers are kept by the client and by the serdes, so a registry is asked once for each schema. What goes wrong is
 one of two: the registry says that the schema or the record is wrong (SerializationError), or it could not be asked
@@ -16,12 +17,13 @@ from typing import TypeVar
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
 from streams_runtime.errors import SchemaRegistryUnavailable, SerializationError
-from streams_runtime.serdes.schema_registry.settings import RegistrySettings
+from streams_runtime.serdes.schema_registry.settings import MOCK, RegistrySettings
 
 Answer = TypeVar("Answer")
 
 _DEFAULT_TIMEOUT_S = 30.0
-_NO_SUCH_SCHEMA = (40401, 40402, 40403)
+_NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
+"""40400 is what the client's own mock of a registry says."""
 _REFUSED = (401, 403)
 
 _clients: dict[tuple[object, ...], SchemaRegistryClient] = {}
@@ -108,12 +110,13 @@ def _known(schema_id: int | None) -> int:
 
 
 def _client(settings: RegistrySettings) -> SchemaRegistryClient:
-    key = (os.getpid(), settings.client)
+    # serdes with the same mock registry see each other's schemas, whatever else they are told
+    key = (os.getpid(), settings.url if settings.url.startswith(MOCK) else settings.client)
     with _lock:
         client = _clients.get(key)
         if client is None:
             try:
-                client = SchemaRegistryClient({"timeout": _DEFAULT_TIMEOUT_S, **dict(settings.client)})
+                client = SchemaRegistryClient.new_client({"timeout": _DEFAULT_TIMEOUT_S, **dict(settings.client)})
             except (OSError, ValueError) as error:  # OSError: a file of a certificate, ssl.SSLError is one
                 raise SchemaRegistryUnavailable(
                     f"the client for schema registry {settings.url} could not be made: {error}"

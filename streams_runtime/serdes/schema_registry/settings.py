@@ -7,22 +7,24 @@ Confluent's clients in Python and C take them. Source: `AbstractKafkaSchemaSerDe
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from assignor.errors import InputError
+from assignor.near_names import did_you_mean
 from streams_runtime.serdes.schema_registry.subjects import SubjectNameStrategy, subject_name_strategy
 
 URL = "schema.registry.url"
+MOCK = "mock://"
+"""Begins the URL of a registry in this process's memory, for unit tests. Source: `AbstractKafkaSchemaSerDe`."""
 _PREFIX = "schema.registry."
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`url`: of one registry, or several with commas between; it never holds a password. `client`: what Confluent's
-    client takes; it may hold secrets. Exactly one of `auto_register` and `use_latest` may be true.
+    """`url`: of one registry, or several with commas between, or mock://name; it never holds a password. `client`:
+    what Confluent's client takes; it may hold secrets. Exactly one of `auto_register` and `use_latest` may be true.
     """
 
     url: str
@@ -82,9 +84,16 @@ def _url(key: str, value: object, where: str) -> str:
     for url in urls.split(","):
         if "@" in url:  # not quoted, whatever else is wrong with it
             raise InputError(f"{URL} must not hold a password: give it as basic.auth.user.info", where)
+    if urls.startswith(MOCK):
+        if "," in urls:
+            raise InputError(f"{URL} must be one mock registry or addresses of a real one, not {value!r}", where)
+        return urls
     for url in urls.split(","):
         if not url.strip().startswith(("http://", "https://")):
-            raise InputError(f"{URL} must be http://host:port or https://host:port, not {value!r}", where)
+            raise InputError(
+                f"{URL} must be http://host:port or https://host:port, or mock://name in a unit test, not {value!r}",
+                where,
+            )
     return urls
 
 
@@ -147,5 +156,4 @@ def _hint(key: str) -> str:
     instead = _INSTEAD.get(key.removeprefix(_PREFIX))
     if instead is not None:
         return f"; give {instead}"
-    close = difflib.get_close_matches(key, [URL, *_CLIENT_KEYS, *_SERDE_KEYS], n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return did_you_mean(key, [URL, *_CLIENT_KEYS, *_SERDE_KEYS])

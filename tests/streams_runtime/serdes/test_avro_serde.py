@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import uuid
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -53,6 +54,21 @@ def test_should_write_the_header_and_what_an_independent_encoder_writes(registry
     assert data == _independent(ORDER, VALUE, 2)
     assert serde.deserialize(data) == VALUE
     assert registry.subjects["orders-value"] == [2]
+
+
+def test_should_share_a_mock_registry_of_one_name_in_this_process() -> None:
+    def serde(name: str, **more: object) -> AvroSerde[Any]:
+        return AvroSerde(ORDER, {"schema.registry.url": f"mock://{name}", **more}).for_topic("orders", is_key=False)
+
+    shop = f"shop-{uuid.uuid4()}"  # so that this test finds the registry empty when it runs again
+    data = serde(shop).serialize(VALUE)
+
+    assert data == _independent(ORDER, VALUE, 1)
+    reader = serde(shop, **{"auto.register.schemas": False})
+    assert reader.deserialize(data) == VALUE
+    assert reader.serialize(VALUE) == data
+    with pytest.raises(SerializationError, match=r"schema registry mock://other-.*: schema 1 is not known"):
+        serde(f"other-{uuid.uuid4()}").deserialize(data)
 
 
 def test_should_exchange_records_with_confluents_own_serializers(registry: FakeSchemaRegistry) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import uuid
 from typing import Any
 
 import pytest
@@ -64,6 +65,15 @@ def test_should_exchange_records_with_confluents_own_serializers(registry: FakeS
     assert ours.deserialize(theirs(message, place)) == message
     assert their_reader(ours.serialize(message), place) == message
     assert len(registry.subjects["orders-value"]) == 1  # both register the same schema
+
+
+@pytest.mark.parametrize("message", [ORDERED, Money(cents=5)], ids=["with an imported file", "alone"])
+def test_should_work_with_a_mock_registry(message: Any) -> None:
+    configs = {"schema.registry.url": f"mock://{uuid.uuid4()}"}
+    serde = ProtobufSerde(type(message), configs).for_topic("orders", is_key=False)
+    assert serde.deserialize(serde.serialize(message)) == message
+    strict = ProtobufSerde(type(message), {**configs, "auto.register.schemas": False}).for_topic("orders", is_key=False)
+    assert strict.serialize(message) == serde.serialize(message)
 
 
 def test_should_register_imported_files_under_their_own_names(registry: FakeSchemaRegistry) -> None:
