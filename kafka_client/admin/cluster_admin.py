@@ -20,6 +20,7 @@ from kafka_client.admin.groups import ConsumerGroupDescription as ConsumerGroupD
 from kafka_client.admin.groups import ConsumerGroupMember as ConsumerGroupMember
 from kafka_client.admin.groups import committed_offsets, describe_group
 from kafka_client.admin.partition_leaders import EARLIEST, LATEST, LeaderRequest
+from kafka_client.admin.topic_changes import add_partitions, alter_configs
 from kafka_client.admin.topic_creation import create_topics, topic_configs
 from kafka_client.admin.topic_deletion import delete_topics
 from kafka_client.calls import call
@@ -83,6 +84,18 @@ class ClusterAdmin:
             f"creating topics {_some(topics)}",
             lambda: create_topics(self._connections, topics, self.settings.request_timeout_s),
         )
+
+    async def add_partitions(self, topic: str, count: int) -> None:
+        """On return the topic has `count` partitions, each with a leader. Raises UnknownTopic."""
+        await call(
+            self.settings,
+            f"adding partitions to topic {topic}",
+            lambda: add_partitions(self._connections, topic, count, self.settings.request_timeout_s),
+        )
+
+    async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Set these configs of the topic, or take them away where the value is None. Other configs stay."""
+        await call(self.settings, f"configs of topic {topic}", lambda: alter_configs(self._connections, topic, changes))
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """On return no broker that was asked knows them any more. Raises UnknownTopic before it deletes any."""

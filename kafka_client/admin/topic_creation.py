@@ -3,7 +3,7 @@
 Rules: an existing topic is fine when it has the same number of partitions; when one has another number, nothing is
 created. Creation is complete once every partition has a leader, since a broker learns of a new topic some time after
 the controller has created it. A topic that is being deleted both exists and does not; creation is retried until the
-time-out. Configs are never altered afterwards, because that request replaces all of them. Source:
+time-out. Source:
 `InternalTopicManager.makeReady`, `CreateTopicsHandler`.
 """
 
@@ -19,10 +19,8 @@ from kafka_client.admin.cluster_metadata import NO_LEADER, fetch_metadata
 from kafka_client.connections import Connections
 from kafka_client.error_codes import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, check
 from kafka_client.errors import NotNow, TopicHasOtherPartitions
-from kafka_client.requests.admin_requests import CreateTopicsRequest
+from kafka_client.requests.admin_requests import TOPIC, CreateTopicsRequest
 
-_TOPIC = 2
-"""A type of resource. Source: `ConfigResource.Type`."""
 _SET_ON_THE_TOPIC = 1
 """A source of a config. Source: `DescribeConfigsResponse.ConfigSource`."""
 
@@ -58,8 +56,7 @@ async def create_topics(connections: Connections, topics: Mapping[str, CreatedTo
                 check(code, f"topic {name}", message)
         metadata = await fetch_metadata(connections, topics)
     for name in topics:
-        if not _is_ready(metadata.topics.get(name)):
-            raise NotNow(f"topic {name} does not have all of its leaders yet")
+        check_leaders(name, metadata.topics.get(name))
 
 
 async def topic_configs(connections: Connections, topics: Iterable[str], only_own: bool) -> dict[str, dict[str, str]]:
@@ -67,7 +64,7 @@ async def topic_configs(connections: Connections, topics: Iterable[str], only_ow
     names = sorted(set(topics))
     if not names:
         return {}
-    answer = await connections.send(DescribeConfigsRequest([(_TOPIC, name, None) for name in names]))
+    answer = await connections.send(DescribeConfigsRequest([(TOPIC, name, None) for name in names]))
     found: dict[str, dict[str, str]] = {}
     for code, message, _, name, entries in answer.resources:
         if code == UNKNOWN_TOPIC_OR_PARTITION:
@@ -81,5 +78,7 @@ async def topic_configs(connections: Connections, topics: Iterable[str], only_ow
     return found
 
 
-def _is_ready(topic: TopicMetadata | None) -> bool:
-    return topic is not None and topic.leaders is not None and NO_LEADER not in topic.leaders
+def check_leaders(name: str, topic: TopicMetadata | None) -> None:
+    """Raises NotNow until the topic is there and each of its partitions has a leader."""
+    if topic is None or topic.leaders is None or NO_LEADER in topic.leaders:
+        raise NotNow(f"topic {name} does not have all of its leaders yet")

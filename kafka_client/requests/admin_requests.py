@@ -1,7 +1,8 @@
 """Admin requests in versions that aiokafka does not have, written as aiokafka writes its own.
 
 OffsetFetch 7 can ask for stable offsets only (KIP-447). DescribeGroups 4 returns `group.instance.id`. CreateTopics 4
-lets the cluster choose the replication factor (KIP-464). Source: the protocol's message definitions.
+lets the cluster choose the replication factor (KIP-464). IncrementalAlterConfigs changes some configs and leaves the
+others (KIP-339). Source: the protocol's message definitions.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from aiokafka.protocol.types import (
     Bytes,
     CompactArray,
     CompactString,
+    Int8,
     Int16,
     Int32,
     Int64,
@@ -29,6 +31,10 @@ from aiokafka.protocol.types import (
 from assignor.types import TopicPartition
 
 TopicPartitions = list[tuple[str, list[int]]]
+TOPIC = 2
+"""A type of resource. Source: `ConfigResource.Type`."""
+SET_CONFIG, DELETE_CONFIG = 0, 1
+"""What to do with a config. Source: `AlterConfigOp.OpType`."""
 TopicToCreate = tuple[str, int, int, list[tuple[int, list[int]]], list[tuple[str, str]]]
 
 
@@ -184,3 +190,53 @@ class CreateTopicsRequest(Request[CreateTopicsRequest_v2 | CreateTopicsRequest_v
         self, request_struct_class: type[CreateTopicsRequest_v2 | CreateTopicsRequest_v3 | CreateTopicsRequest_v4]
     ) -> CreateTopicsRequest_v2 | CreateTopicsRequest_v3 | CreateTopicsRequest_v4:
         return request_struct_class(self._topics, self._timeout_ms, False)
+
+
+class IncrementalAlterConfigsResponse_v0(Response):
+    API_KEY = 44
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "responses",
+            Array(
+                ("error_code", Int16),
+                ("error_message", String("utf-8")),
+                ("resource_type", Int8),
+                ("resource_name", String("utf-8")),
+            ),
+        ),
+    )
+
+
+class IncrementalAlterConfigsRequest_v0(RequestStruct):
+    API_KEY = 44
+    API_VERSION = 0
+    RESPONSE_TYPE = IncrementalAlterConfigsResponse_v0
+    SCHEMA = Schema(
+        (
+            "resources",
+            Array(
+                ("resource_type", Int8),
+                ("resource_name", String("utf-8")),
+                (
+                    "configs",
+                    Array(("name", String("utf-8")), ("config_operation", Int8), ("value", String("utf-8"))),
+                ),
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
+
+
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsRequest_v0]):
+    """`changes`: of one topic, each a config's name, an operation and a value."""
+
+    API_KEY = 44
+
+    def __init__(self, topic: str, changes: list[tuple[str, int, str | None]]) -> None:
+        self._topic = topic
+        self._changes = changes
+
+    def build(self, request_struct_class: type[IncrementalAlterConfigsRequest_v0]) -> IncrementalAlterConfigsRequest_v0:
+        return request_struct_class([(TOPIC, self._topic, self._changes)], False)

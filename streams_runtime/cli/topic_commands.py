@@ -1,4 +1,4 @@
-"""`assignor topics`: list, describe, create and delete topics, as `kafka-topics.sh` does."""
+"""`assignor topics`: list, describe, create, alter and delete topics, as `kafka-topics.sh` does."""
 
 from __future__ import annotations
 
@@ -118,6 +118,53 @@ def create_topics(
     show({"topics": result}, "\n".join(lines), format)
 
 
+@topics.command("alter", epilog=example("topics alter lines --partitions 8 --config retention.ms=86400000"))
+@options_of(address=LogAddress)
+def alter_topics(
+    names: Topics,
+    address: LogAddress,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="How many partitions each has from now on; never fewer.")
+    ] = None,
+    config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=_CONFIG_HELP)] = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="A config that gets its default again; repeat for more.")
+    ] = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Add partitions to topics, and change their configs.
+
+    A key's new records may go to another partition than before. An application that has state of these topics stops
+    with an error when their number of partitions changes.
+    """
+    changes: dict[str, str | None] = dict(topic_configs(config or (), is_kafka=address.is_kafka))
+    for key in delete_config or ():
+        if key in changes:
+            raise InputError(f"{key} is set by --config, too: give one of the two", "--delete-config")
+        _check_config_name(key, "--delete-config", is_kafka=address.is_kafka)
+        changes[key] = None
+    if partitions is None and not changes:
+        raise InputError("nothing to change: give --partitions, --config or --delete-config", "")
+    asked = list(dict.fromkeys(names))
+    with address.opened() as log:
+        before = log.topics()
+        for name in asked:
+            if name not in before:
+                raise address.unknown_topic(name, before)
+        for name in asked:
+            log.alter_topic(name, partitions, changes)
+        after = log.topics()
+    lines = [
+        f"{name}: {_partitions(after[name].partitions)} ({before[name].partitions} before), "
+        f"configs: {_configs_text(after[name].configs, ', ') or 'none of its own'}"
+        for name in asked
+    ]
+    result = [
+        {"topic": name, "partitions": after[name].partitions, "configs": dict(after[name].configs)} for name in asked
+    ]
+    show({"topics": result}, "\n".join(lines), format)
+
+
 @topics.command("delete", epilog=example("topics delete counts --bootstrap-server embedded:log"))
 @options_of(address=LogAddress)
 def delete_topics(
@@ -155,12 +202,16 @@ def topic_configs(given: Iterable[str], *, is_kafka: bool) -> dict[str, str]:
         key, separator, value = each.partition("=")
         if not separator or not key:
             raise InputError(f"must be KEY=VALUE, not {each!r}", "--config")
-        if not is_kafka and key not in KNOWN_CONFIGS:
-            near = near_name(key, KNOWN_CONFIGS)
-            hint = "" if near is None else f"; did you mean {near}?"
-            raise InputError(f"a topic has no config {key!r}{hint}", "--config")
+        _check_config_name(key, "--config", is_kafka=is_kafka)
         configs[key.strip()] = value.strip()
     return configs
+
+
+def _check_config_name(key: str, option: str, *, is_kafka: bool) -> None:
+    if not is_kafka and key.strip() not in KNOWN_CONFIGS:
+        near = near_name(key, KNOWN_CONFIGS)
+        hint = "" if near is None else f"; did you mean {near}?"
+        raise InputError(f"a topic has no config {key!r}{hint}", option)
 
 
 def _summary(log: Log, topic: TopicDescription) -> dict[str, Any]:

@@ -237,6 +237,10 @@ class Producer(Protocol):
         ...
 
 
+ConfigChanges = Mapping[str, str | None]
+"""By the config's name its new value, or None for the default again."""
+
+
 class Log(Protocol):
     """One cluster. Any thread may call it. Every call raises LogTimeout when the cluster does not answer in time."""
 
@@ -249,6 +253,14 @@ class Log(Protocol):
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         """A topic that exists with the same number of partitions stays as it is. Raises TopicExists, InvalidTopic."""
+        ...
+
+    def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
+        """Add partitions until there are so many (None: as many as there are), and change configs.
+
+        Raises UnknownTopicOrPartition, and InvalidTopic for fewer partitions than there are and for a config that no
+        topic can have. Source: `Admin.createPartitions`, `Admin.incrementalAlterConfigs`.
+        """
         ...
 
     def delete_topics(self, names: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,
+    ConfigChanges,
     Consumer,
     IsolationLevel,
     NewTopic,
@@ -34,7 +35,13 @@ from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, decod
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.retention import expired_count
 from streams_runtime.logs.signals import AppendSignals
-from streams_runtime.logs.topic_configs import TopicConfigs, check_topics_are_there, checked_topic, topics_to_add
+from streams_runtime.logs.topic_configs import (
+    TopicConfigs,
+    altered_topic,
+    check_topics_are_there,
+    checked_topic,
+    topics_to_add,
+)
 
 
 @dataclass(slots=True)
@@ -87,6 +94,18 @@ class InMemoryLog:
                 self._topics[topic.name] = TopicDescription(topic.name, topic.partitions, dict(topic.configs))
                 for number in range(topic.partitions):
                     self._partitions[TopicPartition(topic.name, number)] = _Partition(meanings[topic.name])
+
+    def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
+        with self._lock:
+            check_topics_are_there([name], self._topics)
+            before = self._topics[name]
+            changed = altered_topic(before, partitions, configs)
+            meaning = TopicConfigs.of(name, changed.configs)
+            self._topics[name] = changed
+            for number in range(before.partitions):
+                self._partitions[TopicPartition(name, number)].configs = meaning
+            for number in range(before.partitions, changed.partitions):
+                self._partitions[TopicPartition(name, number)] = _Partition(meaning)
 
     def delete_topics(self, names: Iterable[str]) -> None:
         asked = list(dict.fromkeys(names))

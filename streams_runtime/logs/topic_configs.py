@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
-from streams_runtime.logs.base import NewTopic, TopicDescription
+from streams_runtime.logs.base import ConfigChanges, NewTopic, TopicDescription
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
 from streams_runtime.logs.record_limits import RecordLimits
 
@@ -83,6 +83,23 @@ def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescrip
         if topic.name not in existing and all(other.name != topic.name for other in added):
             added.append(topic)
     return added
+
+
+def altered_topic(topic: TopicDescription, partitions: int | None, configs: ConfigChanges) -> TopicDescription:
+    """The topic with its new partitions and configs. Raises InvalidTopic for what it cannot have.
+
+    Source: `ReplicationControlManager.createPartitions`.
+    """
+    count = topic.partitions if partitions is None else partitions
+    if count < topic.partitions:
+        raise InvalidTopic(
+            f"topic {topic.name} has {topic.partitions} partitions and cannot have {count}: partitions are never taken "
+            "away, because their records would be lost"
+        )
+    merged = {**topic.configs, **configs}
+    kept = {key: value for key, value in merged.items() if value is not None}
+    checked_topic(NewTopic(topic.name, count, kept))
+    return TopicDescription(topic.name, count, kept)
 
 
 def check_topics_are_there(names: Iterable[str], existing: Container[str]) -> None:

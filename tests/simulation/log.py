@@ -19,6 +19,7 @@ from assignor.types import TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.logs.base import (
     Claim,
+    ConfigChanges,
     IsolationLevel,
     NewTopic,
     OffsetAndMetadata,
@@ -130,6 +131,10 @@ class LogView:
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         self.ask()
         self.shared.create_topics(topics)
+
+    def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
+        self.ask()
+        self.shared.alter_topic(name, partitions, configs)
 
     def delete_topics(self, names: Iterable[str]) -> None:
         self.ask()

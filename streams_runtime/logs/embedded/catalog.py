@@ -1,7 +1,8 @@
 """Which partitions exist, and their numbers in the file.
 
 Rule: a number is never given again (`deletion`), so what was once read is true, or names a partition that was deleted
-since. Who finds that out forgets what is known, and looks again: the topic may have been made anew.
+since. Who finds that out forgets what is known, and looks again: the topic may have been made anew. Configs may have
+been altered since they were read; `all` reads them again.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,
+    ConfigChanges,
     Consumer,
     IsolationLevel,
     NewTopic,
@@ -43,7 +44,7 @@ from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopic
 from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
 from streams_runtime.logs.signals import AppendSignals
-from streams_runtime.logs.topic_configs import check_topics_are_there, checked_topic, topics_to_add
+from streams_runtime.logs.topic_configs import altered_topic, check_topics_are_there, checked_topic, topics_to_add
 
 LOG_FILE_NAME = "log.sqlite"
 LOCK_FILE_NAME = "write.lock"
@@ -125,6 +126,23 @@ class EmbeddedLog:
                     "INSERT INTO partitions (topic, number) VALUES (?, ?)",
                     [(topic.name, number) for number in range(topic.partitions)],
                 )
+
+    def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
+        """Other processes that have the log open go by the new configs after their next `maintain`."""
+        with self._writer.transaction() as connection:
+            found = connection.execute("SELECT partitions, configs FROM topics WHERE name=?", (name,)).fetchone()
+            check_topics_are_there([name], () if found is None else (name,))
+            before = TopicDescription(name, found[0], json.loads(found[1]))
+            changed = altered_topic(before, partitions, configs)
+            connection.execute(
+                "UPDATE topics SET partitions=?, configs=? WHERE name=?",
+                (changed.partitions, json.dumps(dict(changed.configs)), name),
+            )
+            connection.executemany(
+                "INSERT INTO partitions (topic, number) VALUES (?, ?)",
+                [(name, number) for number in range(before.partitions, changed.partitions)],
+            )
+        self._catalog.forget()
 
     def delete_topics(self, names: Iterable[str]) -> None:
         asked = list(dict.fromkeys(names))

@@ -25,6 +25,7 @@ from kafka_client.errors import (
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import (
     Claim,
+    ConfigChanges,
     Consumer,
     IsolationLevel,
     NewTopic,
@@ -49,7 +50,13 @@ from streams_runtime.logs.kafka.producer import KafkaProducer
 from streams_runtime.logs.kafka.settings import LogSettings, log_settings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.logs.topic_configs import TopicConfigs, checked_topic, topics_to_add
+from streams_runtime.logs.topic_configs import (
+    TopicConfigs,
+    altered_topic,
+    check_topics_are_there,
+    checked_topic,
+    topics_to_add,
+)
 
 T = TypeVar("T")
 
@@ -105,6 +112,16 @@ class KafkaLog:
         )
         if missing:
             self._run(self._admin.create_topics({topic.name: self._created(topic) for topic in missing}))
+
+    def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
+        there = self._run(self._admin.topics([name]))
+        check_topics_are_there([name], there)
+        altered_topic(TopicDescription(name, there[name].partitions), partitions, configs)
+        if configs:
+            self._run(self._admin.alter_configs(name, configs))
+        if partitions is not None and partitions > there[name].partitions:
+            self._run(self._admin.add_partitions(name, partitions))
+        self._limits.pop(name, None)
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """The brokers forget the offsets that groups have of them."""

@@ -60,9 +60,32 @@ def test_should_delete_topics_and_say_what_was_in_them(log: Log, run: Run) -> No
     assert (quietly.returncode, quietly.stdout) == (0, "counts: is not there\n")
 
 
+def test_should_add_partitions_and_change_configs(log: Log, run: Run) -> None:
+    ran = run("topics", "alter", "lines", "--partitions", "6", "--config", "retention.ms=1000")
+    back = run("topics", "alter", "lines", "counts", "--delete-config", "retention.ms", "-o", "json")
+
+    assert (ran.returncode, ran.stdout) == (0, "lines: 6 partitions (4 before), configs: retention.ms=1000\n")
+    assert json.loads(back.stdout) == {
+        "topics": [
+            {"topic": "lines", "partitions": 6, "configs": {}},
+            {"topic": "counts", "partitions": 1, "configs": {"cleanup.policy": "compact"}},
+        ]
+    }
+    assert log.topics()["lines"].partitions == 6
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
+        (["alter", "lines"], 2, "nothing to change: give --partitions, --config or --delete-config"),
+        (["alter", "lines", "--partitions", "3"], 1, "topic lines has 4 partitions and cannot have 3: partitions are "
+                                                     "never taken away, because their records would be lost"),
+        (["alter", "line", "--partitions", "8"], 1, "there is no topic line at {}; did you mean lines? If not, make it "
+                                                    "with `assignor topics create line`"),
+        (["alter", "lines", "--delete-config", "retention.mss"], 2,
+         "--delete-config: a topic has no config 'retention.mss'; did you mean retention.ms?"),
+        (["alter", "lines", "--config", "retention.ms=1", "--delete-config", "retention.ms"], 2,
+         "--delete-config: retention.ms is set by --config, too: give one of the two"),
         (["create", "lines"], 1, "topic lines exists, with 4 partitions; --if-not-exists leaves it as it is"),
         (["describe", "line"], 1, "there is no topic line at {}; did you mean lines? If not, make it with "
                                   "`assignor topics create line`"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import (
     Claim,
+    ConfigChanges,
     Consumer,
     IsolationLevel,
     NewTopic,
@@ -42,6 +43,9 @@ class WatchedLog:
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         self.log.create_topics(topics)
+
+    def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
+        self.log.alter_topic(name, partitions, configs)
 
     def delete_topics(self, names: Iterable[str]) -> None:
         self.log.delete_topics(names)

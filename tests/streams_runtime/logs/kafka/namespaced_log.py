@@ -13,6 +13,7 @@ from typing import TypeVar
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import (
     Claim,
+    ConfigChanges,
     Consumer,
     IsolationLevel,
     Log,
@@ -79,6 +80,9 @@ class NamespacedLog:
         # a name that is refused is refused as it is
         named = [replace(topic, name=self._names.prefix * bool(topic.name.strip(".")) + topic.name) for topic in topics]
         self._names.run(lambda: self.inside.create_topics(named))
+
+    def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
+        self._names.run(lambda: self.inside.alter_topic(self._names.prefix + name, partitions, configs))
 
     def delete_topics(self, names: Iterable[str]) -> None:
         named = [self._names.prefix + name for name in names]
