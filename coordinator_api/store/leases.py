@@ -40,7 +40,7 @@ def _locked_file(database: Path) -> Iterator[None]:
         handle = os.fdopen(open_lock(path, database), "r+", encoding="utf-8")
     except OSError as error:
         raise UnusableDatabase(
-            f"database.url: the lock file {path} beside the database cannot be opened: {error.strerror}; "
+            f"database.url: the lock file {path} beside the database cannot be opened: {error.strerror}: "
             f"{advice_of(error) or 'name a file in another directory'}"
         ) from None
     with handle:
