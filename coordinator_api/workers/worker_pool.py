@@ -1,8 +1,9 @@
 """Jobs for worker processes, one at a time each: `await pool.run(function, *arguments)`.
 
 Rules: jobs begin in the order in which they came. Cancelling the task that waits for a job kills its process at once,
-and a job that is not begun is just taken back. A worker is replaced when it died, when it was killed, and when it has
-grown large: then its memory comes back. Errors of this project come back as themselves, with their fields.
+and a job that is not begun is just taken back. There are never more workers than the pool has places, however jobs end.
+A worker is replaced when it died, when it was killed, and when it has grown large: then its memory comes back. Errors
+of this project come back as themselves, with their fields.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class WorkerPool:
         self._slots = asyncio.Semaphore(size)
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
-        self._starting: set[asyncio.Future[Worker]] = set()
+        self._left_starting: list[asyncio.Future[Worker]] = []
         self._ending: set[asyncio.Task[int | None]] = set()
         self._closed = False
         # a thread waits for the fork server, so that the event loop does not
@@ -81,7 +82,7 @@ class WorkerPool:
         worker = await self._begin(job)
         try:
             async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
-                answer = await self._message(worker)
+                succeeded, value, resident_bytes = _unpickled(await self._message(worker))
         except TimeoutError:
             self._kill(worker)
             raise JobTookTooLong(f"gave no answer within {limit_ms} ms") from None
@@ -90,7 +91,6 @@ class WorkerPool:
         except BaseException:
             self._kill(worker)
             raise
-        succeeded, value, resident_bytes = _unpickled(answer)
         if resident_bytes > self._large_bytes:
             self._kill(worker)
         else:
@@ -129,22 +129,24 @@ class WorkerPool:
             await self._slots.acquire()  # when all are ours, every job has ended
         for _ in range(self._size):
             self._slots.release()
-        if self._starting:
-            await asyncio.wait(self._starting)  # for jobs that were given up: nobody waits for these workers any more
+        if self._left_starting:
+            await asyncio.wait(self._left_starting)
         await asyncio.gather(*self._ending)
         self._thread.shutdown(wait=False)
 
     async def _take(self) -> Worker:
+        """An idle worker, else one that another job left while it started, else a new one: when a new one starts, every
+        other worker has a job, so the places bound the workers.
+        """
         self._refuse_if_closed()
         if self._idle:
             worker = self._idle.pop()
         else:
-            starting = asyncio.get_running_loop().run_in_executor(self._thread, self._workers.start, self._nice)
-            self._starting.add(starting)
-            starting.add_done_callback(self._starting.discard)
+            starting = self._left_starting.pop() if self._left_starting else self._start()
             try:
                 worker = await asyncio.shield(starting)
             except asyncio.CancelledError:
+                self._left_starting.append(starting)
                 starting.add_done_callback(self._keep_started)
                 raise
         self._busy.add(worker)
@@ -153,8 +155,14 @@ class WorkerPool:
             self._refuse_if_closed()
         return worker
 
+    def _start(self) -> asyncio.Future[Worker]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, self._workers.start, self._nice)
+
     def _keep_started(self, starting: asyncio.Future[Worker]) -> None:
-        """A worker whose job was taken back while it started is for the next one."""
+        """A worker whose job was taken back while it started is idle, unless another job waits for it already."""
+        if starting not in self._left_starting:
+            return
+        self._left_starting.remove(starting)
         if not starting.cancelled() and starting.exception() is None:
             self._idle.append(starting.result())
             if self._closed:

@@ -17,6 +17,7 @@ from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, problem, settle
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.processes import children
 
 MAX_BYTES = 16_384
 HOLD_FILE = "hold"
@@ -251,6 +252,20 @@ def test_should_end_a_computation_whose_caller_hangs_up(narrow: ServiceProcess, 
             pass
     finally:
         hold.unlink()
+
+
+@pytest.mark.parametrize("line", ["PUT /v1/groups/hung-up", "POST /v1/assign", "POST /v1/simulate"])
+def test_should_not_keep_a_process_for_each_caller_who_hung_up(
+    narrow: ServiceProcess, narrow_client: httpx.Client, line: str
+) -> None:
+    address = httpx.URL(narrow.url)
+    head = f"{line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n"
+    for _ in range(30):
+        with socket.create_connection((address.host, address.port or 0)) as caller:
+            caller.sendall(head.encode() + b'{"a":1}')
+    new_group(narrow_client)  # asks for its worker after those callers did
+    workers = [child for server in children(narrow.process.pid) for child in children(server)]
+    assert len(workers) <= 3 + 4, "the places for one computation, two readers and at most four rebalances"
 
 
 def test_should_refuse_a_definition_with_too_many_subtopologies(client: httpx.Client) -> None:

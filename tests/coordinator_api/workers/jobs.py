@@ -47,6 +47,28 @@ def return_not_picklable() -> object:
     return threading.Lock()
 
 
+class Unreadable:
+    """Pickled in a worker, it cannot be read in the serving process."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _only_in, (os.getpid(),)
+
+
+def _only_in(process: int) -> int:
+    if process != os.getpid():
+        raise TypeError("in another process")
+    return process
+
+
+def return_unreadable() -> object:
+    return Unreadable()
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
 def hold(fifo: Path) -> None:
     """Say through the fifo that the job runs, and keep it open until this process ends, which is never by itself."""
     with fifo.open("wb", buffering=0) as file:

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,9 +21,10 @@ from assignor.errors import AssignorFault, DecodeError, InputError, NotBuiltYet,
 from coordinator_api.errors import TooManyRequests, UnreadableBytes
 from coordinator_api.http.problems import Problem
 from coordinator_api.workers.forked_workers import ForkedWorkers, Worker
-from coordinator_api.workers.worker_pool import LARGE_BYTES, PoolClosed, WorkerDied, WorkerPool
+from coordinator_api.workers.worker_pool import LARGE_BYTES, JobTookTooLong, PoolClosed, WorkerDied, WorkerPool
 from coordinator_api.workers.worker_process import JobFailed
 from tests.coordinator_api.workers import jobs
+from tests.processes import children
 
 
 @pytest.fixture(scope="session", params=["asyncio", "uvloop"])
@@ -240,6 +241,92 @@ async def test_closing_waits_for_a_worker_that_starts_for_a_job_that_was_given_u
         await closing
         with pytest.raises(ProcessLookupError):
             os.kill(started[0].process, 0)
+
+
+async def given_up_before_it_begins(pool: WorkerPool) -> None:
+    """After as many turns of the event loop as it takes to ask for a worker."""
+    job = asyncio.ensure_future(pool.run(jobs.process))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    job.cancel()
+    await job
+
+
+async def given_up_soon(pool: WorkerPool) -> None:
+    await asyncio.wait_for(pool.run(jobs.spin), 0.01)
+
+
+async def ended_by_its_limit(pool: WorkerPool) -> None:
+    await pool.run(jobs.spin, limit_ms=10)
+
+
+async def died(pool: WorkerPool) -> None:
+    await pool.run(jobs.die, signal.SIGKILL)
+
+
+async def has_grown(pool: WorkerPool) -> None:
+    await pool.run(jobs.grow, 0)
+
+
+async def answered_with_what_cannot_be_read(pool: WorkerPool) -> None:
+    await pool.run(jobs.return_unreadable)
+
+
+async def refused(pool: WorkerPool) -> None:
+    await pool.run(jobs.return_not_picklable)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        given_up_before_it_begins,
+        given_up_soon,
+        ended_by_its_limit,
+        died,
+        has_grown,
+        answered_with_what_cannot_be_read,
+        refused,
+    ],
+)
+async def test_however_jobs_end_there_are_no_more_workers_than_places(
+    workers: ForkedWorkers, end: Callable[[WorkerPool], Awaitable[None]]
+) -> None:
+    places = 2
+    async with pool_of(places, workers, large=0 if end is has_grown else LARGE_BYTES) as pool:
+        server, before = int(_parent_of(await pool.run(jobs.process))), asyncio.all_tasks()
+        files = len(os.listdir("/proc/self/fd"))
+
+        async def ends() -> None:
+            with suppress(asyncio.CancelledError, TimeoutError, JobTookTooLong, WorkerDied, AttributeError, TypeError):
+                await end(pool)
+
+        await asyncio.gather(*(ends() for _ in range(12)))
+        await asyncio.gather(*(pool.run(jobs.process) for _ in range(places)))
+        await asyncio.gather(*(asyncio.all_tasks() - before))  # the ends of workers
+        assert len(children(server)) <= places
+        assert len(os.listdir("/proc/self/fd")) <= files + places
+
+
+async def test_a_job_gets_the_worker_that_another_job_left_while_it_started(
+    workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, start = threading.Event(), workers.start
+    started: list[Worker] = []
+
+    def start_slowly(nice: int) -> Worker:
+        assert go_on.wait(30)
+        started.append(start(nice))
+        return started[-1]
+
+    monkeypatch.setattr(workers, "start", start_slowly)
+    async with pool_of(1, workers) as pool:
+        for _ in range(20):
+            with pytest.raises(asyncio.CancelledError):
+                await given_up_before_it_begins(pool)
+        last = asyncio.ensure_future(pool.run(jobs.process))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert [await last] == [worker.process for worker in started]
 
 
 async def test_a_fork_server_that_was_killed_is_replaced() -> None:
