@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
+from assignor.access.token_files import token_in
+from assignor.access.tokens import checked_token
 from assignor.coordinator_addresses import (
     SENT_ON,
     CallRoute,
@@ -216,21 +218,13 @@ def authorization(token: str | None) -> dict[str, str]:
 def read_token(token_file: Path | None) -> str | None:
     """The token in the file, else that of ASSIGNOR_AUTH_TOKEN, else that in the file of ASSIGNOR_AUTH_TOKEN_FILE.
 
-    Raises InputError for a file that cannot be read, and for a token that no header can carry.
+    Raises InputError for a file that cannot be read or has no token, and for a token that no header can carry.
     """
-    token_file = token_file_of(token_file)
-    if token_file is None:
-        token, where = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
-    else:
-        where = "--token-file"
-        try:
-            token = token_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            problem = "is not text" if isinstance(error, UnicodeDecodeError) else error.strerror
-            raise InputError(f"{token_file} cannot be read: {problem}", where) from None
-    if token and not (token.isascii() and token.isprintable()):
-        raise InputError("a token is one line of printable ASCII", where)
-    return token
+    file = token_file_of(token_file)
+    if file is None:
+        token = os.environ.get(TOKEN_VARIABLE)
+        return checked_token(token, TOKEN_VARIABLE) if token else None
+    return token_in(file, TOKEN_FILE_VARIABLE if token_file is None else "--token-file")
 
 
 def token_file_of(token_file: Path | None) -> Path | None:
@@ -249,11 +243,11 @@ class CallerToken:
 
     Rules: the file is looked at no more than once a second, and read when it has changed. While it cannot be read, or
     has no token that a header can carry, the token that it had before stays. `token`: None for none, or for that of the
-    file. Any thread may use it.
+    file. Any thread may use it. Raises InputError for a given token that no header can carry.
     """
 
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
-        self._token = token
+        self._token = checked_token(token, "token") if token else None
         self._file = file
         self._seen: tuple[int, int, int] | None = None
         self._looked_at_s = 0.0

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from assignor.access.credentials import Credentials
-from assignor.access.tokens import TokenEntry
+from assignor.access.tokens import TokenEntry, token_of_text
 from assignor.errors import InputError
 
 LOOK_EVERY_S = 1.0
@@ -83,6 +83,11 @@ class _WatchedFile:
         return entries
 
 
+def token_in(path: Path, where: str) -> str:
+    """The one token of a file, for a program that sends it. `where`: what names the file. Raises InputError."""
+    return token_of_text(text_of(path, where), f"{where}: {path}")
+
+
 def text_of(path: Path, where: str) -> str:
     """Raises InputError, which has none of the text."""
     try:
@@ -95,6 +100,8 @@ def text_of(path: Path, where: str) -> str:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", where) from None
     except UnicodeDecodeError:
         raise InputError(f"{path} cannot be read: it is not text", where) from None
+    except ValueError:  # the path has a NUL character
+        raise InputError("is no name of a file", where) from None
 
 
 def _seen(path: Path) -> _Seen:

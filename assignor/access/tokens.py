@@ -31,6 +31,9 @@ _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 _LATEST_MS = 221_845_392_000_000
 _RANDOM_BYTES = 32
 
+_NOT_OF_A_TOKEN = re.compile(r"[^\x21-\x7e]+")
+_KINDS = {" ": "a space", "\t": "a tab", "\n": "a line end", "\r": "a line end", "\ufeff": "a byte order mark"}
+
 TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
 """With it, a program that looks for secrets in texts finds ours."""
 
@@ -57,15 +60,46 @@ def new_token() -> str:
     return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
 
 
+def checked_token(token: str, where: str) -> str:
+    """The token. Every one passes here before a program sends it or a service takes it.
+
+    Rule: a token is visible ASCII characters, which every header carries unchanged. `where`: what the token comes from.
+    Raises InputError, which has nothing of the token.
+    """
+    if not token:
+        raise InputError("has no token", where)
+    found = _NOT_OF_A_TOKEN.search(token)
+    if found is None:
+        return token
+    place = "begins with" if found.start() == 0 else "ends with" if found.end() == len(token) else "has inside"
+    letter = found[0][0]
+    kind = _KINDS.get(letter) or ("a control character" if letter.isascii() else "a character that is not ASCII")
+    raise InputError(f"a token is visible ASCII characters only, and this one {place} {kind}: remove it there", where)
+
+
+def token_of_text(text: str, where: str) -> str:
+    """The token of a text without anything else, such as a file: white space around it does not count.
+
+    Raises InputError, which has nothing of the text.
+    """
+    return checked_token(text.strip(), where)
+
+
 def plain_token(source: str, token: str) -> TokenEntry:
-    """The one token of a setting, which may do everything. `source`: the setting, which is also its name."""
-    return TokenEntry(Principal(source, Right.ADMIN), digest_of(token.encode("utf-8")))
+    """The one token of a setting, which may do everything. `source`: the setting, which is also its name.
+
+    Raises InputError.
+    """
+    return _entry_of_admin(source, checked_token(token, source))
 
 
 def parse_plain_token(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """The one token of a text without anything else. `where`: begins with the setting, and is what errors name."""
-    token = text.strip()
-    return (plain_token(where.partition(":")[0], token),) if token else ()
+    """The one token of a file. `where`: begins with the setting, and is what errors name. Raises InputError."""
+    return (_entry_of_admin(where.partition(":")[0], token_of_text(text, where)),)
+
+
+def _entry_of_admin(source: str, token: str) -> TokenEntry:
+    return TokenEntry(Principal(source, Right.ADMIN), digest_of(token.encode("ascii")))
 
 
 def right_of(text: str, where: str) -> Right:

@@ -20,7 +20,8 @@ from urllib.parse import quote
 
 import httpx
 
-from assignor.errors import AssignorFault
+from assignor.access.token_files import token_in
+from assignor.errors import AssignorFault, InputError
 
 LONGEST_CALL_S = 2.0
 LONGEST_QUERY_S = 6.0
@@ -153,6 +154,6 @@ def _answer(host: str, answer: Mapping[str, Any]) -> StoreAnswer:
 
 def _token(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreUnanswered(f"the file of page.store.token.file cannot be read: {type(error).__name__}", {}) from None
+        return token_in(file, "page.store.token.file")
+    except InputError as error:
+        raise StoreUnanswered(str(error), {}) from None

@@ -43,13 +43,23 @@ def test_should_take_the_token_of_the_environment_without_a_file(monkeypatch: py
     assert CoordinatorAddress("https://coordinator").headers() == {}
 
 
-@pytest.mark.parametrize("token", ["two\nlines", "t\u00f6ken"])
-def test_should_refuse_a_token_that_no_header_can_carry(token: str, tmp_path: Path) -> None:
+def test_should_name_what_a_token_comes_from_that_no_header_can_carry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file = tmp_path / "token"
-    file.write_text(token, encoding="utf-8")
+    file.write_text("s3cr3t\ns3cr3t", encoding="utf-8")
+    refused = "a token is visible ASCII characters only, and this one (ends with|has inside) a line end"
 
-    with pytest.raises(InputError, match="--token-file: a token is one line of printable ASCII"):
+    with pytest.raises(InputError, match=f"--token-file: {file}: {refused}"):
         CoordinatorAddress("http://127.0.0.1:8080", file)
+    monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN_FILE", str(file))
+    with pytest.raises(InputError, match=f"ASSIGNOR_AUTH_TOKEN_FILE: {file}: {refused}"):
+        CoordinatorAddress("http://127.0.0.1:8080")
+    monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN", "s3cr3t\n")
+    with pytest.raises(InputError, match=f"ASSIGNOR_AUTH_TOKEN: {refused}"):
+        CoordinatorAddress("http://127.0.0.1:8080")
+    with pytest.raises(InputError, match=f"token: {refused}"):
+        CallerToken("s3cr3t\n")
 
 
 def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:

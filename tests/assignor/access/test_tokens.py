@@ -9,15 +9,17 @@ import pytest
 
 from assignor.access.credentials import Credentials
 from assignor.access.principals import Principal, Right
-from assignor.access.token_files import TokenFiles
+from assignor.access.token_files import TokenFiles, token_in
 from assignor.access.tokens import (
     TokenEntry,
+    checked_token,
     digest_of,
     end_ms,
     format_entries,
     new_token,
     parse_entries,
     parse_plain_token,
+    plain_token,
 )
 from assignor.errors import InputError
 
@@ -71,6 +73,74 @@ def test_should_refuse_an_end_that_is_none_or_has_been(text: str) -> None:
         return
     with pytest.raises(InputError, match="here"):
         end_ms(text, NOW_MS, "here")
+
+
+SECRET = "s3cr3t-0123456789"
+
+
+@pytest.mark.parametrize(
+    "token, why",
+    [
+        ("", "has no token"),
+        (f"{SECRET} ", "ends with a space"),
+        (f"{SECRET}\n", "ends with a line end"),
+        (f"{SECRET}\r\n", "ends with a line end"),
+        (f" {SECRET}", "begins with a space"),
+        (f"\ufeff{SECRET}", "begins with a byte order mark"),
+        (f"{SECRET}\t{SECRET}", "has inside a tab"),
+        (f"{SECRET}\0{SECRET}", "has inside a control character"),
+        (f"{SECRET}\x7f", "ends with a control character"),
+        (f"{SECRET}\u00e4{SECRET}", "has inside a character that is not ASCII"),
+        (f"{SECRET}\udcff", "ends with a character that is not ASCII"),
+        (f"\u201c{SECRET}\u201d", "begins with a character that is not ASCII"),
+    ],
+)
+def test_should_refuse_a_token_that_no_header_can_carry_without_showing_it(token: str, why: str) -> None:
+    for read in (checked_token, lambda token, where: plain_token(where, token)):
+        with pytest.raises(InputError) as refused:
+            read(token, "auth.token")
+        assert str(refused.value).startswith("auth.token: ")
+        assert why in str(refused.value)
+        assert SECRET not in str(refused.value)
+
+
+def test_should_take_every_visible_character_of_a_token() -> None:
+    visible = "".join(map(chr, range(0x21, 0x7F)))
+    assert checked_token(visible, "here") == visible
+
+
+@pytest.mark.parametrize(
+    "content, why",
+    [
+        (b"\n \n", "has no token"),
+        (b"two words", "has inside a space"),
+        (b"\xef\xbb\xbfsecret", "begins with a byte order mark"),
+        (b"sec\xffret", "it is not text"),
+        (b"secret\0", "ends with a control character"),
+    ],
+)
+def test_should_name_the_file_of_a_token_that_cannot_be_used(content: bytes, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    files = TokenFiles(Credentials(), lambda setting, sentence: None)
+    for read in (lambda: token_in(file, "setting"), lambda: files.add("setting", file, parse_plain_token)):
+        with pytest.raises(InputError) as refused:
+            read()
+        assert str(refused.value).startswith("setting: ")
+        assert str(file) in str(refused.value)
+        assert why in str(refused.value)
+        assert "secret" not in str(refused.value).replace(str(file), "")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", " \n\n"])
+def test_should_take_the_token_of_a_file_without_the_white_space_around_it(end: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(f"secret{end}".encode())
+    assert token_in(tmp_path / "token", "setting") == "secret"
+
+
+def test_should_refuse_a_file_whose_name_no_file_can_have() -> None:
+    with pytest.raises(InputError, match="setting: is no name of a file"):
+        token_in(Path("a\0b"), "setting")
 
 
 def test_should_make_tokens_that_nobody_has() -> None:

@@ -58,6 +58,18 @@ def test_should_say_which_directory_it_cannot_write(tmp_path: Path, monkeypatch:
     )
 
 
+def test_should_name_the_setting_of_a_token_that_nobody_could_send_without_showing_it(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cr3t s3cr3t\n")
+    (tmp_path / "config.toml").write_text('"auth.token" = "s3cr3t\\n"\n')
+    refused = "a token is visible ASCII characters only, and this one"
+    for flags, line in (
+        (("--auth-token-file", "token"), f"auth.token.file: token: {refused} has inside a space: remove it there"),
+        (("--config", "config.toml"), f"auth.token: {refused} ends with a line end: remove it there"),
+    ):
+        done = run_command(tmp_path, "serve", "--port", "0", *flags)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {line}\n")
+
+
 def test_should_name_the_port_that_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -30,6 +30,7 @@ from streams_runtime.membership.coordinator_errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from streams_runtime.queries.client import StateStoreClient
 from tests.streams_runtime.stub_service import Answer, Asked, problem, stub_service
 
 JOIN = JoinRequest(b"\x00\x03", session_timeout_ms=1_000, rebalance_timeout_ms=2_000)
@@ -211,6 +212,14 @@ def test_should_take_a_missing_token_for_a_mistake_of_the_caller() -> None:
     ):
         client.describe("g")
     assert issubclass(NotLetIn, InputError)
+
+
+@pytest.mark.parametrize("end", [" ", "\n", "\r\n", "\0", "\u00e4"])
+def test_should_refuse_a_token_that_no_header_can_carry_without_showing_it(end: str) -> None:
+    for client in (CoordinatorClient, StateStoreClient):
+        with pytest.raises(InputError, match="token: a token is visible ASCII characters only") as refused:
+            client("http://127.0.0.1:1" if client is CoordinatorClient else ["127.0.0.1:1"], token=f"s3cr3t{end}")
+        assert "s3cr3t" not in str(refused.value)
 
 
 def test_should_name_the_status_when_an_error_is_no_problem_document() -> None:
