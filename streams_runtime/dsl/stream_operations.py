@@ -58,10 +58,14 @@ def with_new_values(stream: Stage[K, Any], prefix: str, supplier: ProcessorSuppl
 def processed(
     stream: Stage[Any, Any], supplier: ProcessorSupplier, stores: Sequence[str], name: str | None
 ) -> Stage[Any, Any]:
-    """Behind a processor of the user's, which may forward anything."""
+    """Behind a processor of the user's, which may forward anything. So no repartition topic moves above it.
+
+    Differs from Kafka: there, the topic does unless `__enable.process.processValue.fix__` is set (KAFKA-19668), and
+    the records that the processor gives another key are aggregated in the partition of their old one.
+    """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
-    node = ProcessorGraphNode(node_name, supplier, connected_stores=stores)
+    node = ProcessorGraphNode(node_name, supplier, connected_stores=stores, changes_key=True, changes_value=True)
     stream.graph.add(node, [stream.node])
     return Stage(stream.graph, node, stream.sources, None, None, repartition_required=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
-from streams_runtime import STRING, Application, StreamsBuilder, Topology
+from streams_runtime import STRING, Application, Processor, ProcessorContext, Record, StreamsBuilder, Topology
 
 GIVEN = {"application.id": "app", "bootstrap.servers": "memory:app"}
 
@@ -78,3 +78,47 @@ def test_should_not_mind_a_topology_that_was_made_without_the_dsl() -> None:
     topology = Topology().add_source("source", "in").add_sink("sink", "out", "source")
 
     assert Application(topology, {**GIVEN, "topology.optimization": "all"}).topology is topology
+
+
+class _Rekey(Processor[str, str]):
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+
+    def process(self, record: Record[str, str]) -> None:
+        self._context.forward(record._replace(key=record.value))
+
+
+def test_should_move_no_repartition_topic_above_a_processor() -> None:
+    """A processor may change keys. Kafka's answer with `__enable.process.processValue.fix__` (KAFKA-19668)."""
+    builder = StreamsBuilder(optimize=True)
+    stream = builder.stream("in", STRING, STRING).select_key(lambda key, value: value).process(_Rekey)
+    stream.group_by_key(key_serde=STRING, value_serde=STRING).count()
+    stream.filter(lambda key, value: True).group_by_key(key_serde=STRING, value_serde=STRING).count()
+
+    topology = builder.build()
+
+    assert _found(topology)[1] == 1
+    assert topology.definition().nodes["KSTREAM-PROCESSOR-0000000002"].parents == ("KSTREAM-KEY-SELECT-0000000001",)
+
+
+def test_should_repartition_after_a_merge_what_came_from_processors() -> None:
+    builder = StreamsBuilder(optimize=True)
+    stream = builder.stream("in", STRING, STRING)
+    merged = stream.process(_Rekey, name="one").merge(stream.process(_Rekey, name="two"), name="both")
+    merged.group_by_key(key_serde=STRING, value_serde=STRING).count()
+    merged.group_by_key(key_serde=STRING, value_serde=STRING).count()
+
+    topology = builder.build()
+
+    assert _found(topology)[1] == 1
+    assert topology.definition().nodes["both"].parents == ("one", "two")
+
+
+def test_should_merge_no_topics_across_a_value_that_a_processor_may_have_changed() -> None:
+    """One topic has one serde, and the values before and after the processor may need two."""
+    builder = StreamsBuilder(optimize=True)
+    keyed = builder.stream("in", STRING, STRING).select_key(lambda key, value: value)
+    keyed.group_by_key(key_serde=STRING, value_serde=STRING).count()
+    keyed.process(_Rekey).group_by_key(key_serde=STRING, value_serde=STRING).count()
+
+    assert _found(builder.build())[1] == 2
