@@ -7,6 +7,7 @@ node are sorted by the numbers at the time when they were linked. Source: `Inter
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 
 from assignor.java.order import hash_set_copy_order, hash_set_order, string_hash
@@ -25,21 +26,35 @@ from assignor.types import utf16_order
 
 class _Described:
     """One node with its neighbours. `size`: one for itself and one for each path below it; it grows while nodes are
-    linked.
+    linked. `number`: parents have lower ones.
     """
 
-    __slots__ = ("node", "predecessors", "size", "successors")
+    __slots__ = ("node", "number", "predecessors", "size", "successors")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, number: int) -> None:
         self.node = node
+        self.number = number
         self.size = 1
         self.predecessors: JavaTreeSet[_Described] = JavaTreeSet(_compare)
         self.successors: JavaTreeSet[_Described] = JavaTreeSet(_compare)
 
     def grow(self, by: int) -> None:
-        self.size += by
-        for predecessor in self.predecessors:
-            predecessor.grow(by)
+        """Add this to the size for each path from here, and so to those above.
+
+        Kafka walks each path. Their number doubles with every split and merge, so here each node above is taken once,
+        after all that it leads to, and adds what has come by all of them.
+        """
+        growth = {self.number: by}
+        waiting = [(-self.number, self)]
+        while waiting:
+            node = heapq.heappop(waiting)[1]
+            growing = growth[node.number]
+            node.size += growing
+            for above in node.predecessors:
+                if above.number not in growth:
+                    growth[above.number] = 0
+                    heapq.heappush(waiting, (-above.number, above))
+                growth[above.number] += growing
 
 
 def _compare(one: _Described, other: _Described) -> int:
@@ -65,7 +80,8 @@ def describe(definition: TopologyDefinition) -> str:
 
 def _describe_subtopology(definition: TopologyDefinition, group_id: int, names: Sequence[str]) -> str:
     walk = hash_set_order(hash_set_order(names, string_hash), string_hash)
-    described = {name: _Described(definition.nodes[name]) for name in walk}
+    number_of = {name: number for number, name in enumerate(definition.nodes)}
+    described = {name: _Described(definition.nodes[name], number_of[name]) for name in walk}
     for each in described.values():
         for parent in each.node.parents:
             predecessor = described[parent]

@@ -32,7 +32,6 @@ class GraphNode:
         self.changes_value = changes_value
         self.takes_null_keys = False
         self.priority = -1
-        self.written = False
         self.children: dict[GraphNode, None] = {}
         self.parents: dict[GraphNode, None] = {}
 

@@ -75,12 +75,13 @@ class RepartitionMerging:
     def _gather_behind_merges(self) -> None:
         """What several key changes need after one merge is repartitioned once, after the merge."""
         gathered: dict[GraphNode, dict[GraphNode, None]] = {}
+        above_of = {node: _above(node) for nodes in self._behind.values() for node in nodes}
         for merge in self._merges:
+            above_merge = _above(merge)
             gathered[merge] = {
                 changer: None
                 for changer, nodes in self._behind.items()
-                if all(_found_upwards(node, _has_parent(merge)) for node in nodes)
-                and _found_upwards(merge, _has_parent(changer))
+                if changer in above_merge and all(merge in above_of[node] for node in nodes)
             }
         for merge, changers in gathered.items():
             self._behind[merge] = {node: None for changer in changers for node in self._behind[changer]}
@@ -100,13 +101,33 @@ def _key_changer_above(node: GraphNode) -> GraphNode | None:
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
-    """The node itself or the first one above it, along each parent in turn."""
+    """The node itself or the first one above it, along each parent in turn.
+
+    A node that several paths reach is asked once: the second time there would be nothing above it either.
+    """
     if condition(node):
         return node
-    for parent in node.parents:
-        if condition(parent):
-            return parent
-        found = _found_upwards(parent, condition)
-        if found is not None:
-            return found
+    asked: set[GraphNode] = set()
+    waiting = [iter(node.parents)]
+    while waiting:
+        parent = next(waiting[-1], None)
+        if parent is None:
+            waiting.pop()
+        elif parent not in asked:
+            if condition(parent):
+                return parent
+            asked.add(parent)
+            waiting.append(iter(parent.parents))
     return None
+
+
+def _above(node: GraphNode) -> set[GraphNode]:
+    """All nodes on the paths to this one, without itself."""
+    above: set[GraphNode] = set()
+    waiting = [node]
+    while waiting:
+        for parent in waiting.pop().parents:
+            if parent not in above:
+                above.add(parent)
+                waiting.append(parent)
+    return above

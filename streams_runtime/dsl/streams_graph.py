@@ -28,6 +28,7 @@ class StreamsGraph:
     def __init__(self) -> None:
         self.naming = Naming()
         self._root = GraphNode("root")
+        self._nodes: list[GraphNode] = []
         self._last_priority = -1
         self._merging = RepartitionMerging(self.naming)
         self._copartitioned: list[list[str]] = []
@@ -37,6 +38,7 @@ class StreamsGraph:
         """Link a node under its parents, or under the root. Raises TopologyError once the topology is built."""
         if self._topology is not None:
             raise TopologyError("Invalid topology: it is built already, and later calls cannot change it")
+        self._nodes.append(node)
         for parent in (self._root,) if parents is None else parents:
             parent.add_child(node)
             self._last_priority += 1
@@ -63,17 +65,21 @@ class StreamsGraph:
         return self._topology
 
     def _written(self) -> Topology:
+        """Kafka offers the children of a node whenever it comes to the node, so its steps are the paths through the
+        graph. A node can be written only after its last parent was, so it is offered just then: the same order.
+        """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
         offered = 0
+        unwritten_parents: dict[GraphNode, int] = {}
         while queue:
             node = heapq.heappop(queue)[2]
-            if not node.written and all(parent.written for parent in node.parents):
-                node.write(topology)
-                node.written = True
+            node.write(topology)
             for child in node.children:
-                offered += 1
-                heapq.heappush(queue, (child.priority, offered, child))
+                left = unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
+                if left == 0:
+                    offered += 1
+                    heapq.heappush(queue, (child.priority, offered, child))
         return topology
 
     def _merge_equal_sources(self) -> dict[str, str]:
@@ -112,18 +118,13 @@ class StreamsGraph:
 
     def _let_null_keys_through(self) -> None:
         """Records without key have to reach a left join of a stream, so no repartition above it may drop them."""
-        done: set[GraphNode] = set()
         lenient: set[GraphNode] = set()
-
-        def visit(node: GraphNode) -> None:
-            for child in node.children:
-                if child not in done:
-                    visit(child)
-                if child.takes_null_keys or child in lenient:
-                    lenient.add(node)
-            done.add(node)
-
-        visit(self._root)
+        waiting = [node for node in self._nodes if node.takes_null_keys]
+        while waiting:
+            for parent in waiting.pop().parents:
+                if parent not in lenient:
+                    lenient.add(parent)
+                    waiting.append(parent)
         for node in lenient:
             if isinstance(node, RepartitionNode):
                 node.keeps_null_keys = True

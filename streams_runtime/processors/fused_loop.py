@@ -49,6 +49,9 @@ MOST_LINES = 2_000
 _MOST_BLOCKS, _MOST_LOOPS = 60, 15
 """Python takes a hundred levels of indentation, and twenty loops inside of each other."""
 
+_MOST_NODES = 120
+"""Below each other. Writing a node takes about six calls inside of each other, of which Python allows a thousand."""
+
 READING = "<reading>"
 """In the place of a node's name; no node can have it."""
 
@@ -333,6 +336,8 @@ class LoopWriter:
     # --- inside
 
     def _enter(self, node: FusableNode, given: Given) -> None:
+        if len(self._inside) > _MOST_NODES:
+            raise CannotFuse("the chain of nodes is too long")
         with self.inside(node.name):
             node.fuse(self, given)
 

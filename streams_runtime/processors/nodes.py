@@ -63,7 +63,8 @@ class ProcessorRunner:
     """A user's processor with its context."""
 
     __slots__ = (
-        "_below_one", "_context", "_current", "_process", "_runtime", "below", "name", "processor", "shares",
+        "_below_one", "_context", "_current", "_process", "_runtime", "_tried_below", "below", "name", "processor",
+        "shares",
     )  # fmt: skip
 
     takes_batches = False
@@ -78,6 +79,7 @@ class ProcessorRunner:
         self._process = self._for_one()
         self._runtime: TaskRuntime | None = None
         self._below_one: LoopWriter | None = None
+        self._tried_below = False
 
     def _for_one(self) -> Callable[[Record[Any, Any]], None]:
         """The processor's function for a record."""
@@ -95,6 +97,7 @@ class ProcessorRunner:
             raise
         self._runtime = runtime
         self._below_one = None
+        self._tried_below = False
 
     def link(self) -> None:
         self._context.link(tuple((child.name, child.entry()) for child in self.below))
@@ -122,7 +125,8 @@ class ProcessorRunner:
 
     def call_in(self, loop: LoopWriter, given: Given, why: str) -> None:
         """Have the loop call this node once a record."""
-        if self._below_one is None and getattr(self.processor, "forwards_plain_records", True):
+        if not self._tried_below and getattr(self.processor, "forwards_plain_records", True):
+            self._tried_below = True  # once, also where it cannot be: every path to this node asks again
             self._fuse_below(loop.outputs)
         if self._below_one is not None:
             for name, run in self._below_one.runs.by_name().items():

@@ -143,8 +143,12 @@ class SourceRunner:
         if self.timestamp_extractor is not None:
             why = f"{self.name} has a timestamp extractor"
         waiting: list[tuple[NodeRunner, str]] = [(each, why) for each in self.below]
+        seen: set[str] = set()
         while waiting:
             node, why = waiting.pop()
+            if node.name in seen:
+                continue
+            seen.add(node.name)
             run = told.setdefault(node.name, NodeRun(RunsHow.ONCE_A_RECORD, why))
             if run.how is RunsHow.ONCE_A_RECORD and run.why != why:
                 why = f"it is below {node.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,11 @@ from pyspark import cloudpickle
 
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.processors.topology import Topology
+from streams_runtime.records import Record
+from streams_runtime.serdes import LONG, STRING
+from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.topologies import CASES, OPTIMIZED, Case
+from tests.streams_runtime.processors.recording_runtime import PassOn
 
 KAFKA = Path(__file__).with_name("described_by_kafka")
 TOPICS: dict[str, dict[str, Any]] = json.loads((KAFKA / "topics.json").read_text())
@@ -20,6 +25,11 @@ ALL = [(name, case, False) for name, case in CASES.items()] + [(name, case, True
 
 
 dumps: Callable[[object], bytes] = cloudpickle.dumps
+
+
+class Drop(PassOn):
+    def process(self, record: Record[Any, Any]) -> None:
+        pass
 
 
 def built(case: Case, optimize: bool) -> Topology:
@@ -94,3 +104,46 @@ def test_should_merge_repartition_topics_of_one_branch_when_optimizing() -> None
     repartition = "app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"
     assert [each.source_topics for each in parsed.subtopologies] == [("input",), (repartition,)]
     assert [each.sink_topics for each in parsed.subtopologies] == [(repartition,), ()]
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_should_build_splits_and_merges_one_after_the_other_in_steps_of_their_nodes(optimize: bool) -> None:
+    """60 of them have 2^60 paths: a walk along each path would not end."""
+    builder = StreamsBuilder(optimize=optimize)
+    stream = builder.stream("input", STRING, STRING)
+    for _ in range(60):
+        low, high = stream.filter(lambda k, v: v < "h"), stream.filter_not(lambda k, v: v < "h")
+        stream = low.select_key(lambda k, v: v).merge(high)
+    stream.group_by_key(key_serde=STRING, value_serde=STRING).count().to_stream().to("output", value_serde=LONG)
+
+    topology = builder.build()
+
+    text = topology.describe()
+    assert len(topology.definition().nodes) == len(re.findall("Source:|Processor:|Sink:", text))
+    with TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("input", STRING, STRING).pipe_input("k", "a", 0)
+        assert driver.create_output_topic("output", STRING, LONG).read_key_values() == [("a", 1)]
+        assert driver.node_runs()
+
+
+def test_should_run_a_chain_that_is_too_long_for_one_loop() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("input", STRING, STRING)
+    for _ in range(200):
+        stream = stream.map_values(lambda v: v + "x")
+    stream.to("output", value_serde=STRING)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("input", STRING, STRING).pipe_input("k", "", 0)
+        assert driver.create_output_topic("output", STRING, STRING).read_values() == ["x" * 200]
+
+
+def test_should_start_processors_that_split_and_merge_in_steps_of_their_nodes() -> None:
+    topology, end = Topology().add_source("source", "input").add_processor("none", Drop, "source"), "none"
+    for stage in range(40):
+        for side in ("left", "right"):
+            topology.add_processor(f"{side}-{stage}", PassOn, end)
+        end = f"end-{stage}"
+        topology.add_processor(end, PassOn, [f"left-{stage}", f"right-{stage}"])
+    with TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("input", STRING, STRING).pipe_input("k", "v", 0)
+        assert len(driver.node_runs()) == 121
