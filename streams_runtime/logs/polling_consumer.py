@@ -76,8 +76,8 @@ class PollingConsumer:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._check_open()
-        self._assigned = list(dict.fromkeys(partitions))
-        keep = set(self._assigned)
+        keep = set(partitions)
+        self._assigned = sorted(keep)  # callers have sets, whose order is another one in each process
         self._positions = {p: offset for p, offset in self._positions.items() if p in keep}
         self._rests = {p: rest for p, rest in self._rests.items() if p in keep}
         self._paused &= keep

@@ -4,7 +4,8 @@ The driver runs a real `StreamTask` for each subtopology, on a log in memory who
 `pipe_input` and each move of the clock returns when all that follows from it is done and committed: records have gone
 through repartition topics, and stream-time punctuations have fired. Since each record is committed, a record cache
 holds back no more than a second change of a key by the same record. Records that are piped together are processed as a
-thread processes those of a poll: nodes that take batches get them as such.
+thread processes those of a poll: nodes that take batches get them as such. Of a task's records with one timestamp, that
+of the topic comes first that the topology has written to first.
 Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
 
@@ -23,7 +24,7 @@ from streams_runtime.application import Application
 from streams_runtime.clock import SystemClock
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.logs.base import IsolationLevel
+from streams_runtime.logs.base import IsolationLevel, Log
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
@@ -66,6 +67,37 @@ class MockClock:
         self._now_ms += by_ms
 
 
+class _OrderedProducer(StreamsProducer):
+    """`order`: the partitions that got records, in the order of the first record that was not read yet."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, log: Log, transactional_id: str | None) -> None:
+        super().__init__(log, transactional_id)
+        self.order: dict[TopicPartition, None] = {}
+
+    def send(
+        self,
+        partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers = (),
+    ) -> None:
+        self.order[partition] = None
+        super().send(partition, key, value, timestamp_ms, headers)
+
+    def send_columns(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        self.order[partition] = None
+        super().send_columns(partition, keys, values, timestamps_ms)
+
+
 class TopologyTestDriver:
     """Close it, or use it in a `with`: its stores are files in a directory of their own, which is deleted then.
 
@@ -99,7 +131,7 @@ class TopologyTestDriver:
         self._log.create_topics(topics_of(application))
         self._consumer = self._log.consumer(self._isolation)
         self._input = self._log.producer()
-        self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
+        self._producer = _OrderedProducer(self._log, application.id if exactly_once else None)
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
         self._losses: list[TaskLosses] = []
@@ -266,6 +298,9 @@ class TopologyTestDriver:
 
     def _read(self) -> int:
         batches = self._consumer.poll(0, self._application.configs.max_poll_records)
+        place = {partition: index for index, partition in enumerate(self._producer.order)}
+        batches.sort(key=lambda batch: place.get(batch.partition, -1))
+        self._producer.order.clear()
         for batch in batches:
             self._task_of[batch.partition].add_records(batch)
         return len(batches)

@@ -11,6 +11,7 @@ import pytest
 
 from assignor.errors import InputError
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
@@ -335,6 +336,27 @@ def test_should_choose_the_lowest_timestamp_and_wait_for_an_empty_topic_by_the_c
         seen.append(output.read_key_values())
 
         assert seen == [[], [(b"from b", b"")], [], [(b"from a", b"")]]
+
+
+@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("table_first", [False, True])
+def test_should_take_turns_among_equal_timestamps_in_the_order_of_writing(number: int, table_first: bool) -> None:
+    """The heap of queues is Kafka's. Names differ because sets of them are in another order in each process."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", STRING, STRING).select_key(lambda k, v: k.upper())
+    if table_first:
+        table = stream.to_table(store="table", key_serde=STRING, value_serde=STRING, name=f"right-{number}")
+        left = stream.repartition(key_serde=STRING, value_serde=STRING, name=f"left-{number}")
+    else:
+        left = stream.repartition(key_serde=STRING, value_serde=STRING, name=f"left-{number}")
+        table = stream.to_table(store="table", key_serde=STRING, value_serde=STRING, name=f"right-{number}")
+    left.left_join(table, lambda l, r: f"{l}/{r}").to("out", key_serde=STRING, value_serde=STRING)
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.create_input_topic("in", STRING, STRING)
+        for time_ms in range(3):
+            topic.pipe_input("a", str(time_ms + 1), time_ms)
+        values = driver.create_output_topic("out", STRING, STRING).read_values()
+    assert values == (["1/1", "2/2", "3/3"] if table_first else ["1/None", "2/1", "3/2"])
 
 
 def test_should_take_configs_as_values_and_refuse_what_an_application_refuses() -> None:
