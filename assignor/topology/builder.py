@@ -88,16 +88,19 @@ class TopologyBuilder:
     ) -> TopologyBuilder:
         """A store and the processors that use it. `changelog` None: not logged.
 
-        The same store may be added again for more processors. Differs from Kafka: all of them then share it; in Kafka
+        The same store may be added again for more processors: with the same `supplier`, as an equal one would let two
+        tables share their state. Differs from Kafka: all of them then share it; in Kafka
         only those of the last call do, and the others keep a store that is not logged.
         """
         store = StoreDefinition(name, changelog, None, supplier)
-        if name in self._global_stores or self._stores.get(name, store) != store:
+        known = self._stores.get(name, store)
+        same = known.supplier is supplier and (supplier is not None or known == store)
+        if name in self._global_stores or not same:
             raise _invalid(f"A different StateStore has already been added with the name {name}.")
         users = _names(processors)
         for processor in users:
             self._check_processor(processor, name)
-        self._stores[name] = store
+        self._stores[name] = known
         for processor in users:
             self._connect(processor, name)
         return self

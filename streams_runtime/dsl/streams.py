@@ -366,7 +366,9 @@ class KTable(Generic[K, V]):
     """The newest value of every key. Whatever follows a table gets its changes one by one.
 
     A table is only kept in a store where something has to read it: an aggregate, a join, or an operation whose `store`
-    is named. An operation with a named `store` needs the serde of its values.
+    is named. `key_serde`, `value_serde` of an operation: of its result, and so of that store. Where none are given, a
+    filter keeps both serdes of the table. Other operations keep that of the keys; a named `store` needs that of the
+    values.
     """
 
     def __init__(self, stage: TableStage[K, V]) -> None:
@@ -378,39 +380,56 @@ class KTable(Generic[K, V]):
         return self._stage.name
 
     def filter(
-        self, predicate: Callable[[K, V], bool], *, store: Store = None, name: str | None = None
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        store: Store = None,
+        name: str | None = None,
     ) -> KTable[K, V]:
         """The entries for which the predicate is true. An entry is removed when it no longer is."""
-        return KTable(table_operations.filtered(self._stage, predicate, True, store, name))
+        result = table_operations.Result(key_serde, value_serde, store)
+        return KTable(table_operations.filtered(self._stage, predicate, True, result, name))
 
     def filter_not(
-        self, predicate: Callable[[K, V], bool], *, store: Store = None, name: str | None = None
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        store: Store = None,
+        name: str | None = None,
     ) -> KTable[K, V]:
         """The entries for which the predicate is false."""
-        return KTable(table_operations.filtered(self._stage, predicate, False, store, name))
+        result = table_operations.Result(key_serde, value_serde, store)
+        return KTable(table_operations.filtered(self._stage, predicate, False, result, name))
 
     def map_values(
         self,
         mapper: Callable[[V], V2],
         *,
+        key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper never gets None: a removal stays one."""
-        mapper_with_key = _WithoutKey(mapper)
-        return KTable(table_operations.with_new_values(self._stage, mapper_with_key, value_serde, store, name))
+        result = table_operations.Result(key_serde, value_serde, store)
+        return KTable(table_operations.with_new_values(self._stage, _WithoutKey(mapper), result, name))
 
     def map_values_with_key(
         self,
         mapper: Callable[[K, V], V2],
         *,
+        key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper must not change the key, and never gets None as the value."""
-        return KTable(table_operations.with_new_values(self._stage, mapper, value_serde, store, name))
+        result = table_operations.Result(key_serde, value_serde, store)
+        return KTable(table_operations.with_new_values(self._stage, mapper, result, name))
 
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
         """Every change as a record. The value of a removal is None."""
@@ -433,26 +452,30 @@ class KTable(Generic[K, V]):
         other: KTable[K, VT],
         joiner: Callable[[V, VT], V2],
         *,
+        key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """Keys that both tables have. Both must have the same number of partitions."""
         sides = joins.inner_join(self._stage.supplier, other._stage.supplier, joiner)
-        return KTable(table_operations.joined(self._stage, other._stage, sides, value_serde, store, name))
+        result = table_operations.Result(key_serde, value_serde, store)
+        return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 
     def left_join(
         self,
         other: KTable[K, VT],
         joiner: Callable[[V, VT | None], V2],
         *,
+        key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """All keys of this table. The other's value is None where it has none."""
         sides = joins.left_join(self._stage.supplier, other._stage.supplier, joiner)
-        return KTable(table_operations.joined(self._stage, other._stage, sides, value_serde, store, name))
+        result = table_operations.Result(key_serde, value_serde, store)
+        return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 
 
 class KGroupedTable(Generic[K, V]):

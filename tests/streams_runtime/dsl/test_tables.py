@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.errors import StreamsError
+from assignor.errors import StreamsError, TopologyError
 from streams_runtime.dsl import KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
+from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.table_aggregates import TableAggregateProcessor, TableRepartitionMap
+from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor
 from streams_runtime.records import Record
-from streams_runtime.serdes import JSON, LONG, STRING
+from streams_runtime.serdes import BYTES, JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.state_stores.builders import key_value_store
 from tests.examples import share
 from tests.streams_runtime.dsl.driven import driven
+from tests.streams_runtime.processors.recording_runtime import PassOn
 
 
 def table(builder: StreamsBuilder, store: str | None = None) -> KTable[str, str]:
@@ -235,3 +240,97 @@ def test_should_tell_old_values_of_mapped_entries_to_their_groups(store: str | N
 def test_should_fail_on_a_change_without_key(processor: Processor[Any, Any]) -> None:
     with pytest.raises(StreamsError, match="should not be null"):
         processor.process(Record(None, Change("v"), 1))
+
+
+def _count(builder: StreamsBuilder, store: str) -> None:
+    builder.stream("in", STRING, STRING).group_by_key().count(store=store)
+
+
+def _count_windows(builder: StreamsBuilder, store: str) -> None:
+    builder.stream("in", STRING, STRING).group_by_key().windowed_by(TimeWindows(10)).count(store=store)
+
+
+def _to_table(builder: StreamsBuilder, store: str) -> None:
+    builder.stream("in", STRING, STRING).to_table(store=Materialized(store))
+
+
+def _read_table(builder: StreamsBuilder, store: str) -> None:
+    builder.table("other", STRING, STRING, store=store)
+
+
+def _filter_table(builder: StreamsBuilder, store: str) -> None:
+    builder.table("third", STRING, STRING).filter(lambda k, v: True, store=store)
+
+
+def _group_table(builder: StreamsBuilder, store: str) -> None:
+    builder.table("fourth", STRING, STRING).group_by(lambda k, v: (v, k), key_serde=STRING, value_serde=STRING).reduce(
+        max, min, store=store
+    )
+
+
+def _join_tables(builder: StreamsBuilder, store: str) -> None:
+    left, right = builder.table("left", STRING, STRING), builder.table("right", STRING, STRING)
+    left.join(right, lambda a, b: a + b, value_serde=STRING, store=store)
+
+
+def _own_store(builder: StreamsBuilder, store: str) -> None:
+    builder.add_state_store(key_value_store(store, STRING, STRING))
+
+
+_KINDS = [_count, _count_windows, _to_table, _read_table, _filter_table, _group_table, _join_tables, _own_store]
+_PAIRS = [
+    *zip(_KINDS, _KINDS[1:] + _KINDS[:1], strict=True),
+    *[(_count, one) for one in _KINDS if one is not _own_store],
+]
+
+
+@pytest.mark.parametrize(("one", "other"), _PAIRS)
+def test_should_refuse_two_stores_of_one_name(
+    one: Callable[[StreamsBuilder, str], None], other: Callable[[StreamsBuilder, str], None]
+) -> None:
+    """Even if both are alike: two tables would overwrite each other's entries."""
+    builder = StreamsBuilder()
+    one(builder, "same")
+    other(builder, "same")
+
+    with pytest.raises(TopologyError) as refused:
+        builder.build()
+
+    assert str(refused.value) == "Invalid topology: A different StateStore has already been added with the name same."
+
+
+def test_should_take_the_same_store_twice() -> None:
+    builder, store = StreamsBuilder(), key_value_store("own", STRING, STRING)
+    builder.add_state_store(store).add_state_store(store)
+    builder.stream("in", STRING, STRING).process(PassOn, stores=["own"])
+
+    assert [each.name for each in builder.build().parsed("app").subtopologies[0].stores] == ["own"]
+
+
+def test_should_keep_a_filtered_table_with_serdes_of_its_own() -> None:
+    """`map_values` leaves no serde of the values behind, and the filter's store needs one."""
+    builder = StreamsBuilder()
+    lengths = builder.table("in", STRING, STRING).map_values(len)
+    lengths.filter(lambda k, v: v > 1, key_serde=STRING, value_serde=LONG, store="long").to_stream().to("long")
+    lengths.filter_not(lambda k, v: v > 1, value_serde=LONG, store="short").to_stream().to("short")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "xx", 0), ("b", "y", 1))
+        assert run.read("long", LONG) == [("a", 2, 0)]
+        assert list(run.driver.get_key_value_store("long").all()) == [("a", ValueAndTimestamp(2, 0))]
+        assert list(run.driver.get_key_value_store("short").all()) == [("b", ValueAndTimestamp(1, 1))]
+
+
+def test_should_keep_tables_under_key_serdes_of_their_own() -> None:
+    builder = StreamsBuilder()
+    left, right = builder.table("in", STRING, STRING), builder.table("other", STRING, STRING)
+    left.map_values(len, key_serde=JSON, value_serde=LONG, store="mapped").to_stream().to("mapped")
+    left.map_values_with_key(lambda k, v: k, key_serde=JSON, value_serde=STRING, store="keyed")
+    left.join(right, lambda a, b: a + b, key_serde=JSON, value_serde=STRING, store="joined").to_stream().to("joined")
+    left.left_join(right, lambda a, b: a, key_serde=JSON, value_serde=STRING, store="left")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 0))
+        run.pipe("other", ("a", "y", 1))
+        assert run.read("mapped", LONG, BYTES) == [(b'"a"', 1, 0)]
+        assert run.read("joined", STRING, BYTES) == [(b'"a"', "xy", 1)]
+        for store in ("mapped", "keyed", "joined", "left"):
+            assert [key for key, _ in run.driver.get_key_value_store(store).all()] == ["a"]

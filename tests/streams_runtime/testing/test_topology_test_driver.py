@@ -350,7 +350,7 @@ def test_should_take_turns_among_equal_timestamps_in_the_order_of_writing(number
     else:
         left = stream.repartition(key_serde=STRING, value_serde=STRING, name=f"left-{number}")
         table = stream.to_table(store="table", key_serde=STRING, value_serde=STRING, name=f"right-{number}")
-    left.left_join(table, lambda l, r: f"{l}/{r}").to("out", key_serde=STRING, value_serde=STRING)
+    left.left_join(table, lambda one, other: f"{one}/{other}").to("out", key_serde=STRING, value_serde=STRING)
     with TopologyTestDriver(builder.build()) as driver:
         topic = driver.create_input_topic("in", STRING, STRING)
         for time_ms in range(3):
