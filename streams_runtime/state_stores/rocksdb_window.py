@@ -102,7 +102,7 @@ class RocksDBWindowStore:
         prefixed = self._prefix(segment) + key
         if self._retain_duplicates:
             self._sequence = next_sequence(self._sequence)
-        if start_ms < retention.earliest_readable_ms:
+        if segment < retention.first_live_segment:
             self._database.require_open()
             self._expired(self.name)
             return self._sequence
@@ -130,7 +130,7 @@ class RocksDBWindowStore:
             start_ms = int.from_bytes(start_bytes, "big")
             if retention.observe(start_ms):
                 self._drop_expired()
-            if start_ms < retention.earliest_readable_ms:
+            if start_ms // retention.segment_interval_ms < retention.first_live_segment:
                 database.require_open()
                 for _ in keys:
                     self._expired(self.name)

@@ -22,8 +22,8 @@ class WindowBytesStore(StateStore, Protocol):
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         """Gives the sequence number to log the change with (0 without duplicates). None: there is nothing to log.
 
-        The value None deletes; in a store with duplicates it does nothing. An expired window is dropped, and the
-        context hears of it.
+        The value None deletes; in a store with duplicates it does nothing. What is put into a window that the store
+        keeps no more is dropped, and the context hears of it: on disk that is a window of a deleted segment.
         """
         ...
 

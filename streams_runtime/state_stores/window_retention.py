@@ -1,7 +1,8 @@
 """Which windows a window store still has, by the stream time it has seen.
 
 Windows are kept in segments of max(retention / 2, one minute) of window start, and are deleted by whole segments. A
-window that has expired and is not deleted yet is not visible to reads. Observed stream time belongs to the store: it is
+window that has expired and is not deleted yet is not visible to reads. On disk such a window can still be put, and only
+a put into a deleted segment is dropped and counted; in memory a put into any expired window is. Observed stream time belongs to the store: it is
 the highest window start that was put or restored since the store was opened. A store that is opened again starts at -1,
 as in Kafka. Source: `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`.
 """

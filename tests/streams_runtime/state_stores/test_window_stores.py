@@ -186,10 +186,37 @@ def test_should_tell_its_context_what_it_drops_as_expired(
     expired: list[str] = []
     store = open_store(retain_duplicates)
     store.rebind(replace(context(tmp_path), expired=expired.append))  # as a task does that takes it over
+    store.put("a", "new", 2 * RETENTION_MS)
+    store.put("a", "kept", RETENTION_MS + 1)
+    store.put("a", "late", RETENTION_MS - 1)
+    kept = [("a", RETENTION_MS + 1, "kept"), ("a", 2 * RETENTION_MS, "new")]
+    assert (expired, everything(store)) == (["windows"], kept)
+
+
+@pytest.mark.parametrize("count", [1, 8])
+@pytest.mark.parametrize("persistent, dropped", [(True, 0), (False, 1)])
+def test_should_drop_an_expired_window_of_a_live_segment_in_memory_only(
+    tmp_path: Path, persistent: bool, dropped: int, count: int
+) -> None:
+    """As in Kafka: `RocksDBWindowStore` puts it into the segment, where no read finds it.
+
+    `InMemoryWindowStore` leaves it out.
+    """
+    expired: list[str] = []
+    settings = {"retention_ms": RETENTION_MS, "window_size_ms": SIZE_MS, "persistent": persistent}
+    store = window_store("windows", STRING, STRING, **settings).build()  # type: ignore[arg-type]
+    store.open(replace(context(tmp_path), expired=expired.append))
     store.put("a", "new", RETENTION_MS)
-    store.put("a", "kept", 1)
-    store.put("a", "late", 0)
-    assert (expired, everything(store)) == (["windows"], [("a", 1, "kept"), ("a", RETENTION_MS, "new")])
+    late = [window_key(b"k%d" % number, 0, 0) for number in range(count)]
+    inner = store.parts().store
+    if isinstance(inner, RocksDBWindowStore):
+        inner.put_many(late, [b"late"] * count)
+    else:
+        for key in late:
+            inner.put(key[:-12], b"late", 0)
+
+    assert (len(expired), everything(store)) == (dropped * count, [("a", RETENTION_MS, "new")])
+    store.close()
 
 
 def test_should_restore_nothing_from_expired_windows(open_store: Open) -> None:
