@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from assignor.errors import AssignorFault, Unavailable
-from assignor.types import TaskId
+from assignor.types import TaskId, TopicPartition
+
+_LONGEST_KEY = 40
 
 
 class StreamsRuntimeError(AssignorFault):
@@ -43,6 +45,26 @@ class ProcessorStateError(StreamsRuntimeError):
 
 class StoreCorrupted(ProcessorStateError):
     """The files of a store are broken or missing. A task whose stores are logged restores it from the beginning."""
+
+
+class StoreOfAnotherKind(ProcessorStateError):
+    """The files of a store are those of another kind of store, which an earlier version of the application had.
+
+    Nothing is wrong with this program, so it is logged without a stack trace.
+    """
+
+
+class ChangelogOfAnotherKind(StoreOfAnotherKind):
+    """A changelog has records of another kind of store, which an earlier version of the application had."""
+
+    def __init__(self, store: str, changelog: TopicPartition, offsets: Sequence[int], key: bytes, kind: str) -> None:
+        """`offsets`: of the records read together; `key`: of one of them. `kind`: of the store that is restored."""
+        super().__init__(
+            f"store {store} is a {kind} store, and its changelog {changelog.topic}-{changelog.partition} has records "
+            f"of another kind of store (offsets {offsets[0]} to {offsets[-1]}, key {key[:_LONGEST_KEY]!r}), which an "
+            "earlier version of the application had under the same name. Give the store another name, or reset the "
+            "application (`assignor reset`), which deletes the changelog, so that the store begins empty"
+        )
 
 
 class InvalidStateStore(StreamsRuntimeError):

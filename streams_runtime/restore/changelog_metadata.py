@@ -34,6 +34,9 @@ class ChangelogMetadata:
     standby's whose changelog is a source topic, else None. `log_end`: the end offset of the log when it was last looked
     up, None when it never was.
 
+    `may_be_of_windows`: its first records have yet to be looked at, because it is read from the beginning, for a store
+    without windows.
+
     `buffered`: records from `end` on, in order, that were read and not applied. `restored`: the number of records
     applied since it was registered. `retry_at_ms`: its offsets are not looked up before this time (monotonic).
     """
@@ -45,6 +48,7 @@ class ChangelogMetadata:
         "is_active",
         "is_source",
         "log_end",
+        "may_be_of_windows",
         "partition",
         "restored",
         "retry_at_ms",
@@ -65,6 +69,7 @@ class ChangelogMetadata:
         self.state = ChangelogState.REGISTERED
         self.end: int | None = None
         self.log_end: int | None = None
+        self.may_be_of_windows = False
         self.buffered: deque[RecordBatch] = deque()
         self.restored = 0
         self.retry_at_ms = 0
@@ -92,6 +97,7 @@ class ChangelogMetadata:
             self.move_limit(committed or 0)
         self.log_ends_at(log_end)
         after_applied = self.next_offset
+        self.may_be_of_windows = after_applied is None and self.partition in self.state_manager.compacted_changelogs
         return (begin or 0) if after_applied is None else after_applied
 
     def complete(self) -> None:

@@ -1,4 +1,4 @@
-"""Looks up the offsets that the reader needs before it can read changelogs.
+"""Looks up what the reader asks the log about changelogs: their offsets, and their configs.
 
 Rules:
 - One call of the log looks up all changelogs. When a topic is missing, each task is looked up by itself, so that one
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from assignor.topology.internal_topics import CLEANUP_POLICY
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import IsolationLevel, Log
 from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
@@ -56,6 +57,11 @@ class ChangelogOffsetLookup:
         """The group's committed offsets, 0 where it has committed none. Raises LogTimeout."""
         committed = self._log.committed_offsets(self._group_id, partitions)
         return {each: committed[each].offset if each in committed else 0 for each in partitions}
+
+    def deletes_by_time(self, topic: str) -> bool:
+        """Whether `cleanup.policy` of the topic says so; False when that is not known. Raises LogTimeout."""
+        description = self._log.topics().get(topic)
+        return description is not None and "delete" in description.configs.get(CLEANUP_POLICY, "").split(",")
 
     def _by_task(
         self, changelogs: Sequence[ChangelogMetadata]

@@ -10,6 +10,8 @@ Rules:
 - The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
   topic stops at its limit, the committed offset. Records that were read beyond it wait, and the partition is paused,
   until the limit moves.
+- A store without windows is not restored from the changelog that a window store has left: its topic deletes by time,
+  and its keys end with the start of a window. Bytes alone do not tell: a key of other stores may end alike.
 - A position that is out of range means that this one task is corrupt. The reader tries again after time-outs and for
   missing topics, for task.timeout.ms of the task.
 - Beside running tasks, a pass is bounded in records and time and never waits. Without them it may wait poll.ms for
@@ -29,7 +31,7 @@ from assignor.errors import IllegalStateError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import TaskCorrupted
+from streams_runtime.errors import ChangelogOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.metrics import ThreadMetrics
@@ -43,6 +45,7 @@ from streams_runtime.restore.restore_listener import (
     tell_restore_listener,
 )
 from streams_runtime.restore.restore_meter import RestoreMeter
+from streams_runtime.state_stores.window_keys import is_of_window_store
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
 from streams_runtime.tasks.task_deadlines import TaskDeadlines
@@ -256,6 +259,8 @@ class ChangelogReader:
         records = records_with_keys(batch)
         if records is None:
             return 0
+        if changelog.may_be_of_windows:
+            self._refuse_windows(changelog, records)
         changelog.state_manager.restore(changelog.partition, records)
         count = len(records)
         changelog.restored += count
@@ -263,6 +268,15 @@ class ChangelogReader:
         if changelog.is_active:
             self._tell(self._listener.on_batch_restored, changelog, records.offsets[-1], count)
         return count
+
+    def _refuse_windows(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
+        """Raises ChangelogOfAnotherKind when these first records are those of a window store; LogTimeout."""
+        for key, timestamp_ms in zip(batch.keys, batch.timestamps_ms, strict=True):
+            if key is not None and is_of_window_store(key, timestamp_ms):
+                if self._lookup.deletes_by_time(changelog.partition.topic):
+                    raise ChangelogOfAnotherKind(changelog.store, changelog.partition, batch.offsets, key, "key-value")
+                break
+        changelog.may_be_of_windows = False
 
     def _complete_restored(self) -> bool:
         """Complete changelogs that have reached their end; whether there were any."""

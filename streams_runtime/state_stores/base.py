@@ -40,6 +40,10 @@ def nobody_asks(_store: str) -> None:
     """For a store that is used without a task."""
 
 
+def nothing_is_read_again(_store: str, _reason: str) -> None:
+    """For a store that is used without a changelog."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreContext:
     """What a store gets when it is opened.
@@ -47,6 +51,8 @@ class StoreContext:
     `directory`: of the task; a store keeps its files in `rocksdb/<name>` there. `changes`: None for a store that is
     not logged. `rocksdb_config_setter`: `rocksdb.config.setter`. `expired`: called with its name when a store leaves
     out what was put for a window that has expired. `cache`: None where no changes are held back, as in a standby.
+    `read_again`: called with its name, and the reason in words, when a store that is opened may lack what its changelog
+    still has. The changelog is read from the beginning then, over the content of the store.
     """
 
     task_id: TaskId
@@ -56,6 +62,7 @@ class StoreContext:
     rocksdb_config_setter: RocksDBConfigSetter | None = None
     expired: Callable[[str], None] = nobody_asks
     cache: TaskCache | None = None
+    read_again: Callable[[str, str], None] = nothing_is_read_again
 
 
 class RecordClock(Protocol):
@@ -82,7 +89,7 @@ class StateStore(Protocol):
     def is_open(self) -> bool: ...
 
     def open(self, context: StoreContext) -> None:
-        """Open or create it. Raises ProcessorStateError."""
+        """Open or create it. Raises ProcessorStateError; StoreOfAnotherKind for files that have to be deleted first."""
         ...
 
     def rebind(self, context: StoreContext) -> None:

@@ -27,8 +27,9 @@ from streams_runtime.state_stores.change_logging import (
 from streams_runtime.state_stores.in_memory_key_value import InMemoryKeyValueStore
 from streams_runtime.state_stores.in_memory_window import InMemoryDuplicatesWindowStore, InMemoryWindowStore
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
-from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.rocksdb import KEY_VALUE_FORMAT, RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
+from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.timestamped import (
     SerdesTimestampedKeyValueStore,
     SerdesTimestampedWindowStore,
@@ -38,6 +39,8 @@ from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
 from streams_runtime.state_stores.window_retention import segment_interval_ms
 from streams_runtime.state_stores.write_behind import WriteBehindStore
+
+_TIMESTAMPED_FORMAT = StoreFormat(StoreKind.TIMESTAMPED_KEY_VALUE)
 
 Builder = TypeVar("Builder")
 K = TypeVar("K")
@@ -61,7 +64,7 @@ class KeyValueStoreBuilder(Generic[K, V]):
         _check_name(self.name)
 
     def build(self) -> SerdesKeyValueStore[K, V]:
-        inner = _key_value_bytes(self.name, persistent=self.persistent)
+        inner = _key_value_bytes(self.name, KEY_VALUE_FORMAT, persistent=self.persistent)
         if self.changelog is not None:
             inner = ChangeLoggingKeyValueBytesStore(inner)
         if self.caching:
@@ -84,7 +87,7 @@ class TimestampedKeyValueStoreBuilder(Generic[K, V]):
         _check_name(self.name)
 
     def build(self) -> SerdesTimestampedKeyValueStore[K, V]:
-        inner = _key_value_bytes(self.name, persistent=self.persistent)
+        inner = _key_value_bytes(self.name, _TIMESTAMPED_FORMAT, persistent=self.persistent)
         if self.changelog is not None:
             inner = ChangeLoggingTimestampedKeyValueBytesStore(inner)
         if self.caching:
@@ -121,7 +124,7 @@ class WindowStoreBuilder(Generic[K, V]):
             )
 
     def build(self) -> SerdesWindowStore[K, V]:
-        inner = self._bytes_store()
+        inner = self._bytes_store(timestamped=False)
         if self.changelog is not None:
             inner = ChangeLoggingWindowBytesStore(inner)
         inner = self._with_cache(inner)
@@ -133,9 +136,11 @@ class WindowStoreBuilder(Generic[K, V]):
             return inner
         return CachingWindowStore(inner, segment_interval_ms(self.retention_ms) if self.persistent else 1)
 
-    def _bytes_store(self) -> WindowBytesStore:
+    def _bytes_store(self, *, timestamped: bool) -> WindowBytesStore:
         if self.persistent:
-            return RocksDBWindowStore(self.name, self.retention_ms, retain_duplicates=self.retain_duplicates)
+            return RocksDBWindowStore(
+                self.name, self.retention_ms, retain_duplicates=self.retain_duplicates, timestamped=timestamped
+            )
         if self.retain_duplicates:
             return InMemoryDuplicatesWindowStore(self.name, self.retention_ms)
         return InMemoryWindowStore(self.name, self.retention_ms)
@@ -147,7 +152,7 @@ class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, ValueAndTimestamp[V]])
 
     def build(self) -> SerdesTimestampedWindowStore[K, V]:
         assert isinstance(self.value_serde, ValueAndTimestampSerde)
-        inner = self._bytes_store()
+        inner = self._bytes_store(timestamped=True)
         if self.changelog is not None:
             inner = ChangeLoggingTimestampedWindowBytesStore(inner)
         inner = self._with_cache(inner)
@@ -271,8 +276,8 @@ def _windowed(changelog: ChangelogConfig, retention_ms: int) -> ChangelogConfig:
     return replace(changelog, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
 
 
-def _key_value_bytes(name: str, *, persistent: bool) -> KeyValueStore[bytes, bytes]:
-    return WriteBehindStore(RocksDBStore(name)) if persistent else InMemoryKeyValueStore(name)
+def _key_value_bytes(name: str, kept_as: StoreFormat, *, persistent: bool) -> KeyValueStore[bytes, bytes]:
+    return WriteBehindStore(RocksDBStore(name, kept_as)) if persistent else InMemoryKeyValueStore(name)
 
 
 def _check_name(name: str) -> None:

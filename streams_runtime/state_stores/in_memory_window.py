@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from typing import Generic, TypeVar
 
-from streams_runtime.errors import InvalidStateStore, ProcessorStateError
+from streams_runtime.errors import ChangelogOfAnotherKind, InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext, nobody_asks
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, next_sequence, suffix_of
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, is_window_key, next_sequence, suffix_of
 from streams_runtime.state_stores.window_retention import WindowRetention
 
 Entry = TypeVar("Entry")
@@ -80,6 +80,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
     __slots__ = ("_buckets", "_expired", "_name", "_open", "_retention")
 
     persistent = False
+    _retains_duplicates = False
 
     def __init__(self, name: str, retention_ms: int) -> None:
         self._name = name
@@ -125,16 +126,13 @@ class _InMemoryWindows(ABC, Generic[Entry]):
         return self._while_open(buckets, self._decoded(self._readable(from_ms, to_ms)))
 
     def restore(self, batch: RecordBatch) -> None:
-        """Raises ProcessorStateError for a key that is too short for a window key."""
+        """Raises ChangelogOfAnotherKind for a key that is no window key."""
         self._require_open()
         for key, value in zip(batch.keys, batch.values, strict=True):
             if key is None:
                 continue
-            if len(key) < SUFFIX_BYTES:
-                raise ProcessorStateError(
-                    f"store {self._name}: changelog {batch.partition.topic}-{batch.partition.partition} has a key "
-                    f"that is too short for a window store (offsets {batch.offsets[0]} to {batch.offsets[-1]})"
-                )
+            if not is_window_key(key, duplicates=self._retains_duplicates):
+                raise ChangelogOfAnotherKind(self._name, batch.partition, batch.offsets, key, "window")
             start_ms, sequence = suffix_of(key)
             if self._is_live(start_ms):
                 self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
@@ -221,6 +219,8 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
     """`WindowBytesStore` that keeps every value of each key and start, by sequence number."""
 
     __slots__ = ("_sequence",)
+
+    _retains_duplicates = True
 
     def __init__(self, name: str, retention_ms: int) -> None:
         super().__init__(name, retention_ms)

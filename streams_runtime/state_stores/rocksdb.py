@@ -3,6 +3,9 @@
 Keys are ordered as unsigned bytes. RocksDB writes no log here: what was written since the last `flush` is gone after a
 crash, and is restored from the changelog. The task's thread writes, flushes and closes; any thread may read. A read
 that loses the race with `close` raises InvalidStateStore. Source: `RocksDBStore`.
+
+Differs from Kafka: values of a plain store are not converted when the store becomes a timestamped one; the files of a
+store of any other kind are refused (`StoreOfAnotherKind`), and the task restores the store from its changelog.
 """
 
 from __future__ import annotations
@@ -17,15 +20,27 @@ from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
 from assignor.access.private_files import make_private_directory
 from assignor.operating_system import advice_of, with_advice
-from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
+from streams_runtime.errors import (
+    InvalidStateStore,
+    ProcessorStateError,
+    StoreCorrupted,
+    StoreOfAnotherKind,
+    StreamsRuntimeError,
+)
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StoreContext
 from streams_runtime.state_stores.rocksdb_cursors import Cursors, Entry
 from streams_runtime.state_stores.rocksdb_options import store_options, write_options
+from streams_runtime.state_stores.store_format import StoreFormat, StoreKind, read_format, write_format
+from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES
+from streams_runtime.state_stores.window_keys import are_stored_windows
 
 ROCKSDB_DIRECTORY = "rocksdb"
 _RETRY_CLOSE_S = 0.001
 _SIGNS_OF_DAMAGE = ("Corruption", "No such file", "does not exist")
+
+
+KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
 class _NotOpen:
@@ -41,12 +56,22 @@ _NOT_OPEN: Any = _NotOpen()
 class RocksDBStore:
     """What `WriteBehindStore` needs. Errors of RocksDB become ProcessorStateErrors that name the directory."""
 
-    __slots__ = ("_cursors", "_database", "_directory", "_name", "_write_options")
+    __slots__ = ("_adopt", "_cursors", "_database", "_directory", "_format", "_name", "_write_options")
 
     persistent = True
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        kept_as: StoreFormat = KEY_VALUE_FORMAT,
+        adopt: Callable[[RocksDBStore, StoreFormat | None], None] | None = None,
+    ) -> None:
+        """`kept_as`: the format of the files. `adopt`: called by `open` with this store and the format that its files
+        have, when that is not `kept_as`; it makes the content fit. That format is None for files that do not say it.
+        """
         self._name = name
+        self._format = kept_as
+        self._adopt = refuse_windows if adopt is None else adopt
         self._directory = Path()
         # Any: rocksdict's stub lacks methods, and a closed store has a stand-in here
         self._database: Any = _NOT_OPEN
@@ -68,6 +93,9 @@ class RocksDBStore:
         self._directory = context.directory / ROCKSDB_DIRECTORY / self._name
         try:
             make_private_directory(self._directory.parent)
+            there = read_format(self._directory)
+            if there is not None and there.kind != self._format.kind:
+                raise self.of_another_kind(f"a {there.kind} store")
             options = self._options(context.rocksdb_config_setter)
             database = Rdict(str(self._directory), options)
         except ProcessorStateError:
@@ -77,9 +105,21 @@ class RocksDBStore:
         database.set_write_options(self._write_options)
         self._cursors = Cursors(self._failure)
         self._database = database
+        if there != self._format:
+            self._take_over(there)
+
+    def of_another_kind(self, what: str) -> StoreOfAnotherKind:
+        """The error that says what the files of this store are."""
+        return StoreOfAnotherKind(
+            f"store {self._name}: the directory {self._directory} holds {what}, not a {self._format.kind} store"
+        )
 
     def rebind(self, context: StoreContext) -> None:
         """Nothing here depends on the context."""
+
+    @property
+    def is_timestamped(self) -> bool:
+        return StoreKind(self._format.kind).is_timestamped
 
     def require_open(self) -> None:
         if not self.is_open:
@@ -156,6 +196,19 @@ class RocksDBStore:
         finally:
             _close_when_unused(database)
 
+    def _take_over(self, there: StoreFormat | None) -> None:
+        """Make files of another format, or of none that is known, those of this store."""
+        try:
+            self._adopt(self, there)
+            self.flush()  # the content comes before the file that tells its format
+            write_format(self._directory, self._format)
+        except OSError as error:
+            self.close()
+            raise self._failure(error) from error
+        except BaseException:
+            self.close()
+            raise
+
     def _read(self, entries_of: Callable[[Any], Iterator[Entry]]) -> Iterator[Entry]:
         database = self._database
         return self._cursors.read(lambda: entries_of(database))
@@ -199,6 +252,17 @@ class RocksDBStore:
         return ProcessorStateError(
             f"store {self._name}: RocksDB failed in {self._directory}: {with_advice(str(error))}"
         )
+
+
+def refuse_windows(database: RocksDBStore, _there: StoreFormat | None) -> None:
+    """For a key-value store whose files do not tell their format. Raises StoreOfAnotherKind for what shows another."""
+    first, last = next(database.scan(None, None), None), next(database.reverse_range(None, None), None)
+    if first is None or last is None:
+        return
+    if are_stored_windows(first[0], last[0]):
+        raise database.of_another_kind("windows")
+    if database.is_timestamped and min(len(first[1]), len(last[1])) < TIMESTAMP_BYTES:
+        raise database.of_another_kind("values without timestamps")
 
 
 # These do not use rocksdict's `items` with bounds in `ReadOptions`: as of 0.3.29 the bounds may be freed while they are

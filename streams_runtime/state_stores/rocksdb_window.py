@@ -1,39 +1,51 @@
 """Windows in RocksDB. Segments are prefixes of one database, so that a whole segment expires with one range deletion.
 
-On disk a key is the segment's number (8 bytes, big-endian), then the window key. Source: `RocksDBWindowStore`,
-`RocksDBSegmentedBytesStore`. Differs from Kafka: Kafka has a RocksDB for every segment; one for each store takes less
-memory and opens faster. A duplicate never overwrites one from before a restart, after which Kafka has forgotten their
-sequence numbers.
+On disk a key is the segment's number (8 bytes, big-endian), then the window key. The length of a segment follows from
+the retention. When the next version of an application has another retention, the store that is opened moves its windows
+to the segments in which it looks for them. After a longer retention it has its changelog read again, too, because that
+still has windows which the shorter one had deleted here. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
+
+Differs from Kafka: Kafka has a RocksDB for every segment; one for each store takes less memory and opens faster. Kafka
+does not find windows of before again when the retention changes (KAFKA-14491). A duplicate never overwrites one from
+before a restart, after which Kafka has forgotten their sequence numbers.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby, repeat
 from operator import add, itemgetter
 from threading import get_ident
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.errors import ProcessorStateError
+from streams_runtime.errors import ChangelogOfAnotherKind
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext, nobody_asks
+from streams_runtime.state_stores.base import StoreContext, nobody_asks, nothing_is_read_again
 from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.window_keys import (
     MAX_SEQUENCE,
+    SEGMENT_BYTES,
     START,
     SUFFIX_BYTES,
+    are_stored_windows,
+    are_window_keys,
+    is_window_key,
     next_sequence,
     suffix_of,
     window_key,
 )
-from streams_runtime.state_stores.window_retention import NO_STREAM_TIME_MS, WindowRetention
+from streams_runtime.state_stores.window_retention import NO_STREAM_TIME_MS, WindowRetention, segment_interval_ms
 from streams_runtime.state_stores.write_behind import WriteBehindStore
 
-_SEGMENT_BYTES = 8
-_START_BYTES = 8
 _window_starts = itemgetter(START)
 _FEW = 4
 """So many windows are put as fast one by one as by columns."""
+
+_MOVED_AT_A_TIME = 10_000
+
+_logger = logging.getLogger(__name__)
 
 
 class RocksDBWindowStore:
@@ -45,6 +57,7 @@ class RocksDBWindowStore:
         "_in_memory_from_ms",
         "_latest",
         "_newest_ms",
+        "_read_again",
         "_retain_duplicates",
         "_retention",
         "_segments",
@@ -53,16 +66,19 @@ class RocksDBWindowStore:
 
     persistent = True
 
-    def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool) -> None:
-        self._database = WriteBehindStore(RocksDBStore(name), self._let_go)
+    def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool, timestamped: bool = False) -> None:
+        """`timestamped`: values begin with their timestamp."""
+        kept_as = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
+        self._database = WriteBehindStore(RocksDBStore(name, kept_as, self._adopt), self._let_go)
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
         """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
         self._sequence = 0
-        self._latest = (0, bytes(_SEGMENT_BYTES))
+        self._latest = (0, bytes(SEGMENT_BYTES))
         """The segment that was asked for last, and its bytes."""
         self._expired: Callable[[str], None] = nobody_asks
+        self._read_again: Callable[[str, str], None] = nothing_is_read_again
         self._newest_ms = NO_STREAM_TIME_MS
         """No window that was put starts later."""
         self._in_memory_from_ms = 0
@@ -79,6 +95,7 @@ class RocksDBWindowStore:
     def open(self, context: StoreContext) -> None:
         if self.is_open:
             return
+        self._read_again = context.read_again
         self._database.open(context)
         self._expired = context.expired
         self._retention = WindowRetention(self._retention.retention_ms)
@@ -169,7 +186,7 @@ class RocksDBWindowStore:
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
-        length = _SEGMENT_BYTES + len(key) + SUFFIX_BYTES
+        length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
         scans = []
         for segment in self._segments_between(from_ms, to_ms):
             prefixed = self._prefix(segment) + key
@@ -187,17 +204,15 @@ class RocksDBWindowStore:
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
 
     def restore(self, batch: RecordBatch) -> None:
-        """Window keys in bulk. Raises ProcessorStateError for a key that is too short."""
+        """Window keys in bulk. Raises ChangelogOfAnotherKind for a key that is none."""
         keys, values, starts = _columns(batch)
         if not keys:
             return
+        if not are_window_keys(keys, starts, duplicates=self._retain_duplicates):
+            foreign = next(key for key in keys if not is_window_key(key, duplicates=self._retain_duplicates))
+            raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, foreign, "window")
         # the bytes of the starts can be compared: big-endian and not negative, they are in order of time
         first, last = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
-        if len(b"".join(starts)) < _START_BYTES * len(starts):
-            raise ProcessorStateError(
-                f"store {self.name}: changelog {batch.partition.topic}-{batch.partition.partition} has a key that is "
-                f"too short for a window store (offsets {batch.offsets[0]} to {batch.offsets[-1]})"
-            )
         expired = self._retention.observe(last)
         self._newest_ms = max(self._newest_ms, last)
         self._write_restored(keys, values, starts, first, last)
@@ -254,19 +269,75 @@ class RocksDBWindowStore:
         first, last = from_ms // interval_ms, to_ms // interval_ms
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
+    def _adopt(self, database: RocksDBStore, there: StoreFormat | None) -> None:
+        """Take over windows that lie in other segments, or of which nothing tells in which they lie."""
+        retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
+        moved = 0
+        if there is None or there.segment_interval_ms != interval_ms:
+            moved = self._move_windows(database)
+        if moved:
+            _logger.info(
+                "store %s: %d windows were moved to segments of %d ms, since its retention is %d ms now",
+                self.name,
+                moved,
+                interval_ms,
+                retention_ms,
+            )
+        before_ms = None if there is None else there.retention_ms
+        if (moved > 0) if before_ms is None else (before_ms < retention_ms):
+            was = "another" if before_ms is None else f"{before_ms} ms"
+            self._read_again(self.name, f"its retention is {retention_ms} ms and was {was}")
+
+    def _move_windows(self, database: RocksDBStore) -> int:
+        """Every window to the segment in which this store looks for it; how many were elsewhere.
+
+        May be done again after a crash: each batch of moves is written as a whole. A window that is in its place
+        already stays: it was put by the version of the application that was the last to run.
+        """
+        moved = 0
+        changes: dict[bytes | None, bytes | None] = {}
+        for stored, value in database.scan(None, None):
+            place = self._place_of(database, stored)
+            if place == stored:
+                continue
+            moved += 1
+            changes[stored] = None
+            if database.get(place) is None:
+                changes[place] = value
+            if len(changes) >= _MOVED_AT_A_TIME:
+                database.write(changes.keys(), changes.values())
+                changes = {}
+        if changes:
+            database.write(changes.keys(), changes.values())
+        return moved
+
+    def _place_of(self, database: RocksDBStore, stored: bytes) -> bytes:
+        """The key under which the store looks for a window. Raises StoreOfAnotherKind for what is no window of it."""
+        if not are_stored_windows(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
+            raise database.of_another_kind("something else")
+        return self._prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
+
     def _existing_segments(self) -> Iterator[int]:
         start = b""
         while (entry := next(self._database.scan(start, None), None)) is not None:
-            segment = int.from_bytes(entry[0][:_SEGMENT_BYTES], "big")
+            segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
             yield segment
             start = self._prefix(segment + 1)
 
     def _prefix(self, segment: int) -> bytes:
         latest, prefix = self._latest
         if segment != latest:
-            prefix = segment.to_bytes(_SEGMENT_BYTES, "big")
+            prefix = segment.to_bytes(SEGMENT_BYTES, "big")
             self._latest = segment, prefix
         return prefix
+
+
+def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bool) -> StoreFormat:
+    """The format of the files of such a store."""
+    kind = StoreKind.TIMESTAMPED_WINDOW if timestamped else StoreKind.WINDOW
+    if retain_duplicates:
+        kind = StoreKind.DUPLICATES_WINDOW
+    return StoreFormat(kind, retention_ms, segment_interval_ms(retention_ms))
 
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:
@@ -284,4 +355,4 @@ def _decoded(entries: Iterator[tuple[bytes, bytes]], from_ms: int, to_ms: int) -
     for stored, value in entries:
         start_ms, _ = suffix_of(stored)
         if from_ms <= start_ms <= to_ms:
-            yield stored[_SEGMENT_BYTES:-SUFFIX_BYTES], start_ms, value
+            yield stored[SEGMENT_BYTES:-SUFFIX_BYTES], start_ms, value

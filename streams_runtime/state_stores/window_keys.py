@@ -1,23 +1,30 @@
 """A window's key as bytes, in the store and in its changelog: the key, 8 bytes of window start, 4 of sequence number.
 
 The numbers are big-endian, so the windows of one key lie in order of time. The sequence number is 0 unless the store
-keeps duplicates. Source: `WindowKeySchema`.
+keeps duplicates. On disk the number of the window's segment stands before it, in 8 bytes. Source: `WindowKeySchema`.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from operator import itemgetter
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
+SEGMENT_BYTES = 8
 SUFFIX_BYTES = 12
 SEQUENCE_BYTES = 4
 MAX_SEQUENCE = JAVA_INT_MAX
+MIN_SEGMENT_INTERVAL_MS = 60_000
 
 START = slice(-12, -4)
 """The bytes of a window key that hold the window's start."""
 
 _SUFFIX = struct.Struct(">qi")
+_TEXT_START, _TEXT_SEQUENCE = 0x2020202020202020, 0x20202020
+_LENGTH_OF_START, _NO_SEQUENCE, _NEGATIVE = {8}, {bytes(SEQUENCE_BYTES)}, b"\x80"
+_sequence_bytes = itemgetter(slice(-SEQUENCE_BYTES, None))
 
 
 def window_key(key: bytes, start_ms: int, sequence: int) -> bytes:
@@ -32,6 +39,52 @@ def suffix_of(window_key: bytes) -> tuple[int, int]:
 def next_sequence(sequence: int) -> int:
     """Wraps around to 0, because it must not be negative."""
     return (sequence + 1) & MAX_SEQUENCE
+
+
+def is_window_key(key: bytes, *, duplicates: bool) -> bool:
+    """Whether a window store can have written this key. `duplicates`: one that keeps them."""
+    if len(key) < SUFFIX_BYTES:
+        return False
+    start_ms, sequence = suffix_of(key)
+    if not duplicates:
+        return start_ms >= 0 and sequence == 0
+    # a key that ends with text is not a window in 73 million years, with half a billion duplicates
+    return start_ms >= 0 and sequence >= 0 and (start_ms < _TEXT_START or sequence < _TEXT_SEQUENCE)
+
+
+def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicates: bool) -> bool:
+    """`is_window_key` of all of these keys. `starts`: what each of them has at START."""
+    if duplicates:
+        return all(is_window_key(key, duplicates=True) for key in keys)
+    return (
+        set(map(len, starts)) == _LENGTH_OF_START
+        and max(starts) < _NEGATIVE
+        and set(map(_sequence_bytes, keys)) == _NO_SEQUENCE
+    )
+
+
+def is_of_window_store(key: bytes, timestamp_ms: int) -> bool:
+    """Whether a changelog record with this key and timestamp may be a window's.
+
+    The windows of a join have the timestamp of their record as start, and a sequence number.
+    """
+    if len(key) < SUFFIX_BYTES:
+        return False
+    start_ms, sequence = suffix_of(key)
+    return start_ms >= 0 and (sequence == 0 or start_ms == timestamp_ms)
+
+
+def are_stored_windows(*stored: bytes) -> bool:
+    """Whether all of these keys of a RocksDB are those of windows on disk, in segments of one length."""
+    shortest, longest = 1, JAVA_LONG_MAX  # the interval of the segments, as far as these keys tell it
+    for key in stored:
+        if len(key) < SEGMENT_BYTES + SUFFIX_BYTES or not is_window_key(key, duplicates=True):
+            return False
+        segment, start_ms = int.from_bytes(key[:SEGMENT_BYTES], "big"), suffix_of(key)[0]
+        # start // interval is the segment
+        shortest = max(shortest, start_ms // (segment + 1) + 1)
+        longest = min(longest, start_ms // segment if segment else JAVA_LONG_MAX)
+    return max(shortest, MIN_SEGMENT_INTERVAL_MS) <= longest
 
 
 def window_end_ms(start_ms: int, window_size_ms: int) -> int:

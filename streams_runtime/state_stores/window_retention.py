@@ -2,15 +2,17 @@
 
 Windows are kept in segments of max(retention / 2, one minute) of window start, and are deleted by whole segments. A
 window that has expired and is not deleted yet is not visible to reads. On disk such a window can still be put, and only
-a put into a deleted segment is dropped and counted; in memory a put into any expired window is. Observed stream time belongs to the store: it is
-the highest window start that was put or restored since the store was opened. A store that is opened again starts at -1,
-as in Kafka. Source: `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`.
+a put into a deleted segment is dropped and counted; in memory a put into any expired window is. Observed stream time
+belongs to the store: it is the highest window start that was put or restored since the store was opened. A store that
+is opened again starts at -1, as in Kafka. Source: `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`,
+`InMemoryWindowStore`.
 """
 
 from __future__ import annotations
 
+from streams_runtime.state_stores.window_keys import MIN_SEGMENT_INTERVAL_MS
+
 NO_STREAM_TIME_MS = -1
-_MIN_SEGMENT_INTERVAL_MS = 60_000
 
 
 class WindowRetention:
@@ -49,4 +51,4 @@ class WindowRetention:
 
 def segment_interval_ms(retention_ms: int) -> int:
     """Of window starts that one segment on disk takes."""
-    return max(retention_ms // 2, _MIN_SEGMENT_INTERVAL_MS)
+    return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)

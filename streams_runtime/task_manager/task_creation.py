@@ -7,8 +7,11 @@ Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from assignor.configs import AssignmentConfigs
+from assignor.topology.internal_topics import CLEANUP_POLICY, InternalTopic
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.clock import Clock
@@ -92,6 +95,17 @@ class TaskCreator:
     def _standby_task(self, task: TaskId, partitions: Partitions, state: StateManager) -> StandbyTask:
         return StandbyTask(task, partitions, state, configs=self.application.configs, clock=self.clock)
 
+    def _compacted_changelogs(self, graph: ProcessorGraph) -> Iterator[str]:
+        """The changelogs that the leader creates with compaction alone."""
+        configs = AssignmentConfigs.from_dotted(self.application.configs.assignment)
+        for store, changelog in graph.changelog_configs.items():
+            topic = graph.store_changelogs[store]
+            if (
+                topic is not None
+                and InternalTopic(topic, changelog=changelog).configs(configs)[CLEANUP_POLICY] == "compact"
+            ):
+                yield topic
+
     def _state(self, task: TaskId, task_type: TaskType, graph: ProcessorGraph) -> StateManager:
         changelogs = {
             store: None if topic is None else TopicPartition(topic, task.partition)
@@ -106,6 +120,9 @@ class TaskCreator:
             changelogs=changelogs,
             source_changelogs=frozenset(
                 TopicPartition(topic, task.partition) for topic in graph.source_changelogs.values()
+            ),
+            compacted_changelogs=frozenset(
+                TopicPartition(topic, task.partition) for topic in self._compacted_changelogs(graph)
             ),
             rocksdb_config_setter=self.application.configs.rocksdb_config_setter,
         )

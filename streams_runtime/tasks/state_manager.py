@@ -14,6 +14,10 @@ Rules:
 - A standby writes one at its first commit, then at a commit when its offsets have moved by more than 10,000 in sum, and
   when it closes. Not at every commit: under exactly-once that would flush its stores to disk ten times a second.
 - Recycled, a task of the other type goes on with the same open stores and the offsets in memory.
+- A logged store whose files are those of another kind of store is deleted, with a warning, and restored from the
+  beginning; one that is not logged is refused. A store that may lack what its changelog still has keeps its content,
+  and the changelog is read from the beginning over it. Both are in the checkpoint, as OFFSET_UNKNOWN, before the files
+  change, so that whoever opens them after a crash does it again.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
@@ -31,7 +35,7 @@ from pathlib import Path
 from assignor.errors import AssignorFault
 from assignor.legal_names import is_legal_name, shown_name
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted, TaskCorrupted
+from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted, StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
 from streams_runtime.task_states import TaskType
@@ -81,8 +85,9 @@ class StateManager:
 
     The order of calls is `lock`, `open_stores`, `load_checkpoint`, then anything, `close` and `unlock`; after `close`
     the stores may be opened again. `changelogs`: the partition that logs each store; a store with None, or not named,
-    is not logged. `source_changelogs`: the changelogs that are input of the task, too. `checkpoint_delta`: by how much
-    offsets have to move, in sum, before a commit writes a checkpoint; a simulation lowers it.
+    is not logged. `source_changelogs`: the changelogs that are input of the task, too. `compacted_changelogs`: those of
+    stores without windows, which are created with compaction alone. `checkpoint_delta`: by how much offsets have to
+    move, in sum, before a commit writes a checkpoint; a simulation lowers it.
     """
 
     def __init__(
@@ -95,11 +100,13 @@ class StateManager:
         stores: Sequence[StateStore],
         changelogs: Mapping[str, TopicPartition | None],
         source_changelogs: frozenset[TopicPartition] = frozenset(),
+        compacted_changelogs: frozenset[TopicPartition] = frozenset(),
         rocksdb_config_setter: RocksDBConfigSetter | None = None,
     ) -> None:
         self.task_id = task_id
         self.rocksdb_config_setter = rocksdb_config_setter
         self.task_type = task_type
+        self.compacted_changelogs = compacted_changelogs
         self.exactly_once = exactly_once
         self.checkpoint_delta = OFFSET_DELTA_FOR_CHECKPOINT
         self.set_aside_checkpoint: Path | None = None
@@ -162,7 +169,7 @@ class StateManager:
         self._opened = True
         for one in self._metadata.values():
             try:
-                one.store.open(self._context_of(one, context))
+                self._open(one, self._context_of(one, context))
             except StoreCorrupted as broken:
                 raise TaskCorrupted([self.task_id], str(broken)) from broken
             except AssignorFault:
@@ -332,13 +339,49 @@ class StateManager:
 
     # --- inside
 
+    def _open(self, one: StoreMetadata, context: StoreContext) -> None:
+        try:
+            one.store.open(context)
+        except StoreOfAnotherKind as other:
+            if one.changelog is None:
+                raise StoreOfAnotherKind(
+                    f"{other}. It has no changelog to be restored from: give the store another name, or delete that "
+                    "directory while the application is stopped",
+                    self.task_id,
+                ) from other
+            _logger.warning("task %s: %s; the store is restored from its changelog", self.task_id, other)
+            self._forget_offset(one.changelog)
+            self._directory.discard(self.task_id, [STORES_DIRECTORY / one.store.name])
+            one.store.open(context)
+
+    def _read_again(self, store: str, reason: str) -> None:
+        """Called by a store that is opened: its changelog may have what the store lacks."""
+        changelog = self._metadata[store].changelog
+        if changelog is not None:
+            self._forget_offset(changelog)
+            _logger.warning(
+                "task %s: store %s: %s; its changelog %s is read from the beginning, over the content of the store",
+                self.task_id,
+                store,
+                reason,
+                changelog,
+            )
+
+    def _forget_offset(self, changelog: TopicPartition) -> None:
+        """Of a store that is opened. In the file, too: after a crash the store has to be restored from the beginning.
+
+        A store that the checkpoint does not name stays without an offset, on which `_load` decides.
+        """
+        if changelog in self._loaded_checkpoint:
+            self._loaded_checkpoint[changelog] = OFFSET_UNKNOWN
+            self._checkpoint_file().write(self._loaded_checkpoint)
+
     def _checkpoint_file(self) -> CheckpointFile:
         return CheckpointFile(self.task_directory, self._directory.files)
 
     def _context_of(self, one: StoreMetadata, context: StoreContext) -> StoreContext:
-        if one.changelog is None or one.changelog in self._source_changelogs:
-            return replace(context, changes=None)
-        return context
+        unlogged = one.changelog is None or one.changelog in self._source_changelogs
+        return replace(context, changes=None if unlogged else context.changes, read_again=self._read_again)
 
     def _stale_stores(self) -> list[Path]:
         """Stores that are restored from the beginning, and have to be empty for it.

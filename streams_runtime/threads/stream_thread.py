@@ -21,7 +21,7 @@ import threading
 
 from assignor.types import TaskId
 from streams_runtime.application import ThreadErrorResponse
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.errors import StoreOfAnotherKind, StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.membership.task_holder import (
@@ -132,7 +132,10 @@ class StreamThread:
             if self._member.failure is not None:
                 raise self._member.failure
         except BaseException as error:  # not even a SystemExit of user code may look like a good end
-            _logger.exception("stream thread %s failed", self.name)
+            if isinstance(error, StoreOfAnotherKind):
+                _logger.error("stream thread %s failed: %s", self.name, error)
+            else:
+                _logger.exception("stream thread %s failed", self.name)
             self.error = error if isinstance(error, Exception) else StreamsRuntimeError(f"ended by {error!r}")
             self.response = self._ask_user(self.error)
         finally:

@@ -97,6 +97,7 @@ class Restoring:
         changelog: TopicPartition,
         *,
         source: bool = False,
+        compacted: bool = False,
         store: str = "counts",
     ) -> StateManager:
         return StateManager(
@@ -107,14 +108,24 @@ class Restoring:
             stores=[key_value_store(store, BYTES, BYTES).build()],
             changelogs={store: changelog},
             source_changelogs=frozenset([changelog] if source else []),
+            compacted_changelogs=frozenset([changelog] if compacted else []),
         )
 
     def add(
-        self, changelog: TopicPartition, *, standby: bool = False, source: bool = False, applied: int | None = None
+        self,
+        changelog: TopicPartition,
+        *,
+        standby: bool = False,
+        source: bool = False,
+        compacted: bool = False,
+        applied: int | None = None,
     ) -> RestoringTask:
-        """A task that was just initialised, its changelog registered. `applied`: as from its checkpoint."""
+        """A task that was just initialised, its changelog registered. `applied`: as from its checkpoint. `compacted`:
+        the changelog is one that is created with compaction alone.
+        """
         task = TaskId(len(self.tasks), changelog.partition)
-        state = self.state(task, TaskType.STANDBY if standby else TaskType.ACTIVE, changelog, source=source)
+        task_type = TaskType.STANDBY if standby else TaskType.ACTIVE
+        state = self.state(task, task_type, changelog, source=source, compacted=compacted)
         state.lock()
         state.open_stores(StoreContext(task, state.task_directory, None, NoRecords()))
         state.load_checkpoint()

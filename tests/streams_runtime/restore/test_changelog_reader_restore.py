@@ -6,9 +6,10 @@ import pytest
 
 from assignor.errors import IllegalStateError
 from assignor.types import TopicPartition
-from streams_runtime.errors import TaskCorrupted
+from streams_runtime.errors import ChangelogOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.restore.changelog_reader import ReaderState
+from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.restoring import (
@@ -314,3 +315,52 @@ def test_should_restore_active_tasks_again_after_the_last_task_left(restoring: R
     restoring.reader.transit_to_update_standby()
     restoring.reader.unregister([COUNTS])
     assert restoring.reader.state is ReaderState.ACTIVE_RESTORING
+
+
+# --- what a window store has left
+
+_A_WINDOW = window_key(b"k", 1_700_000_040_000, 0)
+
+
+@pytest.mark.parametrize("standby", [False, True])
+@pytest.mark.parametrize("key", [_A_WINDOW, window_key(b"k", 0, 3)], ids=["of an aggregate", "of a join"])
+def test_should_refuse_the_changelog_of_a_window_store_for_a_store_without_windows(
+    restoring: Restoring, log: FailingLog, standby: bool, key: bytes
+) -> None:
+    """The start of a join's window is the timestamp of the record, which is 0 here."""
+    create(log, COUNTS.topic, cleanup_policy="compact,delete")
+    write(log, COUNTS, [(b"k0", b"v0"), (key, b"v1")])
+    task = restoring.add(COUNTS, compacted=True, standby=standby)
+    with pytest.raises(ChangelogOfAnotherKind) as refused:
+        restoring.update_standbys() if standby else restoring.restore()
+    assert str(refused.value).startswith(
+        "store counts is a key-value store, and its changelog app-counts-changelog-0 has records of another kind of "
+        f"store (offsets 0 to 1, key {key!r})"
+    )
+    assert task.content() == {}
+
+
+@pytest.mark.parametrize(
+    "policy, compacted, applied",
+    [("compact", True, None), ("compact,delete", False, None), ("compact,delete", True, 0)],
+    ids=["its topic is compacted only", "its own config deletes by time", "it goes on from a checkpoint"],
+)
+def test_should_restore_keys_that_only_look_like_windows(
+    restoring: Restoring, log: FailingLog, policy: str, compacted: bool, applied: int | None
+) -> None:
+    create(log, COUNTS.topic, cleanup_policy=policy)
+    write(log, COUNTS, [(b"k0", b"v0"), (_A_WINDOW, b"v1")])
+    task = restoring.add(COUNTS, compacted=compacted, applied=applied)
+    restoring.restore_until_completed(COUNTS)
+    assert task.content()[_A_WINDOW] == b"v1"
+
+
+def test_should_not_look_at_the_configs_of_topics_for_keys_that_are_no_windows(
+    restoring: Restoring, log: FailingLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Kafka, the configs of all topics are asked for."""
+    create(log, COUNTS.topic, cleanup_policy="compact,delete")
+    write(log, COUNTS, [*numbered(0, 10), (b"a longer key than a window's suffix", b"v")])
+    monkeypatch.setattr(log, "topics", None)
+    restoring.add(COUNTS, compacted=True)
+    restoring.restore_until_completed(COUNTS)

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.serdes import BYTES, STRING
+from streams_runtime.serdes import STRING
 from streams_runtime.state_stores import (
     ValueAndTimestamp,
-    key_value_store,
     timestamped_key_value_store,
     timestamped_window_store,
-    window_store,
 )
 from streams_runtime.state_stores.builders import TimestampedWindowStoreBuilder
+from streams_runtime.state_stores.rocksdb import RocksDBStore
+from streams_runtime.state_stores.rocksdb_window import window_format
+from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.value_and_timestamp import ValuesWithTimestamps
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, as_batch, batch, context
@@ -30,10 +31,10 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_on_disk(tmp_path:
     store.open(context(tmp_path))
     store.put("a", ValueAndTimestamp("one", 258))
     store.close()
-    on_disk = key_value_store("table", BYTES, BYTES).build()
+    on_disk = RocksDBStore("table", StoreFormat(StoreKind.TIMESTAMPED_KEY_VALUE))
     on_disk.open(context(tmp_path))
 
-    assert list(on_disk.all()) == [(b"a", b"\0\0\0\0\0\0\x01\x02one")]
+    assert list(on_disk.scan(None, None)) == [(b"a", b"\0\0\0\0\0\0\x01\x02one")]
     on_disk.close()
 
 
@@ -154,10 +155,10 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_of_a_window_on_di
     store.open(context(tmp_path))
     store.put("a", ValueAndTimestamp("one", 258), 0)
     store.close()
-    on_disk = window_store("w", BYTES, BYTES, retention_ms=1_000, window_size_ms=10).build()
+    on_disk = RocksDBStore("w", window_format(1_000, retain_duplicates=False, timestamped=True))
     on_disk.open(context(tmp_path))
 
-    assert on_disk.fetch(b"a", 0) == b"\0\0\0\0\0\0\x01\x02one"
+    assert [value for _, value in on_disk.scan(None, None)] == [b"\0\0\0\0\0\0\x01\x02one"]
     on_disk.close()
 
 

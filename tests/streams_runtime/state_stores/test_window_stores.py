@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StreamsRuntimeError
+from streams_runtime.errors import ChangelogOfAnotherKind, InvalidStateStore, StreamsRuntimeError
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores import Windowed, window_store
 from streams_runtime.state_stores.rocksdb import RocksDBStore
-from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
+from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore, window_format
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import batch, context
@@ -228,11 +228,31 @@ def test_should_restore_nothing_from_expired_windows(open_store: Open) -> None:
     assert everything(store) == [("a", 10 * RETENTION_MS, "now")]
 
 
-def test_should_refuse_a_changelog_key_that_is_no_window_key(open_store: Open) -> None:
-    store = open_store()
+@pytest.mark.parametrize(
+    "retain_duplicates, key",
+    [
+        (False, b"short"),
+        (False, b"customer-1234"),
+        (False, window_key(b"a", -1, 0)),
+        (False, window_key(b"a", 1, 7)),
+        (True, b"short"),
+        (True, b"customer-1234"),
+        (True, "Größe der Stücke".encode()),
+        (True, window_key(b"a", 1, -1)),
+    ],
+)
+def test_should_refuse_a_changelog_key_that_is_no_window_key(
+    open_store: Open, retain_duplicates: bool, key: bytes
+) -> None:
+    store = open_store(retain_duplicates)
+    records: list[tuple[bytes | None, bytes | None, int]] = [(window_key(b"a", 1, 0), b"one", 0), (key, b"two", 0)]
 
-    with pytest.raises(ProcessorStateError, match=r"store windows: changelog app-store-changelog-0 has a key that is"):
-        store.restore(batch([(window_key(b"a", 1, 0), b"one", 0), (b"short", b"two", 0)]))
+    with pytest.raises(
+        ChangelogOfAnotherKind,
+        match=r"store windows is a window store, and its changelog app-store-changelog-0 has records of another kind",
+    ) as refused:
+        store.restore(batch(records, 5))
+    assert f"(offsets 5 to 6, key {key!r})" in str(refused.value)
 
 
 def test_should_keep_duplicates_by_their_sequence_number(open_store: Open) -> None:
@@ -312,7 +332,7 @@ def test_should_delete_whole_segments_from_disk_when_they_expire(tmp_path: Path)
         store.put("a", "x", segment * SEGMENT_MS)
         store.put("b", "x", segment * SEGMENT_MS)
     store.close()
-    on_disk = RocksDBStore("w")
+    on_disk = RocksDBStore("w", window_format(RETENTION_MS, retain_duplicates=False, timestamped=False))
     on_disk.open(context(tmp_path))
 
     # segment 5 is the last, so that 5 - retention = 3 is the first that can still have a live window
@@ -333,7 +353,7 @@ def test_should_have_segments_of_a_minute_at_least(tmp_path: Path) -> None:
 
     assert list(store.fetch_range("a", 0, 100_000)) == [(59_999, "x"), (60_000, "y")]
     store.close()
-    on_disk = RocksDBStore("w")
+    on_disk = RocksDBStore("w", window_format(10, retain_duplicates=False, timestamped=False))
     on_disk.open(context(tmp_path))
     assert [key[:8] for key, _ in on_disk.scan(None, None)] == [bytes(8), bytes(7) + b"\x01"]
     on_disk.close()
@@ -395,7 +415,7 @@ def test_should_raise_invalid_state_store_when_it_is_closed(open_store: Open, re
         lambda: store.fetch("a", RETENTION_MS),
         lambda: store.fetch_range("a", 0, JAVA_LONG_MAX),
         lambda: store.fetch_all(0, JAVA_LONG_MAX),
-        lambda: store.restore(batch([(window_key(b"a", RETENTION_MS, 1), b"x", 0)])),
+        lambda: store.restore(batch([(window_key(b"a", RETENTION_MS, int(retain_duplicates)), b"x", 0)])),
         store.flush,
         lambda: next(windows),
         lambda: next(all_windows),
