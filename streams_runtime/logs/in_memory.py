@@ -216,7 +216,13 @@ class InMemoryLog:
     def _expire(self, stored: _Partition, now_ms: int) -> None:
         summaries = stored.summaries(stored.begin)
         size = sum(batch.size for batch in summaries)
-        count = expired_count(summaries, size, stored.configs, now_ms)
+        count = expired_count(
+            summaries,
+            size,
+            stored.configs,
+            now_ms=now_ms,
+            newest_ms=lambda: max((batch.max_timestamp_ms for batch in summaries), default=0),
+        )
         if count:
             stored.delete_before(summaries[count].base_offset if count < len(summaries) else stored.end)
 

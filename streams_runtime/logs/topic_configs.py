@@ -4,7 +4,8 @@ Configs that are not listed here are kept and otherwise ignored, because they ar
 `LogConfig`, `Topic.validate`. Differs from Kafka: `segment.bytes` is the size of the newest records that compaction
 leaves alone (the active segment), 1 MiB by default. With Kafka's 1 GiB the changelogs of one machine would never be
 compacted. `retention.ms` has no limit by default. With Kafka's seven days, records that are older by their own
-timestamps would be deleted before anybody has read them; a topic whose configs name a retention has that one.
+timestamps would be deleted before anybody has read them; a topic whose configs name a retention has that one. With
+`cleanup.policy` compact,delete it counts from the newest timestamp of the partition (`retention`).
 """
 
 from __future__ import annotations

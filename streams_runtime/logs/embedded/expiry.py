@@ -76,7 +76,17 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
     )
     oldest = list(islice(map(BatchSummary._make, rows), ROWS_A_STEP + 1))
     rows.close()
-    count = min(ROWS_A_STEP, expired_count(oldest, size, configs, now_ms))
+    count = expired_count(
+        oldest, size, configs, now_ms=now_ms, newest_ms=lambda: _newest_timestamp_ms(read, known, begin)
+    )
+    count = min(ROWS_A_STEP, count)
     if not count:
         return None
     return oldest[count].base_offset if count < len(oldest) else end
+
+
+def _newest_timestamp_ms(read: sqlite3.Connection, known: KnownPartition, begin: int) -> int:
+    row = read.execute(
+        "SELECT MAX(max_timestamp_ms) FROM batches WHERE partition=? AND last_offset>=?", (known.id, begin)
+    ).fetchone()
+    return 0 if row[0] is None else int(row[0])

@@ -61,7 +61,10 @@ def test_should_delete_nothing_at_all_when_one_offset_is_beyond_the_end(log: Log
         ({"retention.bytes": "100000"}, 0),
         ({"retention.bytes": "2010"}, 2),
         ({"cleanup.policy": "compact", "retention.ms": "0"}, 0),
-        ({"cleanup.policy": "compact, delete", "retention.ms": "7999", "segment.bytes": "1000000"}, 4),
+        ({"cleanup.policy": "compact, delete", "retention.ms": "8999"}, 0),  # the newest is 8,999 ms after the oldest
+        ({"cleanup.policy": "compact, delete", "retention.ms": "8998"}, 2),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "0"}, 4),
+        ({"cleanup.policy": "compact,delete", "retention.bytes": "0"}, 6),
     ],
 )
 def test_should_delete_by_retention_from_the_oldest_batch_on(
@@ -84,6 +87,37 @@ def test_should_keep_records_of_any_age_in_a_topic_that_names_no_retention(own_l
     clock.advance(400 * 86_400_000)
     own_log.maintain()
     assert own_log.begin_offsets([KEPT, TopicPartition("week", 0)]) == {KEPT: 0, TopicPartition("week", 0): 1}
+
+
+@pytest.mark.parametrize("age_days", [0.5, 1.2, 2, 30, 400])
+def test_should_delete_from_a_changelog_of_windows_by_stream_time_and_never_by_the_clock(
+    own_log: Log, clock: ManualClock, age_days: float
+) -> None:
+    """Its records are a backlog: behind the clock by more than `retention.ms`, and close to each other."""
+    own_log.create_topics([NewTopic("kept", 1, {"cleanup.policy": "compact,delete", "retention.ms": "86400000"})])
+    clock.advance(int((1 + age_days) * 86_400_000))
+    write(own_log, KEPT, b"first", timestamp_ms=NOW_MS)
+    write(own_log, KEPT, b"late", b"newest", timestamp_ms=NOW_MS + 86_400_000)
+    write(own_log, KEPT, b"late again", timestamp_ms=NOW_MS)
+    own_log.maintain()
+    assert own_log.begin_offsets([KEPT]) == {KEPT: 0}
+    write(own_log, KEPT, b"stream time goes on", timestamp_ms=NOW_MS + 86_400_001)
+    own_log.maintain()
+    assert own_log.begin_offsets([KEPT]) == {KEPT: 1}
+
+
+def test_should_keep_the_newest_records_of_a_changelog_of_windows_whatever_the_clock_says(
+    own_log: Log, clock: ManualClock
+) -> None:
+    own_log.create_topics([NewTopic("kept", 2, {"cleanup.policy": "compact,delete", "retention.ms": "1000"})])
+    other = TopicPartition("kept", 1)
+    write(own_log, KEPT, b"x", timestamp_ms=NOW_MS)
+    for timestamp_ms in (NOW_MS, NOW_MS * 1_000_000):  # nanoseconds, in this partition only
+        write(own_log, other, b"x", timestamp_ms=timestamp_ms)
+    own_log.maintain()
+    clock.advance(400 * 86_400_000)
+    own_log.maintain()
+    assert own_log.begin_offsets([KEPT, other]) == {KEPT: 0, other: 1}
 
 
 def test_should_stop_at_the_first_batch_that_retention_keeps(own_log: Log, clock: ManualClock) -> None:
