@@ -5,8 +5,11 @@ Rules:
   fixed: at the high watermark, under exactly-once too, where only committed records are applied. When the changelog is
   a source topic, the end is the group's committed offset if that is lower.
 - Reading starts after the last applied record, or at the beginning. The reader gives a store whole batches of columns,
-  without records from the end on. A changelog is complete when the consumer's position has reached the end; there may
-  be no record just before it.
+  without records from the end on.
+- How far a store is, is the consumer's position and not the last applied record. A log may end in a gap that retention,
+  compaction or a transaction marker left, and may have no record at all. So a changelog is complete when the position
+  has reached the end, and the state manager is told the position, which the thread reports as the task's offset sum
+  (KAFKA-14302).
 - The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
   topic stops at its limit, the committed offset. Records that were read beyond it wait, and the partition is paused,
   until the limit moves.
@@ -199,6 +202,7 @@ class ChangelogReader:
             return 0
         self._initialise(tasks)
         applied = self._move_limits(tasks)
+        self._note_positions()
         self._refresh_log_ends()
         progressed = applied > 0 or len(self._registered) + len(self._restoring) < unfinished
         applied += self._read(tasks, others_run=others_run, wait_ms=0 if others_run or progressed else self._poll_ms)
@@ -280,6 +284,7 @@ class ChangelogReader:
 
     def _complete_restored(self) -> bool:
         """Complete changelogs that have reached their end; whether there were any."""
+        self._note_positions()
         done = [
             each
             for each in self._restoring.values()
@@ -396,6 +401,14 @@ class ChangelogReader:
 
     def _position(self, changelog: ChangelogMetadata) -> int:
         return changelog.buffered[0].offsets[0] if changelog.buffered else self._consumer.position(changelog.partition)
+
+    def _note_positions(self) -> None:
+        """Beyond its end, an active task's changelog was read and not applied."""
+        for partition, changelog in self._restoring.items():
+            position = self._position(changelog)
+            if changelog.is_active and changelog.end is not None:
+                position = min(position, changelog.end)
+            changelog.state_manager.has_read(partition, position)
 
     def _lags(self) -> Iterable[tuple[ChangelogMetadata, int]]:
         for changelog in self._restoring.values():

@@ -1,9 +1,10 @@
 """The stores of a task, and up to which changelog offset each of them is complete.
 
 Rules:
-- The offset of a store is that of the last changelog record in it. `load_checkpoint` reads it once, `restore` moves it
-  on, and `update_changelog_offsets` sets it to what was written and acknowledged. None: not known, so the changelog is
-  read from the beginning.
+- A store is complete up to and with its offset, where there need not be a record: the log may have deleted it, or have
+  a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `has_read` move it on, and
+  `update_changelog_offsets` sets it to what was written and acknowledged. None: not known, so the changelog is read
+  from the beginning.
 - The stores are flushed before a checkpoint is written, so the file never promises more than the disk has. It names the
   stores that are persistent, logged and not corrupted, with OFFSET_UNKNOWN for one that holds nothing yet.
 - At-least-once: an active task writes a checkpoint when its offsets have moved by more than 10,000 in sum, at the end
@@ -53,7 +54,7 @@ _logger = logging.getLogger(__name__)
 
 
 class StoreMetadata:
-    """A store, its changelog, and how far it has come. `offset`: of the last record in it; None when not known.
+    """A store, its changelog, and how far it has come. `offset`: complete up to and with it; None when not known.
 
     The changelog reader sets `end_offset`, the end of the changelog, and `limit`, the first offset that may not be
     read, None when there is no limit. `corrupted`: the store has to be deleted.
@@ -233,6 +234,12 @@ class StateManager:
             message = f"store {one.store.name!r} could not be restored from {partition}: {error}"
             raise ProcessorStateError(message, self.task_id) from error
         one.offset = batch.offsets[-1]
+
+    def has_read(self, partition: TopicPartition, position: int) -> None:
+        """Every record of the changelog below this position is in its store."""
+        one = self._by_changelog[partition]
+        if position > (0 if one.offset is None else one.offset + 1):
+            one.offset = position - 1
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
         """Take their stores out of the checkpoint, and have `close` wipe the task. Raises ProcessorStateError."""

@@ -180,6 +180,26 @@ def test_should_complete_when_compaction_left_a_gap_where_the_end_is(restoring: 
     assert task.content() == contents(0, 4), "offsets 4 to 7 are a gap; 8 and 9 lie beyond the end"
 
 
+def test_should_be_as_far_as_the_end_when_the_changelog_was_emptied(restoring: Restoring, log: FailingLog) -> None:
+    create(log, COUNTS.topic)
+    write(log, COUNTS, numbered(0, 5))
+    log.delete_records({COUNTS: 5})
+    task = restoring.add(COUNTS)
+    restoring.restore_until_completed(COUNTS)
+    assert (task.content(), task.state.changelog_offsets()) == ({}, {COUNTS: 5})
+
+
+def test_should_be_no_further_than_its_end_when_more_of_a_source_topic_was_read(
+    restoring: Restoring, log: FailingLog
+) -> None:
+    create(log, COUNTS.topic)
+    write(log, COUNTS, numbered(0, 5))
+    commit(log, COUNTS, 3)
+    task = restoring.add(COUNTS, source=True)
+    restoring.restore_until_completed(COUNTS)
+    assert (task.content(), task.state.changelog_offsets()) == (contents(0, 3), {COUNTS: 3})
+
+
 def test_should_pass_over_records_without_a_key(restoring: Restoring, log: FailingLog) -> None:
     create(log, COUNTS.topic)
     producer = log.producer()

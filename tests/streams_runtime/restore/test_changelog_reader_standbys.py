@@ -94,6 +94,40 @@ def test_should_never_complete_a_standby_and_tell_no_listener_of_it(restoring: R
 
 
 @pytest.mark.usefixtures("topics")
+def test_should_count_as_caught_up_when_the_changelog_was_emptied(restoring: Restoring, log: FailingLog) -> None:
+    log.delete_records({STANDBY: 10})
+    standby = restoring.add(STANDBY, standby=True)
+    restoring.update_standbys()
+    assert standby.state.changelog_offsets() == {STANDBY: 10}
+    assert restoring.reader.lags() == {STANDBY: 0}
+    standby.state.checkpoint()
+    write(log, STANDBY, numbered(10, 12))
+    restoring.reader.unregister([STANDBY])
+    again = restoring.add(STANDBY, standby=True, applied=standby.state.metadata(STANDBY).offset)
+    restoring.update_standbys()
+    assert again.content() == contents(10, 12)
+
+
+def test_should_count_what_left_no_record_as_read(start: StartReader, log: FailingLog) -> None:
+    """A record of a source topic that has no key, and waits for the limit."""
+    create(log, USERS.topic)
+    write(log, USERS, [(b"k", b"v")])
+    producer = log.producer()
+    producer.send(USERS, None, b"no key", 0)
+    producer.flush()
+    producer.close()
+    commit(log, USERS, 1)
+    restoring = start()
+    source = restoring.add(USERS, standby=True, source=True)
+    restoring.update_standbys()
+    assert source.state.changelog_offsets() == {USERS: 1}, "the record without a key waits for the limit"
+    commit(log, USERS, 2)
+    restoring.clock.advance(COMMIT_INTERVAL_MS)
+    restoring.update_standbys()
+    assert source.state.changelog_offsets() == {USERS: 2}
+
+
+@pytest.mark.usefixtures("topics")
 def test_should_keep_records_past_the_limit_and_pause_until_the_limit_moves(
     restoring: Restoring, log: FailingLog
 ) -> None:
