@@ -1,4 +1,5 @@
-"""What a task does not process to the end, or never gets to read: counted as metrics, told as notices, and logged.
+"""What a task does not process to the end, never gets to read, or lacks of its windows: counted as metrics, told as
+notices, and logged.
 
 Rules: each record is counted once, by its reason. A count of a reason and a place is logged as warnings up to the
 tenth, and then only at level debug: the metric and the notice go on counting. Source:
@@ -10,8 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
+from assignor.configs import WINDOW_STORE_ADDITIONAL_RETENTION_MS
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.metrics import TaskMetrics
 from streams_runtime.notices import NoticeCode, Notices
@@ -50,10 +54,42 @@ _IN_WORDS = {
 }
 
 
+_DAY_MS = 86_400_000
+
+
+class WindowsAtRisk(NamedTuple):
+    """A window store whose changelog the log may delete before the store lets its windows go.
+
+    `topic`: the changelog. `windows`: how many, at most. `behind_ms`: by how much stream time is behind the clock.
+    `kept_ms`: `retention.ms` of the topic. `retention_ms`: of the store.
+    """
+
+    store: str
+    topic: str
+    windows: int
+    behind_ms: int
+    kept_ms: int
+    retention_ms: int
+
+    @property
+    def needed_ms(self) -> int:
+        """The additional retention that is enough, in whole days."""
+        return (self.behind_ms // _DAY_MS + 1) * _DAY_MS
+
+    def text(self) -> str:
+        behind = timedelta(seconds=max(0, self.behind_ms) // 1_000)
+        enough_ms = self.retention_ms + self.needed_ms
+        return (
+            f"windows at most, as stream time is {behind} behind the clock: set retention.ms={enough_ms} "
+            f"(now {self.kept_ms}), and {WINDOW_STORE_ADDITIONAL_RETENTION_MS}={self.needed_ms} for topics still to be "
+            f"made, or the log deletes them from {self.topic}"
+        )
+
+
 class TaskLosses:
     """Of one task in one thread, which alone calls it. `dropped_records`: how many so far, of all reasons."""
 
-    __slots__ = ("_by_place", "_metrics", "_notices", "_task", "dropped_records")
+    __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_task", "dropped_records")
 
     def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: Notices | None) -> None:
         """`metrics`, `notices` None: neither is kept, as in a test of a task alone."""
@@ -62,6 +98,7 @@ class TaskLosses:
         self._metrics = metrics
         self._notices = notices
         self._by_place: dict[tuple[DropReason, str], int] = {}
+        self._at_risk: dict[str, WindowsAtRisk] = {}
 
     def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
         """Count one record. `place`: a node or a topic. `detail`: what to say of this reason and place from now on.
@@ -120,6 +157,43 @@ class TaskLosses:
         _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=TOLD_AS_NOTICE)
         if self._notices is not None:
             self._notices.tell(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
+
+    def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
+        """A window store was restored from a changelog that begins at `begin` and was needed from `needed_from` on.
+
+        How many windows that are nobody knows: each change that is gone was one of a window, and a window may have had
+        several. So the number told is the most that it can be.
+        """
+        windows = begin - needed_from
+        what = (
+            f"windows at most are missing in store {store}: its changelog starts at offset {begin}, and was needed "
+            f"from {needed_from} on"
+        )
+        _logger.warning("task %s: %s: %s %s", self._task, _name(changelog), f"{windows:,}", what, extra=TOLD_AS_NOTICE)
+        if self._metrics is not None:
+            self._metrics.windows_missing(store, windows)
+        if self._notices is not None:
+            self._notices.tell(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
+
+    def windows_at_risk(self, risk: WindowsAtRisk) -> None:
+        """The log may delete, by its clock, what a window store still has. Told when it is new, or has become worse."""
+        told = self._at_risk.get(risk.store)
+        is_worse = told is None or risk.windows >= 2 * told.windows or risk.needed_ms > told.needed_ms
+        if not is_worse:
+            return
+        self._at_risk[risk.store] = risk
+        if told is None:
+            _logger.warning(
+                "task %s: store %s: %s %s",
+                self._task,
+                risk.store,
+                f"{risk.windows:,}",
+                risk.text(),
+                extra=TOLD_AS_NOTICE,
+            )
+        if self._notices is not None:
+            new = risk.windows - (0 if told is None else told.windows)
+            self._notices.tell(NoticeCode.WINDOWS_AT_RISK, f"store {risk.store}", max(0, new), risk.text())
 
     def _passed_over(self, partition: TopicPartition, records: int, what: str) -> None:
         _logger.warning(

@@ -49,6 +49,16 @@ METRICS = (
         "Input records that the log had deleted before the group read them, by their offsets.",
     ),
     MetricName(
+        "streams_missing_windows_total",
+        ("thread", "task", "store"),
+        "Windows, at most, that a restore lacked because the log had deleted them from the changelog.",
+    ),
+    MetricName(
+        "streams_windows_at_risk",
+        ("thread", "task", "store"),
+        "Windows, at most, that the log may delete from the changelog although the store still has them.",
+    ),
+    MetricName(
         "streams_buffered_records",
         ("thread", "task"),
         "Input records polled and not processed yet.",
@@ -197,6 +207,7 @@ class ThreadMetrics:
         self._standby_lags = _Series(name, gauges["streams_standby_lag"])
         self._tasks = _Series(name, gauges["streams_tasks"])
         self._buffered = _Series(name, gauges["streams_buffered_records"])
+        self._windows_at_risk = _Series(name, gauges["streams_windows_at_risk"])
         self._ids: frozenset[tuple[TaskId, TaskType]] = frozenset()
 
     def task(self, task: TaskId) -> TaskMetrics:
@@ -252,9 +263,20 @@ class ThreadMetrics:
         """`records`: of every running active task of the thread."""
         self._buffered.set({(str(task),): count for task, count in records.items()})
 
+    def windows_at_risk(self, windows: Mapping[tuple[TaskId, str], int]) -> None:
+        """`windows`: of every window store of the thread whose changelog the log may cut too early."""
+        self._windows_at_risk.set({(str(task), store): count for (task, store), count in windows.items()})
+
     def close(self) -> None:
         """The thread has ended: its gauges are gone, its counters stay."""
-        for series in (self._remaining, self._restore_rate, self._standby_lags, self._tasks, self._buffered):
+        for series in (
+            self._remaining,
+            self._restore_rate,
+            self._standby_lags,
+            self._tasks,
+            self._buffered,
+            self._windows_at_risk,
+        ):
             series.set({})
         self._left(self._ids)
         self._ids = frozenset()
@@ -274,6 +296,7 @@ class TaskMetrics:
         self._names = thread.name, task
         self._dropped = counters["streams_dropped_records_total"]
         self._passed_over = counters["streams_passed_over_records_total"]
+        self._missing_windows = counters["streams_missing_windows_total"]
         self._by_reason: dict[str, Counter] = {}
 
     def dropped(self, reason: str) -> None:
@@ -282,6 +305,9 @@ class TaskMetrics:
             counter = self._by_reason[reason] = self._dropped.labels(*self._names, reason)
         counter.inc()
         self._thread.dropped_records += 1
+
+    def windows_missing(self, store: str, windows: int) -> None:
+        self._missing_windows.labels(*self._names, store).inc(windows)
 
     def passed_over(self, topic: str, records: int) -> None:
         self._thread.passed_over_records += records

@@ -40,6 +40,12 @@ class NoticeCode(StrEnum):
     POSITION_BEYOND_END = "POSITION_BEYOND_END"
     """The log ends before the group's position: the topic was made again, or has lost records."""
 
+    WINDOWS_MISSING = "WINDOWS_MISSING"
+    """A window store was restored without them, because the log had deleted them from its changelog."""
+
+    WINDOWS_AT_RISK = "WINDOWS_AT_RISK"
+    """The log may delete windows from a changelog that the store still has: the next restore would lack them."""
+
     RECORDS_DROPPED = "RECORDS_DROPPED"
     RECORDS_DEAD_LETTERED = "RECORDS_DEAD_LETTERED"
     ERRORS_LOGGED = "ERRORS_LOGGED"
@@ -52,8 +58,8 @@ LOSSES = frozenset({NoticeCode.RECORDS_PASSED_OVER, NoticeCode.RECORDS_DROPPED, 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`count`: of records, or of lines logged, since the instance started. `at_ms`: of the last of them, since the
-    epoch. `text`: one line of at most `MAX_TEXT_LENGTH` characters.
+    """`count`: of records, windows, or lines logged, since the instance started. `at_ms`: of the last of them, since
+    the epoch. `text`: one line of at most `MAX_TEXT_LENGTH` characters.
     """
 
     code: NoticeCode

@@ -317,6 +317,13 @@ class Log(Protocol):
         """With an id: fence the producer that had the id before."""
         ...
 
+    def deletes_after_ms(self, topic: str) -> int | None:
+        """How old, by the clock, a record has to be before the log may delete it, as it was some minutes ago at most.
+
+        None: however old it is, the log keeps it; or it does not say. Raises UnknownTopicOrPartition.
+        """
+        ...
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete records below these offsets: begin offsets rise. Source: `Admin.deleteRecords`."""
         ...

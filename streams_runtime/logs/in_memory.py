@@ -178,6 +178,11 @@ class InMemoryLog:
             epoch = self._producer_epochs[transactional_id] = self._producer_epochs.get(transactional_id, -1) + 1
         return BufferingProducer(InMemoryDestination(self), ProducerIdentity(transactional_id, epoch))
 
+    def deletes_after_ms(self, topic: str) -> int | None:
+        with self._lock:
+            configs = self._partition(TopicPartition(topic, 0)).configs
+        return None if configs.deletes_by_stream_time else configs.deletes_after_ms
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         with self._lock:
             beyond = {p: offset for p, offset in before.items() if offset > self._partition(p).end}

@@ -31,7 +31,7 @@ def expired_count(
     """
     if not configs.deletes:
         return 0
-    age_from_ms = newest_ms() if configs.compacts and configs.retention_ms >= 0 else now_ms
+    age_from_ms = newest_ms() if configs.deletes_by_stream_time else now_ms
     count = 0
     for batch in oldest_first:
         too_old = 0 <= configs.retention_ms < age_from_ms - batch.max_timestamp_ms

@@ -40,6 +40,16 @@ class TopicConfigs:
     def record_limits(self) -> RecordLimits:
         return RecordLimits(self.max_message_bytes, self.compacts)
 
+    @property
+    def deletes_by_stream_time(self) -> bool:
+        """Whether the age of a record counts from the newest timestamp of its partition (`retention`)."""
+        return self.compacts and self.deletes
+
+    @property
+    def deletes_after_ms(self) -> int | None:
+        """`retention.ms`; None where it has no limit, or nothing is deleted by age."""
+        return self.retention_ms if self.deletes and self.retention_ms >= 0 else None
+
     @classmethod
     def of(cls, topic: str, configs: Mapping[str, str]) -> TopicConfigs:
         """Raises InvalidTopic."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
-from assignor.topology.group_topology import ChangelogConfig, Subtopology, SubtopologyStore
+from assignor.topology.group_topology import ChangelogConfig, ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.processors.batch_node import BatchProcessorRunner, takes_batches
 from streams_runtime.processors.context import NodeContext
@@ -31,8 +31,9 @@ class ProcessorGraph:
     `sources`: by full topic name; a source of several topics appears several times. `stores`: those of the subtopology,
     not open yet. `store_changelogs`: the full topic that restores a store (which may be a source topic), None when the
     store is not logged. `changelog_configs`: how that topic is created, by store; without source topics.
-    `source_changelogs`: of stores that are restored from a source topic, to which nothing may be
-    written. `repartition_sources`: source topics that are internal, whose processed records may be deleted.
+    `source_changelogs`: of stores that are restored from a source topic, to which nothing may be written.
+    `window_retentions_ms`: how long each window store keeps windows that has a changelog of its own.
+    `repartition_sources`: source topics that are internal, whose processed records may be deleted.
     """
 
     def __init__(
@@ -45,6 +46,14 @@ class ProcessorGraph:
     ) -> None:
         self.sources = dict(sources)
         self.stores = list(stores)
+        self.window_retentions_ms = {
+            store.name: store.changelog.retention_ms
+            for store in subtopology.stores
+            if store.changelog_topic is not None
+            and store.changelog is not None
+            and store.changelog.type is ChangelogType.WINDOWED
+            and store.changelog.retention_ms is not None
+        }
         self.store_changelogs: Mapping[str, str | None] = {
             store.name: store.changelog_topic or store.source_topic_as_changelog for store in subtopology.stores
         }

@@ -97,8 +97,11 @@ class ChangelogMetadata:
             self.move_limit(committed or 0)
         self.log_ends_at(log_end)
         after_applied = self.next_offset
-        self.may_be_of_windows = after_applied is None and self.partition in self.state_manager.compacted_changelogs
-        return (begin or 0) if after_applied is None else after_applied
+        if after_applied is not None:
+            return after_applied
+        self.may_be_of_windows = self.partition in self.state_manager.compacted_changelogs
+        self.state_manager.restored_from(self.partition, begin or 0)
+        return begin or 0
 
     def complete(self) -> None:
         self._to(ChangelogState.COMPLETED)

@@ -125,4 +125,5 @@ class TaskCreator:
                 TopicPartition(topic, task.partition) for topic in self._compacted_changelogs(graph)
             ),
             rocksdb_config_setter=self.application.configs.rocksdb_config_setter,
+            window_retentions_ms=graph.window_retentions_ms,
         )

@@ -10,7 +10,7 @@ Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import OffsetReset, StreamsConfig
@@ -19,12 +19,14 @@ from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata
 from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.tasks.input_buffer import InputPosition
-from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_partition_time
+from streams_runtime.tasks.offset_metadata import decode_needed_from, decode_partition_time, encode_partition_time
 
 
 class InputOffsets:
     """`committed`: the offsets that this task found committed, or committed itself. `purged`: topics whose records are
-    deleted once they are processed, so that those missing at their beginning were not lost.
+    deleted once they are processed, so that those missing at their beginning were not lost. `needed_from`: gives, by
+    store, from where its changelog is needed; it is committed with the offsets. `needed_before`: what the task before
+    this one committed of it.
     """
 
     __slots__ = (
@@ -33,11 +35,13 @@ class InputOffsets:
         "_held",
         "_log",
         "_losses",
+        "_needed_from",
         "_purged",
         "_settled",
         "_sources",
         "_task_id",
         "committed",
+        "needed_before",
     )
 
     def __init__(
@@ -49,10 +53,13 @@ class InputOffsets:
         configs: StreamsConfig,
         losses: TaskLosses,
         purged: Collection[str] = (),
+        needed_from: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._task_id = task_id
         self._losses = losses
         self._purged = purged
+        self._needed_from = needed_from
+        self.needed_before: dict[str, int] = {}
         self._sources = sources
         self._log = log
         self._consumer = consumer
@@ -82,6 +89,10 @@ class InputOffsets:
         self._tell_deleted_unread(fresh)
         self.committed.update((partition, one.offset) for partition, one in committed.items())
         self._held = None
+        self.needed_before = {}
+        for one in committed.values():
+            for store, offset in decode_needed_from(one.metadata).items():
+                self.needed_before[store] = max(offset, self.needed_before.get(store, 0))
         return {partition: decode_partition_time(one.metadata) for partition, one in committed.items()}
 
     def reset(self, outside: Mapping[TopicPartition, int]) -> None:
@@ -105,11 +116,13 @@ class InputOffsets:
         if self._held is not None:
             return {partition: one for partition, one in self._held.items() if self._is_news(partition, one.offset)}
         moved: dict[TopicPartition, OffsetAndMetadata] = {}
+        needed_from: Mapping[str, int] | None = None
         for partition, offset, partition_time_ms in positions:
             if offset is None:
                 offset = self._consumer.position(partition)
             if offset is not None and self._is_news(partition, offset):
-                moved[partition] = OffsetAndMetadata(offset, encode_partition_time(partition_time_ms))
+                needed_from = self._needed_from() if needed_from is None else needed_from
+                moved[partition] = OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from))
         return moved
 
     def hold(self, positions: Iterable[InputPosition]) -> None:
@@ -124,6 +137,7 @@ class InputOffsets:
         self.committed.clear()
         self._settled.clear()
         self._held = {}
+        self.needed_before = {}
 
     def _is_news(self, partition: TopicPartition, offset: int) -> bool:
         """Whether the group does not know yet that the partition is to be read from there."""

@@ -19,6 +19,7 @@ from streams_runtime.partitioner import partition_of, positive_hash
 from streams_runtime.processors.context import MOST_UNSETTLED
 from streams_runtime.processors.fused_loop import LoopWriter, WriteChanges, WriteColumns
 from streams_runtime.records import Headers
+from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
@@ -29,13 +30,17 @@ _ChangeRow = tuple[
 
 
 class RecordCollector:
-    """The `ChangeLogger` of the task's stores. `changelogs`: the partition for the changes of each logged store."""
+    """The `ChangeLogger` of the task's stores. `changelogs`: the partition for the changes of each logged store.
+
+    `needed`: hears of the changes of window stores, by changelog.
+    """
 
     __slots__ = (
         "_change_rows",
         "_changelogs",
         "_keyless",
         "_logged",
+        "_needed",
         "_producer",
         "_rows",
         "_send",
@@ -44,12 +49,19 @@ class RecordCollector:
         "_written",
     )
 
-    def __init__(self, task_id: TaskId, producer: StreamsProducer, changelogs: Mapping[str, TopicPartition]) -> None:
+    def __init__(
+        self,
+        task_id: TaskId,
+        producer: StreamsProducer,
+        changelogs: Mapping[str, TopicPartition],
+        needed: Mapping[TopicPartition, NeededChanges] | None = None,
+    ) -> None:
         self._task_id = task_id
         self._producer = producer
         self._send = producer.send
         self._changelogs = dict(changelogs)
         self._logged = frozenset(self._changelogs.values())
+        self._needed = dict(needed or {})
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
         self._rows: dict[TopicPartition, PartitionRows] = {}
@@ -99,7 +111,10 @@ class RecordCollector:
         if self._rows:
             self._settle(changelog)
         # before the first record (in `init`) there is no time, and the log takes no negative timestamp
-        self._send(changelog, key, value, timestamp_ms if timestamp_ms > 0 else 0)
+        timestamp_ms = timestamp_ms if timestamp_ms > 0 else 0
+        self._send(changelog, key, value, timestamp_ms)
+        if (needed := self._needed.get(changelog)) is not None:
+            needed.sent(timestamp_ms)
 
     # --- rows of fused loops
 
@@ -193,6 +208,8 @@ class RecordCollector:
         if rows.partition in self._logged:
             self._written.add(rows.partition)
         self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms)
+        if (needed := self._needed.get(rows.partition)) is not None:
+            needed.sent_many(rows.timestamps_ms)
         rows.clear()
 
     def _rows_of(self, partition: TopicPartition) -> PartitionRows:

@@ -32,6 +32,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from assignor.errors import AssignorFault
 from assignor.legal_names import is_legal_name, shown_name
@@ -41,6 +42,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
+from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.task_directories import TaskDirectories
 
@@ -57,21 +59,28 @@ class StoreMetadata:
     """A store, its changelog, and how far it has come. `offset`: complete up to and with it; None when not known.
 
     The changelog reader sets `end_offset`, the end of the changelog, and `limit`, the first offset that may not be
-    read, None when there is no limit. `corrupted`: the store has to be deleted.
+    read, None when there is no limit. It also sets `begin_offset`, the first offset of the log, when it restores the
+    store from there. `corrupted`: the store has to be deleted. `needed`: of the own changelog of a window store.
     """
 
-    __slots__ = ("changelog", "corrupted", "end_offset", "limit", "offset", "store")
+    __slots__ = ("begin_offset", "changelog", "corrupted", "end_offset", "limit", "needed", "offset", "store")
 
-    def __init__(self, store: StateStore, changelog: TopicPartition | None) -> None:
+    def __init__(
+        self, store: StateStore, changelog: TopicPartition | None, needed: NeededChanges | None = None
+    ) -> None:
         self.store = store
         self.changelog = changelog
+        self.needed = needed
         self.forget()
 
     def forget(self) -> None:
         self.offset: int | None = None
+        self.begin_offset: int | None = None
         self.end_offset: int | None = None
         self.limit: int | None = None
         self.corrupted = False
+        if self.needed is not None:
+            self.needed.clear()
 
     @property
     def checkpointed(self) -> bool:
@@ -81,6 +90,15 @@ class StoreMetadata:
         return f"StoreMetadata({self.store.name}: {self.changelog} @ {self.offset})"
 
 
+class MissingChanges(NamedTuple):
+    """A window store that lacks what was in these offsets of its changelog, up to and without `begin`."""
+
+    store: str
+    changelog: TopicPartition
+    needed_from: int
+    begin: int
+
+
 class StateManager:
     """The stores of one task. Only its stream thread uses it.
 
@@ -88,7 +106,8 @@ class StateManager:
     the stores may be opened again. `changelogs`: the partition that logs each store; a store with None, or not named,
     is not logged. `source_changelogs`: the changelogs that are input of the task, too. `compacted_changelogs`: those of
     stores without windows, which are created with compaction alone. `checkpoint_delta`: by how much offsets have to
-    move, in sum, before a commit writes a checkpoint; a simulation lowers it.
+    move, in sum, before a commit writes a checkpoint; a simulation lowers it. `window_retentions_ms`: how long each
+    window store with a changelog of its own keeps windows.
     """
 
     def __init__(
@@ -103,6 +122,7 @@ class StateManager:
         source_changelogs: frozenset[TopicPartition] = frozenset(),
         compacted_changelogs: frozenset[TopicPartition] = frozenset(),
         rocksdb_config_setter: RocksDBConfigSetter | None = None,
+        window_retentions_ms: Mapping[str, int] | None = None,
     ) -> None:
         self.task_id = task_id
         self.rocksdb_config_setter = rocksdb_config_setter
@@ -113,7 +133,10 @@ class StateManager:
         self.set_aside_checkpoint: Path | None = None
         self._directory = directory
         self._source_changelogs = source_changelogs
-        self._metadata = {store.name: StoreMetadata(store, changelogs.get(store.name)) for store in stores}
+        needed = {store: NeededChanges(kept_ms) for store, kept_ms in (window_retentions_ms or {}).items()}
+        self._metadata = {
+            store.name: StoreMetadata(store, changelogs.get(store.name), needed.get(store.name)) for store in stores
+        }
         self._by_changelog = {one.changelog: one for one in self._metadata.values() if one.changelog is not None}
         for name in self._metadata:  # a store of somebody's own may say another name than its builder did
             if not is_legal_name(name):
@@ -124,6 +147,7 @@ class StateManager:
             raise ProcessorStateError("two stores have the same changelog", task_id)
         self.changelog_partitions = frozenset(self._by_changelog)
         self.store_changelogs = {one.store.name: partition for partition, one in self._by_changelog.items()}
+        self.needed_changes = {p: one.needed for p, one in self._by_changelog.items() if one.needed is not None}
         self.stores: Mapping[str, StateStore] = {store.name: store for store in stores}
         self._opened = False
         self._loaded_checkpoint: dict[TopicPartition, int] = {}
@@ -222,6 +246,8 @@ class StateManager:
         for partition, offset in written.items():
             if (one := self._by_changelog.get(partition)) is not None:
                 one.offset = offset if offset >= 0 else None
+                if one.needed is not None:
+                    one.needed.acknowledged(offset)
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
         """Apply changelog records. Raises ProcessorStateError, and leaves the offset where it was."""
@@ -234,12 +260,44 @@ class StateManager:
             message = f"store {one.store.name!r} could not be restored from {partition}: {error}"
             raise ProcessorStateError(message, self.task_id) from error
         one.offset = batch.offsets[-1]
+        if one.needed is not None:
+            one.needed.restored(batch)
 
     def has_read(self, partition: TopicPartition, position: int) -> None:
         """Every record of the changelog below this position is in its store."""
         one = self._by_changelog[partition]
         if position > (0 if one.offset is None else one.offset + 1):
             one.offset = position - 1
+        if one.needed is not None:
+            one.needed.has_read(position)
+
+    # --- changelogs of window stores
+
+    def restored_from(self, partition: TopicPartition, begin: int) -> None:
+        """The store is restored from this offset, the first that the log has."""
+        one = self._by_changelog[partition]
+        one.begin_offset = begin
+        if one.needed is not None:
+            one.needed.from_beginning()
+
+    def needed_from(self) -> dict[str, int]:
+        """By window store, the first offset of its changelog that is needed; stores without a change are left out."""
+        known = {one.store.name: one.needed.needed_from for one in self._metadata.values() if one.needed is not None}
+        return {store: offset for store, offset in known.items() if offset is not None}
+
+    def go_on_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
+        """The task before this one committed both. What its stores had, and these could not be restored with, because
+        the log had deleted it; the next call does not give it again.
+        """
+        missing: list[MissingChanges] = []
+        for partition, one in self._by_changelog.items():
+            if one.needed is not None:
+                needed, begin = needed_from.get(one.store.name), one.begin_offset
+                one.begin_offset = None
+                if needed is not None and begin is not None and needed < begin:
+                    missing.append(MissingChanges(one.store.name, partition, needed, begin))
+                one.needed.go_on(needed, stream_time_ms)
+        return missing
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
         """Take their stores out of the checkpoint, and have `close` wipe the task. Raises ProcessorStateError."""

@@ -34,7 +34,7 @@ from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, RecordBatch
-from streams_runtime.losses import TaskLosses, uncounted
+from streams_runtime.losses import TaskLosses, WindowsAtRisk, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.node_runs import NodeRun
@@ -86,6 +86,7 @@ class StreamTask:
         self._id = task_id
         self._input_partitions = input_partitions
         self._graph = graph
+        self._log = log
         self._producer = producer
         self._exactly_once = configs.exactly_once
         self._lifecycle = TaskLifecycle(task_id, TaskType.ACTIVE)
@@ -93,7 +94,10 @@ class StreamTask:
         self._own_state = OwnedState(state, TaskType.ACTIVE)
         self._losses = losses = losses or uncounted(task_id)
         self._collector = RecordCollector(
-            task_id, producer, {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
+            task_id,
+            producer,
+            {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)},
+            state.needed_changes,
         )
         self._handling = ExceptionHandling(
             self._collector,
@@ -103,7 +107,14 @@ class StreamTask:
             losses,
         )
         self._offsets = InputOffsets(
-            task_id, graph.sources, log, consumer, configs, losses, purged=graph.repartition_sources
+            task_id,
+            graph.sources,
+            log,
+            consumer,
+            configs,
+            losses,
+            purged=graph.repartition_sources,
+            needed_from=state.needed_from,
         )
         self._claim = InputClaim(log, configs.application_id, producer.transactional_id)
         self._buffer = InputBuffer(
@@ -237,7 +248,10 @@ class StreamTask:
         self._processing.continue_at(UNKNOWN_TIME)
         partition_times_ms = self._offsets.begin(self._input_partitions, committed)
         self._buffer.set_partition_times(partition_times_ms)
-        self._processing.continue_at(max(partition_times_ms.values(), default=UNKNOWN_TIME))
+        stream_time_ms = max(partition_times_ms.values(), default=UNKNOWN_TIME)
+        self._processing.continue_at(stream_time_ms)
+        for missing in self.state_manager.go_on_after(self._offsets.needed_before, stream_time_ms):
+            self._losses.windows_missing(*missing)
         if self._exactly_once:
             self.state_manager.delete_checkpoint()
         else:
@@ -434,6 +448,26 @@ class StreamTask:
         return read | self._collector.written_offsets()
 
     # --- what else the thread asks of it
+
+    def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
+        """Tell of the window stores whose changelogs the log may cut too early, by its clock. Raises LogError.
+
+        A changelog has to go back to stream time minus the store's retention, and the log keeps what is no older than
+        its own retention. The difference is by how much stream time may be behind the clock.
+        """
+        found: list[WindowsAtRisk] = []
+        for partition, needed in self.state_manager.needed_changes.items():
+            if needed.newest_ms < 0 or not needed.needed:
+                continue
+            kept_ms, behind_ms = self._log.deletes_after_ms(partition.topic), now_ms - needed.newest_ms
+            if kept_ms is not None and behind_ms > kept_ms - needed.retention_ms:
+                store = self.state_manager.metadata(partition).store.name
+                found.append(
+                    WindowsAtRisk(store, partition.topic, needed.needed, behind_ms, kept_ms, needed.retention_ms)
+                )
+        for risk in found:
+            self._losses.windows_at_risk(risk)
+        return found
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         """Read these partitions from `complete_restoration` on. Raises StreamsRuntimeError while it runs."""

@@ -35,6 +35,12 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
 
+_RISK_INTERVAL_MS = 1_000
+"""How often the age of window changelogs is compared with their retention."""
+
+_RISK_RETRY_MS = 30_000
+"""The same, after the log could not be asked for the retention."""
+
 LOCK_RETRY_MS = 10
 """How long an idle thread waits before it tries a locked directory again."""
 
@@ -99,7 +105,7 @@ class ThreadWork:
         self._busy = False
         self._last_commit_ms = self._clock.monotonic_ms()
         self._last_purge_ms = self._last_commit_ms
-        self._last_publish_ms = self._last_commit_ms
+        self._last_publish_ms = self._next_risk_ms = self._last_commit_ms
         self.published_tasks: tuple[TaskStatus, ...] = ()
         self.published_copies: tuple[TaskCopy, ...] = ()
 
@@ -189,6 +195,7 @@ class ThreadWork:
         mailbox.publish(self.manager.offset_sums())
         self._metrics.tasks((task.id, task.type, task.state) for task in self._tasks)
         self._metrics.buffered({task.id: task.buffered_records for task in self._tasks.running})
+        self._tell_windows_at_risk()
         lags = self._reader.lags()
         self.published_tasks = tuple(
             task_status(task, lags, self.restoration.restored(task), self._processed(task)) for task in self._tasks
@@ -215,6 +222,24 @@ class ThreadWork:
                 running.reset_offsets(outside.positions)
         except LogTimeout as timeout:
             _logger.info("positions could not be reset, the next poll finds them again: %s", timeout)
+
+    def _tell_windows_at_risk(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._next_risk_ms:
+            return
+        self._next_risk_ms = now_ms + _RISK_INTERVAL_MS
+        at_ms = self._clock.now_ms()
+        try:
+            found = {
+                (task.id, risk.store): risk.windows
+                for task in self._tasks.running
+                for risk in task.windows_at_risk(at_ms)
+            }
+        except LogError as error:
+            _logger.debug("the retention of changelogs is not known for now: %s", error)
+            self._next_risk_ms = now_ms + _RISK_RETRY_MS
+            return
+        self._metrics.windows_at_risk(found)
 
     def _processes_nothing(self) -> bool:
         """By the wish of the instance's user, or of the group's operator: it goes on when both want it."""

@@ -184,6 +184,9 @@ class LogView:
         self.ask()
         return SimulatedProducer(self, self.shared.registered(transactional_id))
 
+    def deletes_after_ms(self, topic: str) -> int | None:
+        return self.shared.deletes_after_ms(topic)
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self.ask()
         self.shared.delete_records(before)

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.losses import WARNINGS, DropReason, TaskLosses
+from streams_runtime.losses import WARNINGS, DropReason, TaskLosses, WindowsAtRisk
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.notices import NoticeBoard, NoticeCode
 from tests.streams_runtime.manual_clock import ManualClock
@@ -25,9 +25,9 @@ class Kept:
         self.losses = TaskLosses(TASK, self.metrics.thread("t").task(TASK), self.notices)
 
     def counted(self) -> dict[str, float]:
-        """By reason or topic."""
+        """By reason, topic or store."""
         return {
-            sample.labels.get("reason") or sample.labels["topic"]: sample.value
+            sample.labels.get("reason") or sample.labels.get("topic") or sample.labels["store"]: sample.value
             for family in self.metrics.registry.collect()
             for sample in family.samples
             if sample.labels.get("task") == str(TASK) and sample.name.endswith("_total")
@@ -98,3 +98,38 @@ def test_should_tell_of_a_log_that_ends_before_the_group(caplog: pytest.LogCaptu
     assert kept.told() == {NoticeCode.POSITION_BEYOND_END: (1, expected)}
     assert kept.counted() == {}
     assert len(caplog.records) == 1
+
+
+def test_should_tell_how_many_windows_a_restore_lacks() -> None:
+    kept = Kept()
+    kept.losses.windows_missing("clicks", TopicPartition("app-clicks-changelog", 3), 100, 1_300)
+    assert kept.counted() == {"clicks": 1_200}
+    assert kept.told() == {
+        NoticeCode.WINDOWS_MISSING: (
+            1_200,
+            "app-clicks-changelog-3: 1,200 windows at most are missing in store clicks: its changelog "
+            "starts at offset 1300, and was needed from 100 on",
+        )
+    }
+
+
+def test_should_tell_of_windows_at_risk_once_with_what_helps_and_again_when_it_is_worse() -> None:
+    kept = Kept()
+    hour_ms, day_ms = 3_600_000, 86_400_000
+
+    def risk(windows: int, behind_ms: int) -> WindowsAtRisk:
+        return WindowsAtRisk("clicks", "app-clicks-changelog", windows, behind_ms, 26 * hour_ms, 2 * hour_ms)
+
+    kept.losses.windows_at_risk(risk(10, 29 * hour_ms))
+    kept.losses.windows_at_risk(risk(12, 30 * hour_ms))
+    assert kept.told() == {
+        NoticeCode.WINDOWS_AT_RISK: (
+            10,
+            "store clicks: 10 windows at most, as stream time is 1 day, 5:00:00 behind the clock: set "
+            "retention.ms=180000000 (now 93600000), and windowstore.changelog.additional.retention.ms=172800000 for "
+            "topics still to be made, or the log deletes them from app-clicks-changelog",
+        )
+    }
+    kept.losses.windows_at_risk(risk(12, 30 * day_ms))
+    ((count, text),) = kept.told().values()
+    assert (count, "retention.ms=2678400000 for" in text) == (12, True)

@@ -43,7 +43,9 @@ def log(servers: str) -> Iterator[Log]:
     opened.close()
 
 
-def application(name: str, builder: StreamsBuilder, servers: str, state_dir: Path) -> Application:
+def application(
+    name: str, builder: StreamsBuilder, servers: str, state_dir: Path, extra: Mapping[str, object] | None = None
+) -> Application:
     configs = {
         "application.id": name,
         "bootstrap.servers": servers,
@@ -52,6 +54,7 @@ def application(name: str, builder: StreamsBuilder, servers: str, state_dir: Pat
         "poll.ms": 20,
         "heartbeat.interval.ms": 50,
         "session.timeout.ms": 10_000,
+        **(extra or {}),
     }
     return Application(builder.build(), configs)
 
@@ -78,13 +81,13 @@ def ends(log: Log, topic: str) -> int:
 
 
 def metric(run: LocalRun, name: str) -> dict[str, float]:
-    """By reason or topic, over all threads and tasks."""
+    """By reason, topic or store, over all threads and tasks."""
     found: dict[str, float] = {}
     for instance in run.instances:
         for family in instance.metrics.registry.collect():
             for sample in family.samples:
                 if sample.name == name:
-                    label = sample.labels.get("reason") or sample.labels["topic"]
+                    label = sample.labels.get("reason") or sample.labels.get("topic") or sample.labels["store"]
                     found[label] = found.get(label, 0) + sample.value
     return found
 
@@ -177,3 +180,73 @@ def test_should_tell_what_was_deleted_while_the_group_was_away(
         "away-in-0: 35 records were deleted before this group read them: the log starts at 40, the group was at 5"
     )
     assert ends(log, "away-out") == 10 + 100 - 35
+
+
+def counting(name: str, servers: str, state_dir: Path, extra: Mapping[str, object] | None = None) -> Application:
+    builder = StreamsBuilder()
+    windows = TimeWindows(HOUR_MS, grace_ms=HOUR_MS)
+    builder.stream(f"{name}-in", STRING, LONG).group_by_key().windowed_by(windows).count(store="counts")
+    return application(name, builder, servers, state_dir, extra)
+
+
+def write_windows(log: Log, name: str, timestamp_ms: int, keys: int = 8) -> None:
+    producer = log.producer()
+    for key in range(keys):
+        producer.send(TopicPartition(f"{name}-in", key % PARTITIONS), b"k%d" % key, LONG.serialize(1), timestamp_ms)
+    producer.flush()
+    producer.close()
+
+
+def test_should_tell_how_many_windows_a_restore_lacks(
+    log: Log, servers: str, coordinator_url: str, tmp_path: Path
+) -> None:
+    log.create_topics([NewTopic("cut-in", PARTITIONS)])
+    write_windows(log, "cut", THIRTEEN_MONTHS_AGO_MS)
+    with LocalRun(counting("cut", servers, tmp_path / "before"), coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+    changelog = [TopicPartition("cut-counts-changelog", number) for number in range(PARTITIONS)]
+    assert log.end_offsets(changelog) == dict.fromkeys(changelog, 4)
+    log.delete_records({changelog[0]: 4, changelog[1]: 1})
+    write_windows(log, "cut", THIRTEEN_MONTHS_AGO_MS)
+    with LocalRun(counting("cut", servers, tmp_path / "after"), coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+        notice = told(coordinator_url, "cut", "WINDOWS_MISSING", 5)
+        assert metric(run, "streams_missing_windows_total") == {"counts": 5}
+    assert notice["text"].startswith(
+        "cut-counts-changelog-0: 4 windows at most are missing in store counts: its changelog starts at offset 4, and "
+        "was needed from 0 on; cut-counts-changelog-1: 1 windows at most"
+    )
+    with LocalRun(counting("cut", servers, tmp_path / "again"), coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+        assert metric(run, "streams_missing_windows_total") == {}, "what is there now is all that is needed"
+
+
+def test_should_miss_no_window_that_the_store_had_let_go(
+    log: Log, servers: str, coordinator_url: str, tmp_path: Path
+) -> None:
+    log.create_topics([NewTopic("months-in", PARTITIONS)])
+    for month in range(3):
+        write_windows(log, "months", THIRTEEN_MONTHS_AGO_MS + month * 30 * 24 * HOUR_MS)
+    with LocalRun(counting("months", servers, tmp_path / "before"), coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+    changelog = [TopicPartition("months-counts-changelog", number) for number in range(PARTITIONS)]
+    log.maintain()
+    log.delete_records(dict.fromkeys(changelog, 8))  # the first two months, as the log may when they are older batches
+    with LocalRun(counting("months", servers, tmp_path / "after"), coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+        assert run.instances[0].notices.newest() == ()
+
+
+def test_should_tell_of_windows_that_the_log_may_delete_by_its_clock(
+    log: Log, servers: str, coordinator_url: str, tmp_path: Path
+) -> None:
+    """With cleanup.policy=delete the embedded log deletes as a broker does."""
+    log.create_topics([NewTopic("risk-in", PARTITIONS)])
+    write_windows(log, "risk", THIRTEEN_MONTHS_AGO_MS)
+    app = counting("risk", servers, tmp_path, {"topic.cleanup.policy": "delete"})
+    with LocalRun(app, coordinator=coordinator_url) as run:
+        run.wait_until_caught_up()
+        notice = told(coordinator_url, "risk", "WINDOWS_AT_RISK", 8)
+        assert metric(run, "streams_windows_at_risk") == {"counts": 8}
+    assert notice["text"].startswith("store counts: 8 windows at most, as stream time is 396 days, ")
+    assert f"set retention.ms={397 * 24 * HOUR_MS + 2 * HOUR_MS} (now {26 * HOUR_MS})" in notice["text"]

@@ -237,6 +237,11 @@ class EmbeddedLog:
             ).fetchone()[0]
         return BufferingProducer(self._destination, ProducerIdentity(transactional_id, epoch))
 
+    def deletes_after_ms(self, topic: str) -> int | None:
+        partition = TopicPartition(topic, 0)
+        configs = self._catalog.find([partition])[partition].configs
+        return None if configs.deletes_by_stream_time else configs.deletes_after_ms
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:

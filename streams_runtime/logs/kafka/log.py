@@ -61,15 +61,16 @@ from streams_runtime.logs.topic_configs import (
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
-_LIMITS = ("cleanup.policy", "max.message.bytes")
+_LIMITS = ("cleanup.policy", "max.message.bytes", "retention.ms")
 
 
 class _KnownLimits(NamedTuple):
-    """What a topic takes, as it was looked up. `at`: monotonic time in seconds."""
+    """What a topic takes and keeps, as it was looked up. `at`: monotonic time in seconds."""
 
     at: float
     partitions: int
     limits: RecordLimits
+    deletes_after_ms: int | None
 
 
 class KafkaLog:
@@ -210,6 +211,10 @@ class KafkaLog:
             self._owners[transactional_id] = ClaimOwner(transactional_id, opened.producer_id, opened.epoch)
         return producer
 
+    def deletes_after_ms(self, topic: str) -> int | None:
+        """None, too, without the right to read the topic's configs."""
+        return self._known_limits(TopicPartition(topic, 0)).deletes_after_ms
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
@@ -289,7 +294,7 @@ class KafkaLog:
             raise UnknownTopicOrPartition(f"there is no partition {partition}")
         found = (await self._configs([name], only_own=False)).get(name, {})
         configs = TopicConfigs.of(name, {key: found[key] for key in _LIMITS if key in found})
-        return _KnownLimits(time.monotonic(), there[name].partitions, configs.record_limits)
+        return _KnownLimits(time.monotonic(), there[name].partitions, configs.record_limits, configs.deletes_after_ms)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
         """Empty without the right to read them: the brokers check every record anyway."""

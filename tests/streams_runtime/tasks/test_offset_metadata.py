@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.tasks.offset_metadata import decode_partition_time, encode_partition_time
+from streams_runtime.tasks.offset_metadata import (
+    decode_needed_from,
+    decode_partition_time,
+    encode_partition_time,
+)
 
 
 def test_should_write_version_2_of_kafkas_form_as_kafka_does_without_processor_metadata() -> None:
@@ -52,3 +56,28 @@ def test_should_not_know_the_time_when_metadata_is_foreign_or_broken(metadata: s
 @given(st.text(max_size=40))
 def test_should_never_fail_on_metadata(metadata: str) -> None:
     assert decode_partition_time(metadata) >= -1
+    assert decode_needed_from(metadata) == {}
+
+
+def test_should_write_processor_metadata_in_kafkas_form() -> None:
+    entry = b"\0\0\0\x17changelog-needed-from:n" + (300).to_bytes(8, "big")
+    expected = b"\x02" + (5).to_bytes(8, "big") + (1).to_bytes(4, "big") + entry
+    assert encode_partition_time(5, {"n": 300}) == base64.b64encode(expected).decode()
+
+
+@given(st.dictionaries(st.text(max_size=20), st.integers(0, 2**63 - 1), max_size=20))
+def test_should_read_back_from_where_changelogs_are_needed(needed_from: dict[str, int]) -> None:
+    text = encode_partition_time(7, needed_from)
+    assert (decode_partition_time(text), decode_needed_from(text)) == (7, needed_from)
+
+
+def test_should_leave_out_what_brokers_would_not_take() -> None:
+    text = encode_partition_time(7, {f"{number:0200}": number for number in range(100)})
+    assert len(text) < 4_096
+    assert decode_needed_from(text) == {f"{number:0200}": number for number in range(10)}
+
+
+@given(st.binary(max_size=80))
+def test_should_never_fail_on_processor_metadata(data: bytes) -> None:
+    foreign = base64.b64encode(b"\x02" + bytes(8) + data).decode()
+    assert all(isinstance(offset, int) for offset in decode_needed_from(foreign).values())

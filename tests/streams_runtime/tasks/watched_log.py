@@ -92,6 +92,9 @@ class WatchedLog:
         self.note("producer")
         return WatchedProducer(self, self.log.producer(transactional_id))
 
+    def deletes_after_ms(self, topic: str) -> int | None:
+        return self.log.deletes_after_ms(topic)
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self.log.delete_records(before)
 

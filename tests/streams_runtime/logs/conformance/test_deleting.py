@@ -11,7 +11,8 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.logs.errors import OffsetOutOfRange
+from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from tests.streams_runtime.logs.kafka.namespaced_log import NamespacedLog
 from tests.streams_runtime.logs.reading_and_writing import NOW_MS, T0, T1, values_of, write
 from tests.streams_runtime.manual_clock import ManualClock
 
@@ -127,3 +128,21 @@ def test_should_stop_at_the_first_batch_that_retention_keeps(own_log: Log, clock
     clock.advance(1_000)
     own_log.maintain()
     assert own_log.begin_offsets([KEPT]) == {KEPT: 1}
+
+
+@pytest.mark.parametrize(
+    ("configs", "own_ms", "kafka_ms"),
+    [
+        ({"retention.ms": "86400000"}, 86_400_000, 86_400_000),
+        ({"retention.ms": "-1"}, None, None),
+        ({"cleanup.policy": "compact", "retention.ms": "86400000"}, None, None),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "86400000"}, None, 86_400_000),
+    ],
+)
+def test_should_say_how_old_by_the_clock_a_record_has_to_be_to_be_deleted(
+    log: Log, configs: Mapping[str, str], own_ms: int | None, kafka_ms: int | None
+) -> None:
+    log.create_topics([NewTopic("kept", 1, configs)])
+    assert log.deletes_after_ms("kept") == (kafka_ms if isinstance(log, NamespacedLog) else own_ms)
+    with pytest.raises(UnknownTopicOrPartition):
+        log.deletes_after_ms("no-such-topic")

@@ -142,6 +142,9 @@ class NamespacedLog:
         named = None if transactional_id is None else names.prefix + transactional_id
         return _NamespacedProducer(names, names.run(lambda: self.inside.producer(named)))
 
+    def deletes_after_ms(self, topic: str) -> int | None:
+        return self._names.run(lambda: self.inside.deletes_after_ms(self._names.prefix + topic))
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         names = self._names
         named = {names.inside(partition): offset for partition, offset in before.items()}

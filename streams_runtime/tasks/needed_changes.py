@@ -1,0 +1,147 @@
+"""From which offset on the changelog of a window store is needed, and how far stream time has come in it.
+
+A window store keeps windows by stream time, and its changelog is cut at the beginning, by the log's retention or by a
+person. Whether a cut took anything that the store still has cannot be seen from what is left. So the task keeps, and
+commits with its offsets, the offset from which on the changelog has windows that the store has not let go of.
+
+Rules: a change is needed while its timestamp is above the newest one minus the store's retention. Each mark is an
+offset and the newest timestamp below it. A mark is set where time advances by 1/1,024 of the retention, so at most
+about so many are kept, and the answer is too low by the changes of that much time at most. While changes are not
+acknowledged, their offsets are those that follow the last known one, with as many transaction markers between as the
+last commit had.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from streams_runtime.logs.base import RecordBatch
+
+_MARKS = 1_024
+_NO_TIME_MS = -1
+
+
+class NeededChanges:
+    """Of one changelog partition, for its task's thread. `newest_ms`: the newest timestamp in it, -1 when not known."""
+
+    __slots__ = (
+        "_is_complete",
+        "_marked_since",
+        "_markers",
+        "_marks",
+        "_next_mark_ms",
+        "_next_offset",
+        "_sent",
+        "_step_ms",
+        "newest_ms",
+        "retention_ms",
+    )
+
+    def __init__(self, retention_ms: int) -> None:
+        self.retention_ms = retention_ms
+        self._step_ms = max(1, retention_ms // _MARKS)
+        self.clear()
+
+    def clear(self) -> None:
+        """The store is closed."""
+        self.newest_ms = _NO_TIME_MS
+        self._marks: deque[tuple[int, int]] = deque()
+        self._next_mark_ms = 0
+        self._next_offset = 0
+        self._is_complete = False  # whether the marks go back to the first change that is needed
+        self._sent = self._marked_since = 0  # since the last acknowledgement
+        self._markers = 0
+
+    def from_beginning(self) -> None:
+        """The store is restored from the first record that the log has."""
+        self._is_complete = True
+
+    def go_on(self, needed_from: int | None, stream_time_ms: int) -> None:
+        """The task before this one committed both; None: it did not know. Ignored when the store was restored whole."""
+        if self._is_complete or stream_time_ms < 0:
+            return
+        self._is_complete = True
+        first = self._next_offset if not self._marks else self._marks[0][0]
+        if self._marks:
+            self._marks[0] = (first, stream_time_ms)
+        self._marks.appendleft((first if needed_from is None else min(first, needed_from), _NO_TIME_MS))
+        self._advance(stream_time_ms)
+
+    # --- changes
+
+    def restored(self, batch: RecordBatch) -> None:
+        newest_ms = max(batch.timestamps_ms)
+        if newest_ms < self._next_mark_ms:
+            self.newest_ms = max(self.newest_ms, newest_ms)
+        else:
+            for offset, timestamp_ms in zip(batch.offsets, batch.timestamps_ms, strict=True):
+                self._see(offset, timestamp_ms)
+        self._next_offset = batch.offsets[-1] + 1
+
+    def has_read(self, position: int) -> None:
+        """There is nothing more below this offset."""
+        self._next_offset = max(self._next_offset, position)
+
+    def sent(self, timestamp_ms: int) -> None:
+        self._see(self._next_offset, timestamp_ms)
+        self._next_offset += 1
+        self._sent += 1
+
+    def sent_many(self, timestamps_ms: Sequence[int]) -> None:
+        """Not empty."""
+        newest_ms = max(timestamps_ms)
+        if newest_ms >= self._next_mark_ms:
+            for timestamp_ms in timestamps_ms:
+                self.sent(timestamp_ms)
+            return
+        self.newest_ms = max(self.newest_ms, newest_ms)
+        self._next_offset += len(timestamps_ms)
+        self._sent += len(timestamps_ms)
+
+    def acknowledged(self, last_offset: int) -> None:
+        """Everything that was sent is in the log, and this is the offset of the last of it."""
+        if not self._sent:
+            return
+        moved = last_offset + 1 - self._next_offset
+        if moved:
+            for index in range(len(self._marks) - min(self._marked_since, len(self._marks)), len(self._marks)):
+                offset, before_ms = self._marks[index]
+                self._marks[index] = (offset + moved, before_ms)
+            self._markers = max(0, self._markers + moved)
+        self._next_offset = last_offset + 1 + self._markers
+        self._sent = self._marked_since = 0
+
+    # --- answers
+
+    @property
+    def needed_from(self) -> int | None:
+        """None: no change is known."""
+        self._let_go()
+        return self._marks[0][0] if self._marks else None
+
+    @property
+    def needed(self) -> int:
+        """How many offsets are needed: no fewer than there are windows."""
+        first = self.needed_from
+        return 0 if first is None else max(0, self._next_offset - first)
+
+    # --- inside
+
+    def _see(self, offset: int, timestamp_ms: int) -> None:
+        if timestamp_ms >= self._next_mark_ms:
+            self._marks.append((offset, self.newest_ms))
+            self._marked_since += 1
+            self._advance(timestamp_ms)
+            self._let_go()
+        elif timestamp_ms > self.newest_ms:
+            self.newest_ms = timestamp_ms
+
+    def _advance(self, timestamp_ms: int) -> None:
+        self.newest_ms = max(self.newest_ms, timestamp_ms)
+        self._next_mark_ms = max(self._next_mark_ms, timestamp_ms + self._step_ms)
+
+    def _let_go(self) -> None:
+        marks, oldest_needed_ms = self._marks, self.newest_ms - self.retention_ms + 1
+        while len(marks) > 1 and marks[1][1] < oldest_needed_ms:
+            marks.popleft()

@@ -1,0 +1,121 @@
+"""From where on the changelog of a window store is needed: by stream time, and the same after a restore."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.tasks.needed_changes import NeededChanges
+
+CHANGELOG = TopicPartition("app-clicks-changelog", 0)
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def batch(first_offset: int, timestamps_ms: list[int]) -> RecordBatch:
+    offsets = range(first_offset, first_offset + len(timestamps_ms))
+    return RecordBatch(CHANGELOG, offsets, timestamps_ms, [b"k"] * len(offsets), [b"v"] * len(offsets))
+
+
+def test_should_need_nothing_before_the_first_change() -> None:
+    changes = NeededChanges(HOUR_MS)
+    assert (changes.needed_from, changes.needed, changes.newest_ms) == (None, 0, -1)
+    changes.has_read(500)
+    changes.sent(DAY_MS)
+    assert (changes.needed_from, changes.needed, changes.newest_ms) == (500, 1, DAY_MS)
+
+
+def test_should_need_no_change_of_a_window_that_the_store_has_let_go() -> None:
+    """Two months in one commit: what the log may delete of the first is not missed."""
+    changes = NeededChanges(HOUR_MS)
+    changes.sent_many([0] * 100 + [30 * DAY_MS] * 100)
+    assert (changes.needed_from, changes.needed) == (100, 100)
+
+
+def test_should_need_everything_until_stream_time_has_moved_by_the_retention() -> None:
+    changes = NeededChanges(HOUR_MS)
+    changes.sent_many([DAY_MS, DAY_MS + HOUR_MS - 1])
+    assert changes.needed_from == 0
+    changes.sent(DAY_MS + HOUR_MS)
+    assert changes.needed_from == 1
+
+
+def test_should_not_need_less_because_of_late_changes() -> None:
+    changes = NeededChanges(HOUR_MS)
+    for timestamp_ms in (DAY_MS, DAY_MS + HOUR_MS // 2, DAY_MS + 1, DAY_MS):
+        changes.sent(timestamp_ms)
+    assert (changes.needed_from, changes.needed) == (0, 4)
+
+
+def test_should_take_the_offsets_that_the_log_gave() -> None:
+    """Between the changes of two transactions lies a marker; from the second on it is known before."""
+    changes = NeededChanges(HOUR_MS)
+    changes.has_read(10)
+    changes.sent(0)
+    changes.acknowledged(10)
+    changes.acknowledged(10)  # once more, with nothing sent since
+    changes.sent(DAY_MS)
+    assert changes.needed_from == 11
+    changes.acknowledged(12)
+    assert changes.needed_from == 12
+    changes.sent(2 * DAY_MS)
+    assert changes.needed_from == 14
+    changes.acknowledged(14)
+    assert (changes.needed_from, changes.needed) == (14, 2)
+
+
+def test_should_go_on_after_a_checkpoint_with_what_was_committed() -> None:
+    changes = NeededChanges(HOUR_MS)
+    changes.has_read(300)
+    changes.restored(batch(300, [DAY_MS + 5]))
+    changes.go_on(120, DAY_MS)
+    assert changes.needed_from == 120
+    changes.sent(DAY_MS + HOUR_MS)
+    assert changes.needed_from == 300
+    changes.go_on(7, DAY_MS)  # a later start of the same task knows more
+    assert changes.needed_from == 300
+
+
+def test_should_know_where_it_began_when_nothing_was_committed() -> None:
+    changes = NeededChanges(HOUR_MS)
+    changes.has_read(300)
+    changes.go_on(None, DAY_MS)
+    assert (changes.needed_from, changes.newest_ms) == (300, DAY_MS)
+
+
+def test_should_not_believe_an_earlier_task_when_all_was_restored() -> None:
+    changes = NeededChanges(HOUR_MS)
+    changes.from_beginning()
+    changes.restored(batch(50, [DAY_MS, DAY_MS]))
+    changes.go_on(20, DAY_MS)
+    assert changes.needed_from == 50
+
+
+@given(
+    st.integers(1, 5_000),
+    st.lists(st.integers(-3, 50), min_size=1, max_size=200).map(lambda steps: list(accumulate(steps, initial=5_000))),
+    st.integers(1, 60),
+)
+def test_should_need_the_same_however_changes_come_and_never_too_little(
+    retention_ms: int, timestamps_ms: list[int], size: int
+) -> None:
+    one_by_one, restored = NeededChanges(retention_ms), NeededChanges(retention_ms)
+    restored.from_beginning()
+    for start in range(0, len(timestamps_ms), size):
+        part = timestamps_ms[start : start + size]
+        restored.restored(batch(start, part))
+        for timestamp_ms in part:
+            one_by_one.sent(timestamp_ms)
+        one_by_one.acknowledged(start + len(part) - 1)
+    newest_ms = max(timestamps_ms)
+    first_needed = next(i for i, timestamp_ms in enumerate(timestamps_ms) if timestamp_ms > newest_ms - retention_ms)
+    assert one_by_one.needed_from == restored.needed_from
+    assert one_by_one.newest_ms == restored.newest_ms == newest_ms
+    assert one_by_one.needed_from is not None
+    assert one_by_one.needed_from <= first_needed
+    above_ms = newest_ms - retention_ms - max(1, retention_ms // 1_024)
+    assert max(timestamps_ms[one_by_one.needed_from : first_needed + 1]) > above_ms
