@@ -28,11 +28,22 @@ class RecordMetadata(NamedTuple):
     offset: int
 
 
+class RawRecord(NamedTuple):
+    """An input record as it was read, before serdes and timestamp extractors: what a dead letter is made of."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+
+
 class RecordContext(NamedTuple):
     """What a processor works on: timestamp and headers of the record that it was given, and the input record of which
-    that one came. None: a punctuation. Source: `ProcessorRecordContext`.
+    that one came. None: a punctuation. `raw`: that input record itself; None as well where no handler asks for it.
+    Source: `ProcessorRecordContext`.
     """
 
     timestamp_ms: int
     headers: Headers
     metadata: RecordMetadata | None
+    raw: RawRecord | None = None

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
-from sys import maxsize
 from typing import Any, cast
 
 from assignor.types import JAVA_LONG_MAX
@@ -43,7 +42,7 @@ def forwards_when_flushed(context: ProcessorContext, store: Any, *, sends_old_va
     def flushed(
         key: Any, new: ValueAndTimestamp[Any] | None, old: ValueAndTimestamp[Any] | None, made_by: RecordContext
     ) -> None:
-        timestamp_ms, headers, _ = made_by
+        timestamp_ms, headers = made_by[:2]
         value = None
         if new is not None:
             value, timestamp_ms = new
@@ -101,9 +100,8 @@ class _ForwardedChanges:
 class _FusableStoreFlush(ABC):
     """Implements `FusableFlush` for a store that nobody asks for old values.
 
-    A deletion, a change made by a record with headers, and one that is too large for the changelog take the way of a
-    store without a loop. No line of the loop changes a store or reads one, so what was forwarded can wait to be written
-    until the loop ends.
+    A deletion, and a change made by a record with headers, take the way of a store without a loop. No line of the loop
+    changes a store or reads one, so what was forwarded can wait to be written until the loop ends.
     """
 
     def __init__(self, store: AnyTimestampedStore) -> None:
@@ -119,16 +117,12 @@ class _FusableStoreFlush(ABC):
         if parts.cache is None:
             return False
         held = parts.cache.held
-        log, most_bytes = (loop.outputs.changes_writer(self._store.name) if parts.is_logged else None) or (
-            None,
-            maxsize,
-        )
+        log = loop.outputs.changes_writer(self._store.name) if parts.is_logged else None
         forwarded = _ForwardedChanges(held.dirty, self._put_many(), log)
         loop.names.update(
             dirty=held.dirty,
             entries=held.entries,
             write=held.write_one,
-            most_bytes=most_bytes,
             write_forwarded=forwarded.write,
         )
         write_reading_time(loop, "stored", "timestamp_ms")

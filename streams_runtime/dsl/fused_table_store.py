@@ -10,12 +10,13 @@ from abc import ABC, abstractmethod
 from struct import Struct
 from typing import Any
 
-from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.processors.fused_loop import CheckChange, Given, LoopWriter
 from streams_runtime.records import RecordContext
 from streams_runtime.serdes import LONG, BytesSerde
-from streams_runtime.state_stores.named_cache import NamedCache, change_overhead
+from streams_runtime.state_stores.caching import CachingStore
+from streams_runtime.state_stores.named_cache import NamedCache, change_overhead, raw_bytes
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore, SerdesTimestampedWindowStore
-from streams_runtime.state_stores.window_keys import window_key
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, window_key
 
 _LONG_WITH_TIMESTAMP = Struct(">qq")
 _TIMESTAMP = Struct(">q")
@@ -53,7 +54,10 @@ class FusedTableStore(ABC):
         return f"{self._loop.bind('deserialize', self._store.value_serde.deserialize)}({self.stored}[8:])"
 
     def serialize(self, value: str, timestamp_ms: str, *, deletes: bool = True) -> str:
-        """The variable with the bytes of the new entry. None deletes. `deletes`: whether the value can be None."""
+        """The variable with the bytes of the new entry. None deletes. `deletes`: whether the value can be None.
+
+        The lines raise for an entry that the changelog does not take.
+        """
         loop = self._loop
         stored = loop.new("stored")
         if self._store.value_serde == LONG:
@@ -62,7 +66,30 @@ class FusedTableStore(ABC):
             serialized = f"{loop.bind('serialize', self._store.value_serde.serialize)}({value})"
             packed = f"{loop.bind('pack', _TIMESTAMP.pack)}({timestamp_ms}) + {serialized}"
         loop.line(f"{stored} = None if {value} is None else {packed}" if deletes else f"{stored} = {packed}")
+        check = loop.outputs.change_check(self._store.name) if self._is_logged else None
+        if check is not None:
+            self._write_check(*check, stored, deletes=deletes)
         return stored
+
+    def _write_check(self, check: CheckChange, most_bytes: int, stored: str, *, deletes: bool) -> None:
+        """The lines that raise for an entry that the changelog does not take. They come before the store is changed."""
+        loop, empty = self._loop, _TIMESTAMP.size
+        size = f"({empty} if {stored} is None else len({stored}))" if deletes else f"len({stored})"
+        with loop.block(f"if len({self.key}) + {size} > {most_bytes + empty - self._suffix_bytes}:"):
+            value = f"None if {stored} is None else {stored}[{empty}:]"
+            loop.line(f"{loop.bind('check', check)}({self._changelog_key()}, {value})")
+
+    @property
+    @abstractmethod
+    def _is_logged(self) -> bool:
+        """Whether changes go to a changelog, now or when the record cache is flushed."""
+
+    _suffix_bytes = 0
+    """What the key in the changelog has more than `key`."""
+
+    def _changelog_key(self) -> str:
+        """An expression for it."""
+        return self.key
 
     @abstractmethod
     def look_up(self, *, is_put: bool = False) -> None:
@@ -115,9 +142,9 @@ class FusedTableStore(ABC):
             loop.line(f"{changed_ms} = {timestamp_ms}")
         loop.outputs.write_change(loop, self._store.name, key, value_bytes, changed_ms)
 
-    def _hold_back(self, held: NamedCache, key: str, stored: str, *, deletes: bool) -> None:
+    def _hold_back(self, store: CachingStore[Any], key: str, stored: str, *, deletes: bool) -> None:
         """What `NamedCache.put` does, without its call."""
-        loop, entry = self._loop, self._entry
+        loop, entry, held = self._loop, self._entry, store.held
         size, source, least = loop.new("size"), loop.new("source"), loop.new("least")
         entries, dirty = loop.bind("entries", held.entries), loop.bind("dirty", held.dirty)
         cache, memory = loop.bind("held", held), loop.bind("memory", held.memory)
@@ -130,7 +157,12 @@ class FusedTableStore(ABC):
         loop.once(f"{source} = (topic, (), partition)")
         loop.once(f"{least} = {overhead} + len(topic)")
         loop.line(f"{size} = {least} + len({key})" + ("" if value_size == "0" else f" + {value_size}"))
-        of_record = f"{self._given.timestamp_ms}, offsets[at]"
+        raw = "None"
+        if store.keeps_raw:
+            raw = loop.new("raw")
+            loop.line(f"{raw} = queue.raw_at(at)")
+            loop.line(f"{size} += {loop.bind('raw_bytes', raw_bytes)}({raw})")
+        of_record = f"{self._given.timestamp_ms}, offsets[at], {raw}"
         use = f"next({loop.bind('uses', held.uses)})"
         loop.line(f"{entries}[{key}] = ({stored}, {source}, {size}, {use}, {of_record})")
         with loop.block(f"if {key} in {dirty}:"):
@@ -150,6 +182,10 @@ class FusedKeyValueStore(FusedTableStore):
         super().__init__(loop, store, given)
         self._parts = store.parts()
 
+    @property
+    def _is_logged(self) -> bool:
+        return self._parts.is_logged
+
     def look_up(self, *, is_put: bool = False) -> None:
         loop, cache = self._loop, self._parts.cache
         get = cache.load if cache is not None else self._parts.store.get
@@ -162,7 +198,7 @@ class FusedKeyValueStore(FusedTableStore):
     def put_bytes(self, stored: str, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:
         loop, parts = self._loop, self._parts
         if parts.cache is not None:
-            self._hold_back(parts.cache.held, self.key, stored, deletes=deletes)
+            self._hold_back(parts.cache, self.key, stored, deletes=deletes)
             return
         loop.line(f"{loop.bind('put', parts.store.put)}({self.key}, {stored})")
         if parts.is_logged:
@@ -179,6 +215,15 @@ class FusedWindowStore(FusedTableStore):
         self._start_ms = start_ms
         self._parts = store.parts()
         self._window_key = loop.new("window_key")
+
+    _suffix_bytes = SUFFIX_BYTES
+
+    @property
+    def _is_logged(self) -> bool:
+        return self._parts.is_logged
+
+    def _changelog_key(self) -> str:
+        return f"{self._loop.bind('window_key', window_key)}({self.key}, {self._start_ms}, 0)"
 
     def look_up(self, *, is_put: bool = False) -> None:
         loop, cache = self._loop, self._parts.cache
@@ -197,7 +242,7 @@ class FusedWindowStore(FusedTableStore):
     def put_bytes(self, stored: str, value: str, timestamp_ms: str, *, deletes: bool = True) -> None:
         loop, parts = self._loop, self._parts
         if parts.cache is not None:
-            self._hold_back(parts.cache.held, self._window_key, stored, deletes=deletes)
+            self._hold_back(parts.cache, self._window_key, stored, deletes=deletes)
             return
         sequence = loop.new("sequence")
         loop.line(f"{sequence} = {loop.bind('put', parts.store.put)}({self.key}, {stored}, {self._start_ms})")

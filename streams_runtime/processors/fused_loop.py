@@ -122,9 +122,15 @@ class Outputs(Protocol):
         """Take rows also for changes that the store logs by itself. Raises as `write_row` does."""
         ...
 
-    def changes_writer(self, store: str) -> tuple[WriteChanges, int] | None:
-        """What adds columns of keys, values and timestamps for the changelog of a store, and how many bytes key and
-        value may have together; None for a store without one.
+    def change_check(self, store: str) -> tuple[CheckChange, int] | None:
+        """What raises for a change that the changelog of a store does not take, and how many bytes key and value may
+        have together; None for a store without one. Raises as `write_row` does.
+        """
+        ...
+
+    def changes_writer(self, store: str) -> WriteChanges | None:
+        """What adds columns of keys, values and timestamps for the changelog of a store; None for a store without one.
+        Each change was checked when it was put.
         """
         ...
 
@@ -132,6 +138,9 @@ class Outputs(Protocol):
 WriteColumns = Callable[[Sequence[Any], Sequence[Any], Sequence[int]], bool]
 """Writes columns of keys, values and timestamps. False: it wrote nothing, and each row has to be looked at."""
 
+
+CheckChange = Callable[[bytes, bytes | None], None]
+"""Raises for the key and the value of a change that its changelog does not take."""
 
 WriteChanges = Callable[[list[Any], list[Any], list[int]], None]
 """Adds columns of keys, values and timestamps."""

@@ -84,7 +84,7 @@ def fused(keys):
      continue
     entry = entries[key_bytes]
     stored = entry[0]
-    if stored is None or entry[1][1] or len(key_bytes) + len(stored) > most_bytes:
+    if stored is None or entry[1][1]:
      write_forwarded()
      write(key_bytes, entry)
      continue""",

@@ -1,6 +1,8 @@
 """What stores with a record cache have in common: changes are written and forwarded when the cache is flushed.
 
 Rules:
+- A change that the changelog would not take is refused when it is put, as without a cache: it is the record that makes
+  it which fails, and the handler of processing errors decides.
 - Reads see the cache. What other threads read is not kept in it.
 - At a flush each changed key is written once, to the store and its changelog, with the record that changed it last. The
   flush listener hears of it, with the value that the store had since the flush before as the old one. A key that was
@@ -20,6 +22,7 @@ from threading import get_ident
 
 from streams_runtime.records import RecordContext
 from streams_runtime.state_stores.base import StoreContext
+from streams_runtime.state_stores.change_logging import ChangeLoggingStore
 from streams_runtime.state_stores.named_cache import Entry, NamedCache, context_of
 from streams_runtime.state_stores.task_cache import RecordContexts, TaskCache
 from streams_runtime.state_stores.wrapped import Inner, WrappedStateStore
@@ -28,10 +31,23 @@ FlushListener = Callable[[bytes, bytes | None, bytes | None, RecordContext], Non
 """Key in the cache, new value, old value (None if it is not wanted), and the record that made the change."""
 
 
+Check = Callable[[bytes, bytes | None], None]
+"""Raises for a change, by its key in the cache and its value, that cannot be written."""
+
+
 class CachingStore(WrappedStateStore[Inner], ABC):
     """`key_overhead`: what a key takes in Kafka's cache beyond its bytes here, see `NamedCache`."""
 
-    __slots__ = ("_cache", "_contexts", "_key_overhead", "_listener", "_owner", "_sends_old_values", "_task_cache")
+    __slots__ = (
+        "_cache",
+        "_check",
+        "_contexts",
+        "_key_overhead",
+        "_listener",
+        "_owner",
+        "_sends_old_values",
+        "_task_cache",
+    )
 
     def __init__(self, inner: Inner, key_overhead: int = 0) -> None:
         super().__init__(inner)
@@ -70,6 +86,8 @@ class CachingStore(WrappedStateStore[Inner], ABC):
             self._contexts: RecordContexts = context.cache.contexts
             self._owner = get_ident()
             self._cache = context.cache.add(self._write, self._key_overhead)
+            below = self._inner
+            self._check: Check = below.check if isinstance(below, ChangeLoggingStore) else _is_taken
 
     def _unbind(self) -> None:
         cache, self._cache = self._cache, None
@@ -120,9 +138,18 @@ class CachingStore(WrappedStateStore[Inner], ABC):
         assert self._cache is not None, "only a store with a cache is asked for it"
         return self._cache
 
+    @property
+    def keeps_raw(self) -> bool:
+        """Whether a change keeps the input record that made it. There is a cache."""
+        return self._contexts.keeps_raw
+
     # --- reading
 
     def _used(self, cache: NamedCache, key: bytes) -> None:
         """Only what the task reads counts as used."""
         if get_ident() == self._owner:
             cache.used(key)
+
+
+def _is_taken(_key: bytes, _value: bytes | None) -> None:
+    """A store without a changelog takes every change."""

@@ -32,6 +32,7 @@ class CachingKeyValueStore(CachingStore[KeyValueStore[bytes, bytes]]):
         if cache is None:
             self._inner.put(key, value)
         else:
+            self._check(key, value)
             cache.put(key, value, self._contexts.record_context())
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
@@ -43,20 +44,21 @@ class CachingKeyValueStore(CachingStore[KeyValueStore[bytes, bytes]]):
         return present
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        if self._cache is None:
-            self._inner.put_all(entries)
-        else:
-            for key, value in entries:
-                self.put(key, value)
-
-    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
         cache = self._cache
         if cache is None:
-            self._inner.put_many(keys, values)
+            self._inner.put_all(entries)
             return
+        for key, value in entries:
+            self._check(key, value)
         context = self._contexts.record_context()
-        for key, value in zip(keys, values, strict=True):
+        for key, value in entries:
             cache.put(key, value, context)
+
+    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
+        if self._cache is None:
+            self._inner.put_many(keys, values)
+        else:
+            self.put_all(list(zip(keys, values, strict=True)))
 
     def delete(self, key: bytes) -> bytes | None:
         if self._cache is None:

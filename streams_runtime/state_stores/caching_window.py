@@ -38,7 +38,9 @@ class CachingWindowStore(CachingStore[WindowBytesStore]):
         cache = self._cache
         if cache is None:
             return self._inner.put(key, value, start_ms)
-        cache.put(window_key(key, start_ms, 0), value, self._contexts.record_context())
+        cached = window_key(key, start_ms, 0)
+        self._check(cached, value)
+        cache.put(cached, value, self._contexts.record_context())
         return 0
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:

@@ -1,5 +1,6 @@
 """Stores of bytes that send every change to the changelog, after it is in the store.
 
+A change that the changelog does not take is refused before the store has it, so that both agree when a handler goes on.
 A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value. Without
 a changelog (in a standby, or where a source topic serves as changelog) nothing is sent. What is restored is never
 logged. Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
@@ -21,6 +22,9 @@ BytesStore = KeyValueStore[bytes, bytes]
 
 
 class _NotLogged:
+    def check_change(self, store: str, key: bytes, value: bytes | None) -> None:
+        """There is no changelog that could refuse it."""
+
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """The change is not logged."""
 
@@ -34,8 +38,8 @@ _NOT_LOGGED: ChangeLogger = _NotLogged()
 _NO_RECORD: RecordClock = _NoRecord()
 
 
-class _ChangeLoggingStore(WrappedStateStore[Inner]):
-    __slots__ = ("_changes", "_clock", "_log_change", "_name")
+class ChangeLoggingStore(WrappedStateStore[Inner]):
+    __slots__ = ("_changes", "_check_change", "_clock", "_log_change", "_name")
 
     def __init__(self, inner: Inner) -> None:
         super().__init__(inner)
@@ -61,9 +65,14 @@ class _ChangeLoggingStore(WrappedStateStore[Inner]):
     def _use(self, changes: ChangeLogger, clock: RecordClock) -> None:
         self._changes, self._clock = changes, clock
         self._log_change = changes.log_change
+        self._check_change = changes.check_change
+
+    def check(self, key: bytes, value: bytes | None) -> None:
+        """Raise for a change that the changelog does not take. `key`, `value`: as the store has them."""
+        self._check_change(self._name, key, value)
 
 
-class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
+class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
     """`KeyValueStore[bytes, bytes]`."""
 
     __slots__ = ()
@@ -72,16 +81,19 @@ class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
         return self._inner.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
+        self._check_change(self._name, key, value)
         self._inner.put(key, value)
         self._log_change(self._name, key, value, self._clock.record_timestamp_ms)
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        present = self._inner.put_if_absent(key, value)
+        present = self._inner.get(key)
         if present is None:
-            self._log(key, value)
+            self.put(key, value)
         return present
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        for key, value in entries:
+            self.check(key, value)
         self._inner.put_all(entries)
         for key, value in entries:
             self._log(key, value)
@@ -93,6 +105,7 @@ class ChangeLoggingKeyValueBytesStore(_ChangeLoggingStore[BytesStore]):
         self.put_all(list(zip(keys, values, strict=True)))
 
     def delete(self, key: bytes) -> bytes | None:
+        self.check(key, None)
         present = self._inner.delete(key)
         self._log_change(self._name, key, None, self._clock.record_timestamp_ms)
         return present
@@ -122,8 +135,12 @@ class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore
     __slots__ = ()
 
     def put(self, key: bytes, value: bytes | None) -> None:
+        self.check(key, value)
         self._inner.put(key, value)
         self._log(key, value)
+
+    def check(self, key: bytes, value: bytes | None) -> None:
+        self._check_change(self._name, key, None if value is None else raw_value(value))
 
     def _log(self, key: bytes, value: bytes | None) -> None:
         if value is None:
@@ -132,8 +149,8 @@ class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore
             self._log_change(self._name, key, raw_value(value), timestamp_of(value))
 
 
-class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
-    """`WindowBytesStore`. A record whose window has expired is logged, too, as in Kafka.
+class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
+    """`WindowBytesStore`; `check` takes the window key. A record whose window has expired is logged, too, as in Kafka.
 
     Differs from Kafka: None in a store with duplicates deletes nothing and is not logged. Kafka logs it, under a
     sequence number that no value has.
@@ -142,6 +159,7 @@ class ChangeLoggingWindowBytesStore(_ChangeLoggingStore[WindowBytesStore]):
     __slots__ = ()
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        self.check(window_key(key, start_ms, 0), value)
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:
             stored = window_key(key, start_ms, sequence)
@@ -163,7 +181,11 @@ class ChangeLoggingTimestampedWindowBytesStore(ChangeLoggingWindowBytesStore):
 
     __slots__ = ()
 
+    def check(self, key: bytes, value: bytes | None) -> None:
+        self._check_change(self._name, key, None if value is None else raw_value(value))
+
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        self.check(window_key(key, start_ms, 0), value)
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:
             stored = window_key(key, start_ms, sequence)

@@ -5,7 +5,8 @@ Rules:
 - The value that was not used for the longest time is evicted first. If it is dirty, it is flushed, and then all other
   dirty keys of this store are flushed, too, and stay in the cache.
 - A key that was deleted leaves the cache when that is flushed.
-- Sizes are counted as Kafka counts them, so that a cache of the same size evicts at the same record.
+- Sizes are counted as Kafka counts them, so that a cache of the same size evicts at the same record; an input record
+  that is kept for a handler of errors counts as well.
 
 The task's thread writes; any thread may read. A value is written before it leaves the cache or counts as clean, so
 that a reader never sees the value before it again; so does a flush that failed, which can be tried again.
@@ -22,15 +23,18 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
 
-from streams_runtime.records import RecordContext, RecordMetadata
+from streams_runtime.records import RawRecord, RecordContext, RecordMetadata
 
 Source = tuple[str, tuple[()], int]
 """Topic, no headers and partition: what all records of a run share that a fused loop goes over."""
 
-Entry = tuple[bytes | None, RecordContext | None, int, int] | tuple[bytes | None, Source, int, int, int, int]
+Entry = (
+    tuple[bytes | None, RecordContext | None, int, int]
+    | tuple[bytes | None, Source, int, int, int, int, RawRecord | None]
+)
 """A value, None for a deletion; the record that changed it, None for a value that was only read; its size; the number
 of its use. A fused loop, which makes one for each record, makes no context: with the source of its record come that
-record's timestamp and offset. See `context_of`.
+record's timestamp and offset, and the record as it was read. See `context_of`.
 """
 
 _OVERHEAD = 24 + 1 + 8 + 8 + 4
@@ -203,13 +207,24 @@ def context_of(entry: Entry) -> RecordContext:
         return made_by
     topic, headers, partition = made_by
     of_record: Any = entry
-    return RecordContext(of_record[4], headers, RecordMetadata(topic, partition, of_record[5]))
+    return RecordContext(of_record[4], headers, RecordMetadata(topic, partition, of_record[5]), of_record[6])
 
 
 def change_overhead(context: RecordContext) -> int:
     """What a change takes beside its key and its value, in bytes."""
-    _, headers, metadata = context
+    _, headers, metadata, raw = context
     size = _OVERHEAD if metadata is None else _OVERHEAD + len(metadata[0])
+    if raw is not None:
+        size += raw_bytes(raw)
     for name, value in headers:
         size += len(name) + (0 if value is None else len(value))
     return size
+
+
+def raw_bytes(raw: RawRecord) -> int:
+    """What an input record takes that a change keeps for the handler of errors.
+
+    Differs from Kafka: it is counted. There each change keeps its input record, whatever the handler, and the cache
+    does not know: small counts of large records take many times what `statestore.cache.max.bytes` allows.
+    """
+    return (0 if raw.key is None else len(raw.key)) + (0 if raw.value is None else len(raw.value))

@@ -19,7 +19,12 @@ _MOST_ROUNDS = 100
 
 
 class RecordContexts(Protocol):
-    """The task's record that is processed now; while a change is flushed, the one that made the change."""
+    """The task's record that is processed now; while a change is flushed, the one that made the change.
+
+    `keeps_raw`: whether contexts have the input record itself, because a handler of errors may ask for it.
+    """
+
+    keeps_raw: bool
 
     def record_context(self) -> RecordContext: ...
 

@@ -46,6 +46,7 @@ _REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReas
 
 _INSTALLED = (
     "<frozen ",
+    "<fused loop>",  # its lines are of no file
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
 
@@ -154,6 +155,11 @@ class ExceptionHandling:
         self._processing = processing
         self._deserialization = deserialization
         self._losses = losses
+
+    @property
+    def asks_for_raw(self) -> bool:
+        """Whether the handler of processing errors may look at more of a record than `described` does."""
+        return self._processing not in (fail, log_and_continue)
 
     def processing_failed(self, record: FailedRecord) -> None:
         """Returns when the task may go on. Raises ProcessingFailed, and what sending a dead letter raises."""

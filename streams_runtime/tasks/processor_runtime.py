@@ -35,7 +35,7 @@ class ProcessorRuntime:
     `current_system_time_ms`: when the present run of records or the present punctuation began. `init_time_ms`: the
     wall-clock time while processors are initialised, else -1. `stores`: empty while they are not open.
     `when_flush_failed`: decides about an error that a flush meets; `when_record_failed`: about one of a record that was
-    processed with others.
+    processed with others. `keeps_raw`: see `RecordContexts`.
     """
 
     __slots__ = (
@@ -47,6 +47,7 @@ class ProcessorRuntime:
         "application_id",
         "current_system_time_ms",
         "init_time_ms",
+        "keeps_raw",
         "losses",
         "queue",
         "record",
@@ -85,6 +86,7 @@ class ProcessorRuntime:
         self._commits = commits
         self._clock = clock
         self._flushed: RecordContext | None = None
+        self.keeps_raw = False
         self.when_flush_failed: Callable[[str, Exception], None] = _raise
         self.when_record_failed: Callable[[int, str, Exception], None] = _raise_of_record
 
@@ -159,7 +161,12 @@ class ProcessorRuntime:
     # --- RecordContexts
 
     def record_context(self) -> RecordContext:
-        return RecordContext(self.record_timestamp_ms, self._current.headers, self.record_metadata)
+        raw = None
+        if self._flushed is not None:
+            raw = self._flushed.raw
+        elif self.keeps_raw and self.record is not None and self.queue is not None:
+            raw = self.queue.polled_raw()
+        return RecordContext(self.record_timestamp_ms, self._current.headers, self.record_metadata, raw)
 
     def enter_context(self, context: RecordContext) -> _Before:
         current = self._current

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from assignor.types import TaskId, TopicPartition
@@ -17,7 +18,7 @@ from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import partition_of, positive_hash
 from streams_runtime.processors.context import MOST_UNSETTLED
-from streams_runtime.processors.fused_loop import LoopWriter, WriteChanges, WriteColumns
+from streams_runtime.processors.fused_loop import CheckChange, LoopWriter, WriteChanges, WriteColumns
 from streams_runtime.records import Headers
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
@@ -93,6 +94,13 @@ class RecordCollector:
         if self._rows:
             self._settle(target)
         self._send(target, key, value, timestamp_ms, headers)
+
+    def check_change(self, store: str, key: bytes, value: bytes | None) -> None:
+        """Raise what `log_change` raises for a change that is too large for its changelog. Raises as `send` does."""
+        rows = self._change_rows.get(store)
+        if rows is not None and len(key) + (0 if value is None else len(value)) <= rows[3]:
+            return
+        self._producer.check(self._changelogs[store], key, value)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Send a store's change to its changelog, or add it to the rows. Raises as `send` does."""
@@ -179,13 +187,17 @@ class RecordCollector:
             rows = self._rows_of(changelog)
             self._change_rows[store] = (*rows.add, limits.max_bytes, rows.keys)
 
-    def changes_writer(self, store: str) -> tuple[WriteChanges, int] | None:
+    def change_check(self, store: str) -> tuple[CheckChange, int] | None:
         """See `Outputs`."""
         changelog = self._changelogs.get(store)
         if changelog is None:
             return None
-        rows = self._rows_of(changelog)
-        return rows.extend, self._producer.limits_of(changelog).max_bytes
+        return partial(self.check_change, store), self._producer.limits_of(changelog).max_bytes
+
+    def changes_writer(self, store: str) -> WriteChanges | None:
+        """See `Outputs`."""
+        changelog = self._changelogs.get(store)
+        return None if changelog is None else self._rows_of(changelog).extend
 
     @property
     def has_rows(self) -> bool:

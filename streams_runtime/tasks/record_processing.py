@@ -10,8 +10,8 @@ record that could not be finished for another reason goes back to the buffer. A 
 time is the time at which it fires; an error in it goes to the same handler, with task and node. All of this is work to
 be committed. When the log is away, the task tries again under at-least-once. Under exactly-once half a record may be
 in the state, and a second try would count it twice, so the task is TaskCorrupted. An error of a node that a flush
-forwards to goes to that handler as well, with the input record of the change, but without its key and value, as in
-Kafka. Source: `StreamTask.process`, `StreamTask.punctuate`, `StreamTask.initializeTopology`, `StreamTask.flush`.
+forwards to goes to that handler as well, with the input record of the change, as it would without a record cache.
+Source: `StreamTask.process`, `StreamTask.punctuate`, `StreamTask.initializeTopology`, `StreamTask.flush`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import ABOUT_THE_TASK
-from streams_runtime.records import Record
+from streams_runtime.records import RawRecord, Record
 from streams_runtime.state_stores.task_cache import TaskCache
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
@@ -75,6 +75,7 @@ class RecordProcessing:
         self.runtime = runtime
         runtime.when_flush_failed = self._flush_failed
         runtime.when_record_failed = self._record_of_batch_failed
+        runtime.keeps_raw = handling.asks_for_raw
         self._cache = cache
         self._task_id = task_id
         self._graph = graph
@@ -320,9 +321,9 @@ class RecordProcessing:
         if isinstance(error, ABOUT_THE_TASK):
             raise error
         context = self.runtime.record_context()
-        metadata = context.metadata or NO_RECORD
+        raw = context.raw or RawRecord(None, None, context.headers, context.timestamp_ms)
         self._handling.processing_failed(
-            FailedInputRecord(self._task_id, metadata, node, None, None, context.headers, context.timestamp_ms, error)
+            FailedInputRecord(self._task_id, context.metadata or NO_RECORD, node, *raw, error)
         )
 
     def _punctuate(self, queue: PunctuationQueue, time_ms: int) -> bool:

@@ -22,7 +22,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.source_node import SourceRunner
-from streams_runtime.records import Headers, Record, RecordMetadata
+from streams_runtime.records import Headers, RawRecord, Record, RecordMetadata
 from streams_runtime.serdes import BytesSerde, column_deserializer, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
@@ -159,22 +159,23 @@ class RecordQueue:
         topic, partition = self.partition
         return RecordMetadata(topic, partition, self._offsets[self._index - 1])
 
+    def raw_at(self, index: int) -> RawRecord:
+        """The record at `index` of the current batch, as it was read."""
+        headers = _NONE if self._headers is None else self._headers[index]
+        return RawRecord(self._keys[index], self._values[index], headers, self._timestamps[index])
+
+    def polled_raw(self) -> RawRecord:
+        """The record that `poll` gave last, as it was read; valid as `polled_metadata` is."""
+        return self.raw_at(self._index - 1)
+
     def failed(self, index: int, node: str, error: Exception) -> FailedInputRecord:
-        """The record at `index` of the current batch, as bytes, with its error."""
+        """The record at `index` of the current batch, as it was read, with its error."""
         topic, partition = self.partition
-        return FailedInputRecord(
-            self._task_id,
-            RecordMetadata(topic, partition, self._offsets[index]),
-            node,
-            self._keys[index],
-            self._values[index],
-            () if self._headers is None else self._headers[index],
-            self._timestamps[index],
-            error,
-        )
+        metadata = RecordMetadata(topic, partition, self._offsets[index])
+        return FailedInputRecord(self._task_id, metadata, node, *self.raw_at(index), error)
 
     def polled_failed(self, node: str, error: Exception) -> FailedInputRecord:
-        """The record that `poll` gave last, as bytes, with its error."""
+        """The record that `poll` gave last, as it was read, with its error."""
         return self.failed(self._index - 1, node, error)
 
     # --- for a fused loop, which reads the columns itself

@@ -78,6 +78,13 @@ class StreamsProducer:
         except LogError as error:
             raise _translated(error, f"sending a record to {partition}") from error
 
+    def check(self, partition: TopicPartition, key: bytes | None, value: bytes | None) -> None:
+        """Raise what `send` raises for a record that the topic does not take. Sends nothing."""
+        try:
+            self._open().limits_of(partition).size_of(partition, key, value, 0, ())
+        except LogError as error:
+            raise _translated(error, f"sending a record to {partition}") from error
+
     def make_ready(self) -> None:
         """Be open and, under exactly-once, inside a transaction. Raises as `send` does."""
         if not self._ready:

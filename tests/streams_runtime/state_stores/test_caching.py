@@ -30,6 +30,8 @@ CALLS = st.lists(st.one_of(*CALLS_OF_A_STORE, st.tuples(st.just("commit"))), max
 class Contexts:
     """The record that a task works on; the test sets it."""
 
+    keeps_raw = False
+
     def __init__(self, clock: SetClock) -> None:
         self._clock = clock
 

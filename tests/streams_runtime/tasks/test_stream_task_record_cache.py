@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.dsl import KStream, KTable, StreamsBuilder, TimeWindows
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.errors import ProcessingFailed, TaskCorrupted
+from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
+from streams_runtime.processors.api import (
+    ExceptionHandler,
+    FailedRecord,
+    HandlerResponse,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+)
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record, RecordMetadata
+from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.tasks.exception_handling import dead_letter, fail, log_and_continue
 from streams_runtime.tasks.standby_task import StandbyTask
-from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OTHER, OUT, RunningTask, Trouble
+from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, EXACTLY_ONCE, IN, OTHER, OUT, RunningTask, Trouble
 
 both_guarantees = pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
 Configs = dict[str, object]
@@ -230,14 +242,196 @@ def test_should_ask_the_handler_about_an_error_below_a_flush_and_go_on(tmp_path:
     one.run()
     assert one.commit() == {IN: 3}
     (record,) = asked
-    assert (record.metadata, record.key, record.value, record.timestamp_ms) == (
-        RecordMetadata("in", 0, 1),
-        None,
-        None,
-        2,
-    )
+    assert (record.metadata, record.key, record.value) == (RecordMetadata("in", 0, 1), b"k", b"b")
+    assert record.timestamp_ms == 2
     assert "PROCESS" in record.node
     assert keys(one) == [b"k", b"other"]
+
+
+def below(table: KTable[Any, Any]) -> None:
+    """Fails for a value that is too long, in the node below the table's."""
+    table.to_stream().process(RefusesLong)
+
+
+class RefusesLong(Processor[Any, Any]):
+    def process(self, record: Record[Any, Any]) -> None:
+        if len(str(record.value)) > 3:
+            raise Trouble(f"{record.value} is too long")
+
+
+def newest(_so_far: str, value: str) -> str:
+    return value
+
+
+def of_a_topic(builder: StreamsBuilder) -> None:
+    below(builder.table("in", STRING, STRING, store=Materialized("kept", changelog=None)))
+
+
+def of_groups(builder: StreamsBuilder) -> None:
+    below(builder.stream("in", STRING, STRING).group_by_key().reduce(newest, store="kept"))
+
+
+def of_windows(builder: StreamsBuilder) -> None:
+    below(builder.stream("in", STRING, STRING).group_by_key().windowed_by(TimeWindows(10)).reduce(newest, store="kept"))
+
+
+def of_batches(builder: StreamsBuilder) -> None:
+    same = builder.stream("in", STRING, STRING).map_values_batches(lambda batch: list(batch.values))
+    below(same.group_by_key(key_serde=STRING, value_serde=STRING).reduce(newest, store="kept"))
+
+
+def of_a_table_below_another(builder: StreamsBuilder) -> None:
+    table = builder.stream("in", STRING, STRING).group_by_key().reduce(newest, store="kept")
+    below(table.filter(lambda _key, _value: True, store="below"))
+
+
+def of_a_sink(builder: StreamsBuilder) -> None:
+    table = builder.stream("in", STRING, STRING).group_by_key().reduce(newest, store="kept")
+    numbers: KStream[Any, Any] = table.to_stream().map_values(lambda value: value if len(value) > 3 else 1)
+    numbers.to("out", key_serde=STRING, value_serde=LONG)
+
+
+KINDS_OF_TABLES = (of_a_topic, of_groups, of_windows, of_batches, of_a_table_below_another, of_a_sink)
+
+
+@pytest.mark.parametrize("headers", [(), (("h", b"1"),)], ids=["plain", "with_headers"])
+@pytest.mark.parametrize("kind", KINDS_OF_TABLES)
+def test_should_give_handlers_the_same_record_with_and_without_a_cache(
+    tmp_path: Path, kind: Callable[[StreamsBuilder], None], headers: Headers
+) -> None:
+    def failures(cache_bytes: int) -> list[tuple[object, ...]]:
+        asked: list[tuple[object, ...]] = []
+
+        def handler(failed: FailedRecord) -> HandlerResponse:
+            record = failed.metadata, failed.node, failed.key, failed.value, failed.headers, failed.timestamp_ms
+            asked.append((*record, str(failed.error)))
+            return HandlerResponse.DEAD_LETTER
+
+        builder = StreamsBuilder()
+        kind(builder)
+        directory = tmp_path / str(cache_bytes)
+        cache = ThreadCache(cache_bytes) if cache_bytes else None
+        configs = {"errors.dead.letter.queue.topic.name": "dead"}
+        one = RunningTask(directory, builder.build(), configs, processing_handler=handler, cache=cache)
+        for store in ("kept", "below"):
+            one.log.create_topics([NewTopic(f"app-{store}-changelog", 1, {"cleanup.policy": "compact"})])
+        one.start()
+        producer = one.log.log.producer()
+        producer.send(IN, b"a", b"good", 3, headers)  # "good" has four letters
+        producer.send(IN, b"b", b"ok", 4, headers)
+        producer.flush()
+        one.run()
+        one.commit()
+        dead = one.log.read(DEAD)
+        one.stop()
+        return [*asked, *dead]
+
+    without = failures(0)
+    assert without[0][2:6] == (b"a", b"good", headers, 3)
+    assert without[-1] == (b"a", b"good", 3)
+    assert failures(PLENTY) == without
+
+
+def test_should_count_the_input_records_that_a_cache_keeps_for_a_handler(tmp_path: Path) -> None:
+    directories = (tmp_path / str(number) for number in count())
+
+    def size(handler: ExceptionHandler, value: bytes, headers: Headers = ()) -> int:
+        cache = ThreadCache(PLENTY)
+        one = RunningTask(next(directories), counted(), processing_handler=handler, cache=cache)
+        producer = one.start().log.log.producer()
+        producer.send(IN, b"k", value, 1, headers)
+        producer.flush()
+        one.run()
+        size_bytes = cache.size_bytes
+        one.stop()
+        return size_bytes
+
+    assert size(fail, b"x" * 500) == size(log_and_continue, b"x" * 500) == size(fail, b"x")
+    assert size(dead_letter, b"x" * 500) == size(fail, b"x") + len(b"k") + 500
+    assert size(dead_letter, b"x" * 500, (("h", b"1"),)) == size(fail, b"x") + len(b"k") + 500 + len("h1")
+
+
+class PutsInAnyWay(Processor[str, str]):
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.store = context.state_store("kept")
+
+    def process(self, record: Record[str, str]) -> None:
+        match record.key:
+            case "put_all":
+                self.store.put_all([("first", "x"), (record.key, record.value)])
+            case "put_many":
+                self.store.put_many(["first", record.key], ["x", record.value])
+            case "put_if_absent":
+                self.store.put_if_absent(record.key, record.value)
+            case "delete":
+                self.store.delete(record.value)
+            case _:
+                self.store.put(record.key, record.value)
+        self.context.forward(record)
+
+
+def in_a_store(builder: StreamsBuilder) -> None:
+    builder.add_state_store(key_value_store("kept", STRING, STRING, caching=True))
+    kept = builder.stream("in", STRING, STRING).process(PutsInAnyWay, stores=["kept"])
+    kept.to("out", key_serde=STRING, value_serde=STRING)
+
+
+def in_groups(builder: StreamsBuilder) -> None:
+    table = builder.stream("in", STRING, STRING).group_by_key().reduce(newest, store="kept")
+    table.to_stream().to("out", key_serde=STRING, value_serde=STRING)
+
+
+def in_windows(builder: StreamsBuilder) -> None:
+    grouped = builder.stream("in", STRING, STRING).group_by_key()
+    windowed = grouped.windowed_by(TimeWindows(10)).reduce(newest, store="kept").to_stream()
+    windowed.map(lambda key, value: (key.key, value)).to("out", key_serde=STRING, value_serde=STRING)
+
+
+@pytest.mark.parametrize("loops", [True, False], ids=["in_a_loop", "one_by_one"])
+@pytest.mark.parametrize("kind", [in_a_store, in_groups, in_windows])
+def test_should_refuse_a_change_too_large_for_its_changelog_with_and_without_a_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[[StreamsBuilder], None], loops: bool
+) -> None:
+    """The record that makes it fails, and neither store nor changelog have it when the handler goes on."""
+    if not loops:
+        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
+    longest = 500
+
+    def seen(cache_bytes: int) -> dict[str, object]:
+        asked: list[tuple[object, ...]] = []
+
+        def handler(failed: FailedRecord) -> HandlerResponse:
+            asked.append((failed.metadata, failed.node, failed.key, str(failed.error)))
+            return HandlerResponse.CONTINUE
+
+        builder = StreamsBuilder()
+        kind(builder)
+        cache = ThreadCache(cache_bytes) if cache_bytes else None
+        one = RunningTask(tmp_path / str(cache_bytes), builder.build(), processing_handler=handler, cache=cache)
+        one.log.create_topics([NewTopic("app-kept-changelog", 1, {"max.message.bytes": str(longest)})])
+        one.start()
+        suffix = 12 if kind is in_windows else 0
+        for key in ("put", "put_all", "put_many", "put_if_absent", "delete"):
+            fits = longest - suffix - len(key)
+            one.write(IN, "x" * fits, key=key)
+            one.write(IN, "y" * (fits + 1 + (len(key) if key == "delete" else 0)), key=key)
+            one.run()
+            one.commit()
+        kept: Any = one.task.stores["kept"]
+        entries = list(kept.fetch_all(0, 100) if kind is in_windows else kept.all())
+        one.stop()
+        logged = sorted(one.log.read(TopicPartition("app-kept-changelog", 0)), key=str)
+        return {"asked": asked, "sent": one.log.read(OUT), "kept": entries, "logged": logged}
+
+    without = seen(0)
+    asked: Any = without["asked"]
+    refused = [b"put", b"put_all", b"put_many", b"put_if_absent", b"delete"]
+    if kind is in_a_store:  # where the key is there already
+        refused.remove(b"put_if_absent")
+    assert [key for _, _, key, _ in asked] == refused
+    assert "max.message.bytes" in asked[0][3]
+    assert seen(PLENTY) == without
 
 
 def test_should_fail_the_commit_when_the_handler_wants_it(tmp_path: Path) -> None:
