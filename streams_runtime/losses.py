@@ -3,8 +3,8 @@ notices, and logged.
 
 Rules: each record is counted once, by its reason. A count of a reason and a place is logged as warnings up to the
 tenth, and then only at level debug: the metric and the notice go on counting. Source:
-`TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons; what was passed over, Kafka does not
-count.
+`TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons; what was passed over, and what was
+filtered out before a repartition topic, Kafka does not count.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class DropReason(StrEnum):
     """Its window was closed already: later than the grace, or than a window store keeps."""
 
     NULL_KEY = "null-key"
+    NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
+    """Kafka filters such a record out without a word. Here it has a metric of its own, so that nothing is lost without
+    a word and `dropped-records-total` is Kafka's."""
+
     NULL_KEY_OR_VALUE = "null-key-or-value"
     NEGATIVE_TIMESTAMP = "negative-timestamp"
     DESERIALIZATION_ERROR = "deserialization-error"
@@ -46,6 +50,7 @@ class DropReason(StrEnum):
 _IN_WORDS = {
     DropReason.LATE: "late for a closed window",
     DropReason.NULL_KEY: "null key",
+    DropReason.NULL_KEY_BEFORE_REPARTITION: "null key before a repartition topic",
     DropReason.NULL_KEY_OR_VALUE: "null key or value",
     DropReason.NEGATIVE_TIMESTAMP: "negative timestamp",
     DropReason.DESERIALIZATION_ERROR: "cannot be read",
@@ -108,7 +113,10 @@ class TaskLosses:
         self.dropped_records += 1
         seen = self._by_place[reason, place] = self._by_place.get((reason, place), 0) + 1
         if self._metrics is not None:
-            self._metrics.dropped(reason)
+            if reason is DropReason.NULL_KEY_BEFORE_REPARTITION:
+                self._metrics.null_key_filtered()
+            else:
+                self._metrics.dropped(reason)
         if self._notices is not None:
             code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
             self._notices.tell(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)

@@ -44,6 +44,12 @@ METRICS = (
         "dropped-records-total",
     ),
     MetricName(
+        "streams_filtered_null_keys_total",
+        ("thread", "task"),
+        "Records without key that end before a repartition topic. Kafka Streams filters them out, too, and counts them "
+        "nowhere.",
+    ),
+    MetricName(
         "streams_passed_over_records_total",
         ("thread", "task", "topic"),
         "Input records that the log had deleted before the group read them, by their offsets.",
@@ -184,7 +190,8 @@ class InstanceMetrics:
 class ThreadMetrics:
     """The metrics of one stream thread, which reports counts once per pass, not record by record.
 
-    `processed_records`, `dropped_records`, `passed_over_records`: since it was made, for those who watch.
+    `processed_records`, `dropped_records`, `passed_over_records`: since it was made, for those who watch. Dropped are
+    those that were filtered out for their null keys, too.
     """
 
     def __init__(self, name: str, counters: Mapping[str, Counter], gauges: Mapping[str, Gauge]) -> None:
@@ -295,6 +302,7 @@ class TaskMetrics:
         self._thread = thread
         self._names = thread.name, task
         self._dropped = counters["streams_dropped_records_total"]
+        self._filtered_null_keys = counters["streams_filtered_null_keys_total"]
         self._passed_over = counters["streams_passed_over_records_total"]
         self._missing_windows = counters["streams_missing_windows_total"]
         self._by_reason: dict[str, Counter] = {}
@@ -308,6 +316,10 @@ class TaskMetrics:
 
     def windows_missing(self, store: str, windows: int) -> None:
         self._missing_windows.labels(*self._names, store).inc(windows)
+
+    def null_key_filtered(self) -> None:
+        self._filtered_null_keys.labels(*self._names).inc()
+        self._thread.dropped_records += 1
 
     def passed_over(self, topic: str, records: int) -> None:
         self._thread.passed_over_records += records

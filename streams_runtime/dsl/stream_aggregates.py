@@ -2,8 +2,9 @@
 
 Records without key or value are left out. Source: `KStreamAggregate`, `KStreamReduce`.
 With a record cache, the store forwards the changes when it is flushed, with what the flush before sent as old value.
-Differs from Kafka: the old value of a key that was not there is always None. In Kafka it is the initializer's value
-when the store has no cache; a grouping of the result then subtracts what was never added, and a filter sends removals.
+Differs from Kafka: the old value of a key that was not there is always None. In Kafka it is so with a record cache; but
+without one it is the initializer's value, and the same records give other results: a grouping of the table subtracts
+what was never added, so its counts and sums are wrong from then on, and a filter removes keys that it never sent.
 """
 
 from __future__ import annotations

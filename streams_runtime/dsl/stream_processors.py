@@ -195,19 +195,21 @@ class KStreamFilterNot(ForwardingProcessor[Any, Any]):
 class NullKeyFilter(ForwardingProcessor[Any, Any]):
     """Before a repartition topic: a record without key would only be dropped after it.
 
-    Differs from Kafka: it is counted. There, a plain filter takes such records out without a word.
+    Differs from Kafka: it is counted, but not among the dropped records. There, a plain filter takes such records out
+    without a word.
     """
 
     def process(self, record: AnyRecord) -> None:
         if record[0] is None:
-            self.drop(DropReason.NULL_KEY, "null key")
+            self.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
             return
         self.forward(record)
 
     def fuse(self, loop: LoopWriter, given: Given) -> bool:
         with loop.block(f"if {given.key} is None:"):
             loop.remember_position()
-            loop.line(f"{loop.bind('drop', self.drop)}({loop.bind('reason', DropReason.NULL_KEY)}, 'null key')")
+            reason = loop.bind("reason", DropReason.NULL_KEY_BEFORE_REPARTITION)
+            loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null key')")
         with loop.block("else:"):
             loop.forward(given)
         return True

@@ -26,7 +26,7 @@ from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import IsolationLevel, Log
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.losses import TaskLosses, uncounted
+from streams_runtime.losses import DropReason, TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.processors.topology import Topology
@@ -226,12 +226,25 @@ class TopologyTestDriver:
 
     def dropped_records(self) -> dict[str, int]:
         """How many records were left out, by reason: `late`, `null-key`, ... Source: `metrics()`, of which this is
-        `dropped-records-total`.
+        `dropped-records-total`; so it has not what `filtered_null_keys` counts.
         """
-        counts: Counter[str] = Counter()
+        return {
+            str(reason): count
+            for reason, count in self._lost().items()
+            if reason is not DropReason.NULL_KEY_BEFORE_REPARTITION
+        }
+
+    def filtered_null_keys(self) -> int:
+        """How many records ended before a repartition topic, because they have no key. Not in Kafka, which filters them
+        out and does not count them.
+        """
+        return self._lost()[DropReason.NULL_KEY_BEFORE_REPARTITION]
+
+    def _lost(self) -> Counter[DropReason]:
+        counts: Counter[DropReason] = Counter()
         for losses in self._losses:
-            counts.update({str(reason): count for reason, count in losses.by_reason().items()})
-        return dict(counts)
+            counts.update(losses.by_reason())
+        return counts
 
     def node_runs(self) -> dict[str, NodeRun]:
         """How each node below a source runs, by its name: in the loop, once a batch or once a record, and why so.

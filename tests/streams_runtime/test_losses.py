@@ -25,9 +25,13 @@ class Kept:
         self.losses = TaskLosses(TASK, self.metrics.thread("t").task(TASK), self.notices)
 
     def counted(self) -> dict[str, float]:
-        """By reason, topic or store."""
+        """By reason, topic, store or the metric's name."""
+
+        def name_of(labels: dict[str, str], metric: str) -> str:
+            return next((labels[each] for each in ("reason", "topic", "store") if each in labels), metric)
+
         return {
-            sample.labels.get("reason") or sample.labels.get("topic") or sample.labels["store"]: sample.value
+            name_of(sample.labels, sample.name): sample.value
             for family in self.metrics.registry.collect()
             for sample in family.samples
             if sample.labels.get("task") == str(TASK) and sample.name.endswith("_total")
@@ -52,6 +56,15 @@ def test_should_count_dropped_records_by_reason_and_tell_where() -> None:
         ),
         NoticeCode.RECORDS_DEAD_LETTERED: (1, "sent to the dead-letter topic, PARSE: 1"),
     }
+
+
+def test_should_tell_null_keys_before_a_repartition_topic_apart_from_what_kafka_counts_as_dropped() -> None:
+    kept = Kept()
+    kept.losses.dropped(DropReason.NULL_KEY_BEFORE_REPARTITION, "words-filter")
+    kept.losses.dropped(DropReason.NULL_KEY, "COUNT")
+    assert kept.counted() == {"null-key": 1, "streams_filtered_null_keys_total": 1}
+    text = "null key before a repartition topic, words-filter: 1; null key, COUNT: 1"
+    assert kept.told() == {NoticeCode.RECORDS_DROPPED: (2, text)}
 
 
 def test_should_name_the_first_records_of_a_place_in_the_log_and_no_more() -> None:

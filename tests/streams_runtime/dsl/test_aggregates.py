@@ -94,3 +94,43 @@ def test_should_log_every_change_of_an_aggregate_at_its_time() -> None:
     with driven(builder) as run:
         run.pipe("in", ("a", "x", 9), ("a", "y", 4))
         assert run.read(f"{run.driver._application.id}-counts-changelog", LONG) == [("a", 1, 9), ("a", 2, 9)]
+
+
+def test_should_count_records_without_key_before_a_repartition_topic_apart_from_dropped_ones() -> None:
+    """Kafka's `dropped-records-total` has only the record without value here."""
+    builder = StreamsBuilder()
+    words = builder.stream("in", STRING, STRING)
+    words.group_by(lambda _key, word: word or None, key_serde=STRING, value_serde=STRING).count().to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", ("1", "a", 1), ("2", "", 2), ("3", None, 3))
+        assert run.read("out", LONG) == [("a", 1, 1)]
+        assert (run.driver.dropped_records(), run.driver.filtered_null_keys()) == ({}, 2)
+
+
+@pytest.mark.parametrize("caching", [False, True])
+def test_should_subtract_from_a_group_of_a_table_only_what_was_added_to_it(caching: bool) -> None:
+    """Kafka without a cache subtracts the initializer's value for each new key: it finds nobody with the sum 0."""
+    builder = StreamsBuilder()
+    sums = grouped(builder).aggregate(
+        lambda: 0,
+        lambda _key, value, so_far: so_far + len(value),
+        value_serde=LONG,
+        store=Materialized("sums", caching=caching),
+    )
+    by_sum = sums.group_by(lambda key, total: (str(total), key), key_serde=STRING, value_serde=STRING)
+    by_sum.count(store="how-many")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "", 1), ("b", "xy", 2), ("c", "xy", 3), ("c", "z", 4))
+        counts = {key: count.value for key, count in run.driver.get_key_value_store("how-many").all()}
+        assert counts == {"0": 1, "2": 1, "3": 1}
+
+
+@pytest.mark.parametrize("caching", [False, True])
+def test_should_send_no_removal_of_a_new_key_that_a_filter_leaves_out(caching: bool) -> None:
+    """Kafka without a cache sends one if the filter would have let the initializer's value pass."""
+    builder = StreamsBuilder()
+    counts = grouped(builder).count(store=Materialized("counts", caching=caching))
+    counts.filter(lambda _key, count: count != 1).to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 1), ("a", "x", 2))
+        assert run.read("out", LONG) == [("a", 2, 2)]
