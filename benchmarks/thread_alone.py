@@ -59,13 +59,14 @@ class ThreadAlone:
         self._work.manager.handle_assignment(TASKS, {})
 
     def run_pass(self) -> None:
-        """Poll, initialise and restore, process a number of records, punctuate, maybe commit."""
+        """Poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe write."""
         work = self._work
         work.poll(may_wait=True)
         work.initialise_and_restore()
         work.process()
         work.punctuate()
         work.maybe_commit()
+        work.send()
         work.maybe_publish(self._mailbox)
 
     def close(self) -> None:

@@ -16,6 +16,8 @@ RUNTIME: dict[str, str] = {
     "directory.",
     "processing.guarantee": "`exactly_once_v2` commits results, changelogs and offsets in one transaction.",
     "commit.interval.ms": "How often a task commits. Without it: 30000, or 100 under exactly-once.",
+    "linger.ms": "How long a record that was sent may wait for others to be written with it, on any log. It waits only "
+    "while its thread has more records to process. Under exactly-once it is seen at the commit.",
     "num.stream.threads": "How many stream threads an instance starts. Each is one member of the group.",
     "stream.threads.run.as": "What the stream threads of an instance are. `threads` of one Python process take turns "
     "to compute; as `processes`, each can have a core of its own. Processors are then copies in other processes. Kafka "

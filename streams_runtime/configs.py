@@ -22,7 +22,13 @@ from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
 from streams_runtime.configured_objects import imported_object, made
-from streams_runtime.logs.kafka.settings import LOG_KEYS, REPLICATION_FACTOR, log_settings
+from streams_runtime.logs.kafka.settings import (
+    DEFAULT_LINGER_MS,
+    LINGER_MS,
+    LOG_KEYS,
+    REPLICATION_FACTOR,
+    log_settings,
+)
 from streams_runtime.logs.opening import kafka_servers
 from streams_runtime.serdes import DefaultSerdes, Serde
 from streams_runtime.serdes.defaults import configured_serde
@@ -73,6 +79,7 @@ class StreamsConfig:
     state_dir: Path = field(default=Path("kafka-streams"))
     processing_guarantee: ProcessingGuarantee = ProcessingGuarantee.AT_LEAST_ONCE
     commit_interval_ms: int | None = None
+    linger_ms: int = DEFAULT_LINGER_MS
     num_stream_threads: int = 1
     stream_threads_run_as: StreamThreadsRunAs = StreamThreadsRunAs.THREADS
     max_task_idle_ms: int = 0
@@ -136,10 +143,13 @@ class StreamsConfig:
     @property
     def log_properties(self) -> Mapping[str, str]:
         """What `open_log` needs beside the servers."""
-        replication = self.assignment.get(REPLICATION_FACTOR)
-        if kafka_servers(self.bootstrap_servers) is None or replication is None:
+        if kafka_servers(self.bootstrap_servers) is None:
             return self.kafka_properties
-        return {**self.kafka_properties, REPLICATION_FACTOR: str(replication)}
+        properties = {**self.kafka_properties, LINGER_MS: str(self.linger_ms)}
+        replication = self.assignment.get(REPLICATION_FACTOR)
+        if replication is not None:
+            properties[REPLICATION_FACTOR] = str(replication)
+        return properties
 
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
@@ -210,7 +220,7 @@ MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
 """Source: `MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`, `..._KEY_LENGTH`, `..._VALUE_LENGTH` of `StreamsConfig`."""
 
 _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
-KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", REPLICATION_FACTOR}
+KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", LINGER_MS, REPLICATION_FACTOR}
 """What an application's configs may say to Kafka's clients."""
 
 # a field's dotted name is its own name with dots, so that the two cannot drift apart
@@ -222,6 +232,7 @@ _FIELD_OF = {
 
 _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     "commit.interval.ms": (0, JAVA_LONG_MAX),
+    LINGER_MS: (0, JAVA_INT_MAX),
     "num.stream.threads": (1, 1_000),  # Kafka: no limit; one heartbeat speaks for all of them
     "max.task.idle.ms": (-1, JAVA_LONG_MAX),
     "task.timeout.ms": (0, JAVA_LONG_MAX),

@@ -1,13 +1,16 @@
 """Writes records to topics of any log, each to the partition to which Kafka's own producer would send it.
 
 Rules: a partition that is given counts. Else the key decides, by Kafka's murmur2 of its bytes. Records without a key
-stay with one partition until 16 KiB went there, and then take the next one. Source: `KafkaProducer.partition`,
-`BuiltInPartitioner`. Differs from Kafka: after 16 KiB Kafka draws any partition, by how busy the brokers are.
+stay with one partition until 16 KiB went there, and then take the next one. A record that was sent is in the log after
+`linger.ms`, without a `flush`. Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after
+16 KiB Kafka draws any partition, by how busy the brokers are.
 """
 
 from __future__ import annotations
 
+import logging
 import random
+import threading
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -16,7 +19,9 @@ from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.logs.base import Log, Producer
-from streams_runtime.logs.errors import UnknownTopicOrPartition
+from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
+from streams_runtime.logs.forks import reset_in_children
+from streams_runtime.logs.kafka.settings import linger_ms
 from streams_runtime.logs.opening import open_log
 from streams_runtime.partitioner import positive_hash
 from streams_runtime.records import Headers
@@ -24,6 +29,8 @@ from streams_runtime.serdes import Serde, serde_for_topic
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+
+_logger = logging.getLogger(__name__)
 
 STICKY_BYTES = 16_384
 """`batch.size` of Kafka's producer."""
@@ -48,7 +55,12 @@ class RecordProducer(Generic[Key, Value]):
         properties: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`properties`: of Kafka's client, for an address. `clock`: for records without a timestamp."""
+        """`properties`: of Kafka's client, for an address; another log takes `linger.ms` only. `clock`: for records
+        without a timestamp.
+        """
+        self._linger_s = linger_ms(properties) / 1_000
+        self._lock = threading.Lock()  # of the log's producer, which one thread at a time may call
+        self._timer: threading.Timer | None = None
         self._own: Log | None = open_log(log, properties) if isinstance(log, str) else None
         self._log: Log = self._own if self._own is not None else log  # type: ignore[assignment]
         self._key_serde: Serde[Any] = key_serde
@@ -60,6 +72,12 @@ class RecordProducer(Generic[Key, Value]):
         except BaseException:
             self._close_own()
             raise
+        self._lingers_by_itself = self._producer.lingers
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self._timer = None
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +97,7 @@ class RecordProducer(Generic[Key, Value]):
         headers: Headers = (),
         partition: int | None = None,
     ) -> TopicPartition:
-        """Take the record, and say where it goes. It is written soon, at the latest by `flush` or `close`.
+        """Take the record, and say where it goes. It is written `linger.ms` later, or earlier by `flush` or `close`.
 
         `timestamp_ms`: since the epoch; None for now. `headers`: pairs of a name and bytes or None. Raises
         SerdeMismatch and the serdes' own StreamsRuntimeErrors, UnknownTopicOrPartition, InvalidRecord, RecordTooLarge,
@@ -96,23 +114,62 @@ class RecordProducer(Generic[Key, Value]):
             raise SerdeMismatch(refused, target.key_serde, target.value_serde, key, value, error) from error
         where = target.choose(key_bytes, value_bytes, partition)
         at_ms = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
-        self._producer.send(where, key_bytes, value_bytes, at_ms, headers)
+        with self._lock:
+            self._producer.send(where, key_bytes, value_bytes, at_ms, headers)
+            if self._timer is None and not self._lingers_by_itself:
+                self._linger()
         return where
 
     def flush(self) -> None:
         """On return all records are written. Raises LogError; a LogTimeout may be tried again."""
-        self._producer.flush()
+        with self._lock:
+            self._producer.flush()
+            self._stop_timer()
 
     def discard(self) -> None:
         """Forget what was taken and is not written yet. Only `close` may follow."""
-        self._producer.discard()
+        with self._lock:
+            self._stop_timer()
+            self._producer.discard()
 
     def close(self) -> None:
         """Writes what was taken, if nothing was discarded. Raises as `flush` does, and is closed all the same."""
-        try:
-            self._producer.close()
-        finally:
-            self._close_own()
+        with self._lock:
+            self._stop_timer()
+            try:
+                self._producer.close()
+            finally:
+                self._close_own()
+
+    def _linger(self) -> None:
+        """Have another thread write what waits by then. The lock is held."""
+        if self._linger_s == 0:
+            self._producer.send_now()
+            return
+        timer = threading.Timer(self._linger_s, lambda: self._lingered(timer))
+        timer.daemon = True
+        timer.name = "record-producer-linger"
+        self._timer = timer
+        timer.start()
+
+    def _lingered(self, timer: threading.Timer) -> None:
+        with self._lock:
+            if self._timer is not timer:  # stopped while it waited for the lock
+                return
+            self._timer = None
+            try:
+                self._producer.send_now()
+            except LogError as error:
+                # nothing is lost: the records wait, and the next call that has to write them raises what goes wrong
+                _logger.warning("records that were sent are not in the log after linger.ms: %s", error)
+                if isinstance(error, LogTimeout):
+                    self._linger()
+
+    def _stop_timer(self) -> None:
+        """The lock is held."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
     def _look_up(self, topic: str) -> _TopicTarget:
         count = self._log.partitions_of(topic)

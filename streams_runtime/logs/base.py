@@ -168,6 +168,11 @@ class Producer(Protocol):
 
     def begin_transaction(self) -> None: ...
 
+    @property
+    def lingers(self) -> bool:
+        """Whether it writes by itself what was sent, `linger.ms` later. If not, its owner calls `send_now` by then."""
+        ...
+
     def in_transaction(self) -> bool: ...
 
     def send(
@@ -178,7 +183,7 @@ class Producer(Protocol):
         timestamp_ms: int,
         headers: Headers = (),
     ) -> None:
-        """Take the record. It is written later, at the latest by `flush` or a commit."""
+        """Take the record. It is written later, at the latest by `send_now`, `flush` or a commit."""
         ...
 
     def send_columns(
@@ -196,6 +201,13 @@ class Producer(Protocol):
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """What its topic takes as one record."""
+        ...
+
+    def send_now(self) -> None:
+        """Write what was taken without waiting for `linger.ms`. It may return before all of it is written.
+
+        Inside a transaction, a log that writes at the commit only does nothing.
+        """
         ...
 
     def flush(self) -> None:

@@ -2,8 +2,9 @@
 
 Rules: with a transactional id nothing is written before the commit. The commit writes records and group offsets
 together, so an open transaction is never in the log and the last stable offset is the end offset. Without one, records
-are written once 256 KiB are pending, at `flush` and at `commit_offsets`. A time-out leaves everything as it was: the
-same call can be tried again.
+are written once 256 KiB are pending, at `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its
+owner keeps `linger.ms` by calling `send_now` in time. A time-out leaves everything as it was: the same call can be
+tried again.
 
 Source: `KafkaProducer`, `TransactionManager`. Differs from Kafka: an aborted transaction leaves no trace, not even a
 gap in the offsets; a transaction has to fit into memory.
@@ -124,6 +125,10 @@ class BufferingProducer:
     def is_transactional(self) -> bool:
         return self._state.is_transactional
 
+    @property
+    def lingers(self) -> bool:
+        return False
+
     def in_transaction(self) -> bool:
         return self._state.in_transaction
 
@@ -173,6 +178,10 @@ class BufferingProducer:
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return self._pending_of(partition).limits
+
+    def send_now(self) -> None:
+        """As `flush`: a write to this machine's disk is short, and its error is raised where it can be handled."""
+        self.flush()
 
     def flush(self) -> None:
         """Inside a transaction there is nothing to wait for: the commit writes what was taken."""

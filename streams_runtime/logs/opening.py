@@ -12,6 +12,7 @@ from assignor.printable import shown_address
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.embedded import LOG_FILE_NAME, EmbeddedLog, Synchronous
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.kafka.settings import LINGER_MS, linger_ms
 
 _CONFIG = "bootstrap.servers"
 _SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # how a list of host:port begins
@@ -28,16 +29,19 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
     and for `memory:<name>` a log that everybody in this process shares who uses that name. After the directory,
     `?synchronous=FULL` has each commit survive a power loss; without it (`NORMAL`) only the end of processes.
 
-    `properties`: of Kafka's clients (`security.protocol`, ...); the other logs have none. `create`: an embedded log is
-    made where there is none. Raises InputError for any other address, and for a directory without a log that must not
-    be made; LogError when the directory cannot be used.
+    `properties`: of Kafka's clients (`security.protocol`, ...). The other logs take `linger.ms` only: their producers
+    leave it to their callers to keep that time. `create`: an embedded log is made where there is none. Raises
+    InputError for any other address, and for a directory without a log that must not be made; LogError when the
+    directory cannot be used.
     """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return _kafka_log(servers, properties)
-    if properties:
+    linger_ms(properties)  # raises what is wrong with it
+    unknown = (properties or {}).keys() - {LINGER_MS}
+    if unknown:
         raise InputError(
-            f"{min(properties)!r} is a property of Kafka's clients, not of {shown_address(bootstrap_servers)!r}",
+            f"{min(unknown)!r} is a property of Kafka's clients, not of {shown_address(bootstrap_servers)!r}",
             _CONFIG,
         )
     kind, _, address = bootstrap_servers.partition(":")

@@ -3,6 +3,8 @@
 Rules:
 - One pass processes for `record.pass.ms` at most. Tasks take turns, so none waits until another has no more records.
   The number of records in a turn depends on how long records take.
+- What tasks have sent is written without a commit: at once when no record is left to process, else `linger.ms` after
+  the last time. Under exactly-once it is seen at the commit.
 - Under exactly-once, one transaction commits all tasks that need it. Under at-least-once, offsets never move before
   everything was written. A checkpoint follows its commit and never goes before it.
 - When the log is slow or away (LogTimeout), the thread tries again, and the time counts against `task.timeout.ms` of
@@ -43,7 +45,7 @@ class TaskExecutor:
     """One per stream thread. It raises errors of user code as StreamsRuntimeError, with the task named.
 
     `processed`: by task, the number of input records since it was assigned to this thread. `commit_is_late`: the last
-    commit timed out.
+    commit timed out. `ran_out`: the last pass ended because no task had a record left that it could process.
     """
 
     def __init__(
@@ -56,10 +58,14 @@ class TaskExecutor:
     ) -> None:
         self.processed: dict[TaskId, int] = {}
         self.commit_is_late = False
+        self.ran_out = True
         self._producer = producer
         self._exactly_once = configs.exactly_once
         self._pass_ms = configs.record_pass_ms
+        self._linger_ms = configs.linger_ms
         self._clock = clock
+        self._sent_ms = clock.monotonic_ms()
+        self._send_is_late = False
         self._listener = listener
         self._metrics = metrics
         self._records_a_turn = 1
@@ -69,7 +75,11 @@ class TaskExecutor:
         self.processed.pop(task, None)
 
     def process(self, tasks: Sequence[StreamTask]) -> int:
-        """Process buffered records in turns, until none is ready or the pass is over; the number of records."""
+        """Process buffered records in turns, until none is ready or the pass is over; the number of records.
+
+        Raises what tasks raise, and as `send` does.
+        """
+        self.ran_out = True
         if self._transaction_is_ending:
             return 0
         deadline_ms = self._clock.monotonic_ms() + self._pass_ms
@@ -82,9 +92,13 @@ class TaskExecutor:
                 processed += self._turn(running, now_ms)
             total += processed
             ended_ms = self._clock.monotonic_ms()
-            if processed == 0 or ended_ms >= deadline_ms:
+            if processed == 0:
+                return total
+            if ended_ms >= deadline_ms:
+                self.ran_out = False
                 return total
             self._adapt(ended_ms - turns_started_ms)
+            self.send(tasks, at_once=False)
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
         """Fire punctuations that are due, stream time first; in how many cases any fired."""
@@ -100,6 +114,26 @@ class TaskExecutor:
             except Exception as error:
                 raise with_task(error, task.id) from error
         return fired
+
+    def send(self, tasks: Sequence[StreamTask], *, at_once: bool) -> None:
+        """Have what the tasks have sent written: `at_once`, or once `linger.ms` have passed since the last time.
+
+        After a LogTimeout the next call tries again. Raises as `commit` does.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if not at_once and now_ms - self._sent_ms < self._linger_ms:
+            return
+        try:
+            self._producer.send_now()
+        except LogTimeout as timeout:
+            self._send_is_late = True
+            self._timed_out([task for task in tasks if task.commit_needed()], timeout)
+            return
+        self._sent_ms = now_ms
+        if self._send_is_late:
+            self._send_is_late = False
+            for task in tasks:
+                task.clear_task_timeout()
 
     @property
     def _transaction_is_ending(self) -> bool:
@@ -119,9 +153,7 @@ class TaskExecutor:
             self.commit_together(needing)
         except LogTimeout as timeout:
             self.commit_is_late = True
-            now_ms = self._clock.monotonic_ms()
-            for task in needing:
-                task.maybe_init_task_timeout_or_throw(now_ms, timeout)
+            self._timed_out(needing, timeout)
             return 0
         for task in needing:
             task.clear_task_timeout()
@@ -157,6 +189,11 @@ class TaskExecutor:
         except Exception as error:
             raise with_task(error, task.id) from error
 
+    def _timed_out(self, tasks: Iterable[AnyTask], timeout: LogTimeout) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for task in tasks:
+            task.maybe_init_task_timeout_or_throw(now_ms, timeout)
+
     def _count(self, task: StreamTask, processed: int) -> None:
         task.clear_task_timeout()
         before = self.processed.get(task.id)
@@ -166,7 +203,8 @@ class TaskExecutor:
         self._metrics.task_processed(task.id, processed)
 
     def _adapt(self, turns_took_ms: int) -> None:
-        if turns_took_ms * _TURNS_A_PASS > self._pass_ms:
+        # shorter turns than a pass has time for where linger.ms is shorter, because it is kept between two turns
+        if turns_took_ms * _TURNS_A_PASS > min(self._pass_ms, self._linger_ms):
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:
             self._records_a_turn = min(MOST_RECORDS_A_TURN, self._records_a_turn * 2)

@@ -110,6 +110,15 @@ class StreamsProducer:
         except LogError as error:
             raise _translated(error, f"asking for the limits of {partition}") from error
 
+    def send_now(self) -> None:
+        """Have what was sent written without waiting for `linger.ms`. Raises as `send` does."""
+        if self.producer is None:
+            return
+        try:
+            self.producer.send_now()
+        except LogError as error:
+            raise _translated(error, "writing what was sent") from error
+
     def flush(self) -> None:
         """Return when everything sent is written. Raises as `send` does."""
         if self.producer is None:

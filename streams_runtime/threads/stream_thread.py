@@ -1,9 +1,9 @@
 """A stream thread: one member of the group, with its own consumer and producer, that works on its tasks in a loop.
 
 Rules:
-- One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit. The
-  thread waits only when there is nothing to do, not past the next punctuation or commit, and not when the group has
-  given an order.
+- One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe
+  write what was sent. The thread waits only when there is nothing to do, not past the next punctuation or commit, and
+  not when the group has given an order.
 - The member is one of its process (`process_membership`), which hands over the group's orders (`rebalance_mailbox`).
   The stream thread carries them out between two passes.
 - TaskMigrated means that the group took the thread for dead: the thread drops its active tasks, and the member joins
@@ -155,13 +155,14 @@ class StreamThread:
             self._work.publish(self._mailbox)
 
     def _run_once(self) -> None:
-        """Poll, initialise and restore, process a number of records, punctuate, maybe commit."""
+        """Poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe write."""
         work = self._work
         work.poll(may_wait=not self._mailbox.has_orders)
         work.initialise_and_restore()
         work.process()
         work.punctuate()
         work.maybe_commit()
+        work.send()
         if self._state is ThreadState.PARTITIONS_ASSIGNED and work.restoration.is_done:
             work.publish(self._mailbox)
             self._change_state(ThreadState.RUNNING)

@@ -5,6 +5,8 @@ Rules:
   punctuation or the next commit. When the thread only reads changelogs, the restore waits instead.
 - A thread with standbys opens its producer before it needs it: it may have to take a task over at once.
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
+- What tasks have sent is written at the end of a pass after which the thread would wait, or whose poll has shown that
+  the log has no more. A thread that is busy lets more records come together, for `linger.ms` at most.
 - `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
   it deletes repartition records that were processed.
 
@@ -103,6 +105,7 @@ class ThreadWork:
         self._published = setting.published
         self._publish_interval_ms = setting.publish_interval_ms
         self._busy = False
+        self._polled_all = True
         self._last_commit_ms = self._clock.monotonic_ms()
         self._last_purge_ms = self._last_commit_ms
         self._last_publish_ms = self._next_risk_ms = self._last_commit_ms
@@ -131,6 +134,7 @@ class ThreadWork:
         except LogTimeout as timeout:
             _logger.info("nothing could be polled: %s", timeout)
             return
+        self._polled_all = sum(map(len, batches)) < self._configs.max_poll_records
         tasks = self._tasks.by_input
         for batch in batches:
             task = tasks.get(batch.partition)
@@ -168,6 +172,13 @@ class ThreadWork:
         if punctuated:
             self._busy = True
             self._metrics.punctuated(punctuated)
+
+    def send(self) -> None:
+        """Have what tasks have sent written, unless more records are about to follow it. Raises TaskMigrated,
+        TaskTimeout, StreamsRuntimeError.
+        """
+        ran_out = not self._busy or (self._polled_all and self._executor.ran_out)
+        self._executor.send(self._tasks.running, at_once=ran_out)
 
     def maybe_commit(self) -> None:
         tasks = self._tasks

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from assignor.errors import InputError
 from assignor.types import TopicPartition
 from streams_runtime import JSON, LONG, STRING, NewTopic, RecordProducer, open_log, read_topic
 from streams_runtime.errors import SerdeMismatch
-from streams_runtime.logs.errors import InvalidRecord, UnknownTopicOrPartition
-from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.errors import InvalidRecord, LogTimeout, UnknownTopicOrPartition
+from streams_runtime.logs.in_memory import InMemoryDestination, InMemoryLog
 from streams_runtime.partitioner import partition_of
 from streams_runtime.record_producer import STICKY_BYTES
 from streams_runtime.topic_reading import ConsumedRecord, UndecodableRecord
@@ -66,6 +69,61 @@ def test_should_open_and_close_a_log_of_its_own_for_an_address(tmp_path: Path) -
             producer.send("orders", str(number), "of that key")
 
     assert sorted(record.key or "" for record in read_topic(address, "orders", STRING, STRING)) == list("0123456789")
+
+
+def test_should_write_what_was_sent_after_linger_ms_without_a_flush(log: InMemoryLog) -> None:
+    """As the log on disk, this one has no thread that would do so."""
+    written = log._signals.new_event()
+    with RecordProducer(log, STRING, STRING) as producer:
+        for value in ("first", "second"):
+            producer.send("orders", "k", value)
+            assert written.wait(10)
+            written.clear()
+        assert [record.value for record in read_topic(log, "orders", STRING, STRING)] == ["first", "second"]
+
+
+def test_should_let_records_come_together_for_linger_ms(tmp_path: Path) -> None:
+    address = f"embedded:{tmp_path}"
+    with closing(open_log(address)) as log:
+        log.create_topics([NewTopic("orders", 1)])
+        with RecordProducer(address, STRING, STRING, properties={"linger.ms": "3600000"}) as producer:
+            producer.send("orders", "k", "waits")
+            assert list(read_topic(log, "orders", STRING, STRING)) == []
+        with RecordProducer(address, STRING, STRING, properties={"linger.ms": "0"}) as producer:
+            producer.send("orders", "k", "does not wait")
+            assert [found.value for found in read_topic(log, "orders", STRING, STRING)] == ["waits", "does not wait"]
+    with pytest.raises(InputError, match=r"linger\.ms: must be a whole number, not 'soon'"):
+        RecordProducer(address, STRING, STRING, properties={"linger.ms": "soon"})
+
+
+def test_should_write_nothing_after_linger_ms_that_was_discarded(log: InMemoryLog) -> None:
+    producer = RecordProducer(log, STRING, STRING)
+    producer.send("orders", "k", "a bad record follows")
+    timer = producer._timer
+    assert timer is not None
+    producer.discard()
+    timer.join(10)
+    producer.close()
+    assert list(read_topic(log, "orders", STRING, STRING)) == []
+
+
+def test_should_try_again_to_write_what_the_log_did_not_take_after_linger_ms(
+    log: InMemoryLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    written, failed = log._signals.new_event(), threading.Event()
+
+    def fail(*_: object) -> NoReturn:
+        failed.set()
+        raise LogTimeout("busy")
+
+    with RecordProducer(log, STRING, STRING) as producer:
+        with monkeypatch.context() as patched:
+            patched.setattr(InMemoryDestination, "append", fail)
+            producer.send("orders", "k", "late")
+            assert failed.wait(10)
+        assert written.wait(10)
+        assert [record.value for record in read_topic(log, "orders", STRING, STRING)] == ["late"]
+    assert "records that were sent are not in the log after linger.ms: busy" in caplog.messages
 
 
 def test_should_say_what_it_cannot_write(log: InMemoryLog) -> None:

@@ -113,8 +113,8 @@ class Accumulator:
     """Open batches are closed when they hold 256 KiB together. `lock` guards everything here.
 
     `bytes`: of records that are not acknowledged. `last_offsets`: of the last acknowledged record of each partition.
-    `lingers`: a record waits for others to be sent with it. `has_full`: a batch has become full, and the sender has not
-    been told yet.
+    `lingers`: a record waits for others to be sent with it, `linger.ms` at most. `has_full`: a batch has become full,
+    and the sender has not been told yet.
     """
 
     def __init__(self) -> None:
@@ -153,16 +153,14 @@ class Accumulator:
     def _appended(self, size: int, *, is_full: bool) -> bool:
         self.bytes += size
         self.open_bytes += size
+        is_first = not self.lingers
+        self.lingers = True  # also after a full batch: the record that did not fit in is in the next one
         if self.open_bytes >= BATCH_BYTES:
             self._close_open()
             is_full = True
         if is_full:
             self.has_full = True
-        elif self.lingers:
-            return False
-        else:
-            self.lingers = True
-        return True
+        return is_full or is_first
 
     def close_open(self) -> None:
         with self.lock:

@@ -1,8 +1,9 @@
 """A producer on Kafka. It takes records in the caller's thread; the event loop sends them.
 
 Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, `linger.ms`
-after the first of them, and at the latest by `flush` or a commit. When `buffer.memory` bytes are not acknowledged,
-`send` waits. A time-out of `flush` or a commit leaves everything as it was: the same call can be tried again.
+after the first of them, after `send_now`, and at the latest by `flush` or a commit. When `buffer.memory` bytes are not
+acknowledged, `send` waits. A time-out of `flush` or a commit leaves everything as it was: the same call can be tried
+again.
 
 A commit goes in this order: records and offsets, claims, end of the transaction; `claims_topic` says why. When nobody
 knows whether the end has arrived, only the same commit can be tried again; otherwise the id has to be opened again.
@@ -86,6 +87,10 @@ class KafkaProducer:
     def is_transactional(self) -> bool:
         return self._state.is_transactional
 
+    @property
+    def lingers(self) -> bool:
+        return True
+
     def in_transaction(self) -> bool:
         return self._state.in_transaction
 
@@ -123,6 +128,12 @@ class KafkaProducer:
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return (self._targets.get(partition) or self._new_target(partition)).limits
+
+    def send_now(self) -> None:
+        """Returns at once. A later call raises what goes wrong."""
+        self._state.check_usable()
+        if self._accumulator.lingers:
+            self._call_soon(self._sender.send_open)
 
     def flush(self) -> None:
         self._state.check_usable()
@@ -278,8 +289,9 @@ class KafkaProducer:
 
     def _tell_sender(self) -> bool:
         """Whether a batch is full, which is sent at once; others are sent soon."""
-        if not self._accumulator.has_full:
+        if self._accumulator.lingers:
             self._call_soon(self._sender.linger)
+        if not self._accumulator.has_full:
             return False
         self._accumulator.has_full = False
         self._call_soon(self._sender.start)

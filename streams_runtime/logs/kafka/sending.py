@@ -48,11 +48,21 @@ class Sender:
         self._last_reason = ""
         self._running: asyncio.Task[None] | None = None
         self._lingering: asyncio.TimerHandle | None = None
+        self._open_is_due = False
 
     def linger(self) -> None:
         """Send soon: a first record waits. Called in the loop."""
         if self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
+
+    def send_open(self) -> None:
+        """Send what waits for `linger.ms` at once, or after the request that is on its way. Called in the loop.
+
+        Records that come meanwhile go with it: so a broker that answers slowly gets few large batches, not many small
+        ones.
+        """
+        self._open_is_due = True
+        self.start()
 
     def start(self) -> None:
         """Send closed batches. Called in the loop."""
@@ -95,8 +105,17 @@ class Sender:
         self._accumulator.close_open()
         self.start()
 
+    def _due_heads(self) -> dict[TopicPartition, Batch]:
+        """The batches to send next: closed ones, and open ones once no closed one is left and they are due."""
+        heads = self._accumulator.heads()
+        if not heads and self._open_is_due:
+            self._open_is_due = False
+            self._accumulator.close_open()
+            heads = self._accumulator.heads()
+        return heads
+
     async def _run(self) -> None:
-        while self.error is None and (heads := self._accumulator.heads()):
+        while self.error is None and (heads := self._due_heads()):
             try:
                 await self._send_all(heads)
                 self._backoff_s = 0.0

@@ -1,8 +1,8 @@
 """How a log on Kafka is set up: the client's own properties, and those of producers, consumers and new topics.
 
 Rules: names, meanings and bounds are Kafka's. Defaults are those of Kafka Streams where it has its own. An unknown key
-is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: `linger.ms` is 20 (100 in
-Kafka Streams), `compression.type` is lz4 (none in Kafka).
+is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: `compression.type` is lz4
+(none in Kafka). `linger.ms` means the same for the logs of one machine.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from kafka_client.settings.client_settings import ClientSettings, client_setting
 REPLICATION_FACTOR = "replication.factor"
 TRANSACTION_TIMEOUT_MS = "transaction.timeout.ms"
 COMPRESSION_TYPE = "compression.type"
+LINGER_MS = "linger.ms"
+DEFAULT_LINGER_MS = 100
 
 _CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _INTEGERS: dict[str, tuple[int, int, int]] = {  # default, lowest, highest
     REPLICATION_FACTOR: (-1, -1, 32_767),
     TRANSACTION_TIMEOUT_MS: (10_000, 1, JAVA_INT_MAX),
-    "linger.ms": (20, 0, JAVA_INT_MAX),
+    LINGER_MS: (DEFAULT_LINGER_MS, 0, JAVA_INT_MAX),
     "buffer.memory": (33_554_432, 1_048_576, JAVA_INT_MAX),
     "max.partition.fetch.bytes": (1_048_576, 1, JAVA_INT_MAX),
     "fetch.max.bytes": (52_428_800, 1, JAVA_INT_MAX),
@@ -56,12 +58,17 @@ def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = 
         client_settings(bootstrap_servers, given),
         _integer(REPLICATION_FACTOR, own),
         _integer(TRANSACTION_TIMEOUT_MS, own),
-        _integer("linger.ms", own),
+        _integer(LINGER_MS, own),
         _integer("buffer.memory", own),
         _integer("max.partition.fetch.bytes", own),
         _integer("fetch.max.bytes", own),
         _CODECS[codec],
     )
+
+
+def linger_ms(properties: Mapping[str, str] | None = None) -> int:
+    """How long a record may wait for others to be written with it. Raises InputError."""
+    return _integer(LINGER_MS, properties or {})
 
 
 def _integer(key: str, own: Mapping[str, str]) -> int:

@@ -62,8 +62,10 @@ def test_should_refuse_properties_that_no_client_of_kafka_has_or_that_the_log_ca
         open_log("localhost:9092", {"linger.ms": "soon"})
     with pytest.raises(InputError, match=r"'security\.protokol'; did you mean 'security\.protocol'"):
         open_log("localhost:9092", {"security.protokol": "SSL"})
-    with pytest.raises(InputError, match=r"'linger\.ms' is a property of Kafka's clients"):
-        open_log(f"embedded:{tmp_path}", {"linger.ms": "5"})
+    with pytest.raises(InputError, match=r"'buffer\.memory' is a property of Kafka's clients"):
+        open_log(f"embedded:{tmp_path}", {"buffer.memory": "2000000", "linger.ms": "5"})
+    with pytest.raises(InputError, match=r"linger\.ms: must be from 0 to 2147483647, not -1"):
+        open_log(f"embedded:{tmp_path}", {"linger.ms": "-1"})
 
 
 def test_should_name_the_provider_by_which_a_coordinator_looks_at_the_log(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLI
 from tests.streams_runtime.word_counting import counting_application
 
 UNUSED_URL = "http://127.0.0.1:1"
-STEPS = ["poll", "initialise_and_restore", "process", "punctuate", "maybe_commit"]
+STEPS = ["poll", "initialise_and_restore", "process", "punctuate", "maybe_commit", "send"]
 
 
 def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: str = "t-0") -> ThreadSetting:
@@ -55,7 +55,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
     )
 
 
-def test_should_poll_restore_process_punctuate_and_commit_in_this_order(
+def test_should_poll_restore_process_punctuate_commit_and_write_in_this_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = StateDirectory(tmp_path, APPLICATION, MovableClock())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +34,9 @@ class CountingTask:
     turns: list[int] = field(default_factory=list)
     since_ms: float = 0.0
     timeout_started: int = 0
+
+    def commit_needed(self) -> bool:
+        return bool(self.turns)
 
     def is_process_ready(self, now_ms: int) -> bool:
         return self.records > 0
@@ -65,12 +69,29 @@ class CountingTask:
             raise TaskTimeout("too long", self.id)
 
 
+class SentAt:
+    """In place of the thread's producer: the times at which what was sent had to be written. `fails`: raised then."""
+
+    def __init__(self, clock: MovableClock) -> None:
+        self.times_ms: list[int] = []
+        self.fails: Exception | None = None
+        self._clock = clock
+
+    def send_now(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.times_ms.append(self._clock.ms)
+
+
 class Executing:
-    def __init__(self) -> None:
+    def __init__(self, pass_ms: int = PASS_MS) -> None:
         self.clock = MovableClock()
         self.told = RememberingListener()
-        configs = StreamsConfig("app", "memory:x", Path("state"), record_pass_ms=PASS_MS)
-        self.executor = TaskExecutor(cast(Any, None), configs, self.clock, self.told, InstanceMetrics().thread("t"))
+        self.producer = SentAt(self.clock)
+        configs = StreamsConfig("app", "memory:x", Path("state"), record_pass_ms=pass_ms)
+        self.executor = TaskExecutor(
+            cast(Any, self.producer), configs, self.clock, self.told, InstanceMetrics().thread("t")
+        )
 
     def task(self, number: int, records: int, record_ms: float = 0.01, fails: Exception | None = None) -> CountingTask:
         return CountingTask(TaskId(0, number), records, record_ms, self.clock, fails)
@@ -96,6 +117,47 @@ def test_should_end_the_pass_soon_after_its_time_however_slow_records_are() -> N
         executing.process(slow)
         assert executing.clock.ms - before_ms <= PASS_MS + 2 * 20
     assert executing.clock.ms > started_ms
+
+
+def test_should_write_what_was_sent_every_linger_ms_while_there_are_records_however_long_a_pass_lasts() -> None:
+    executing = Executing(pass_ms=10_000)
+    slow = executing.task(0, 10_000, record_ms=5)
+    executing.process(slow)
+
+    times_ms = executing.producer.times_ms
+    between_ms = [after - before for before, after in pairwise(times_ms)]
+    assert len(times_ms) > 50
+    assert 100 <= min(between_ms) <= max(between_ms) <= 150, "linger.ms is 100, and no turn is longer than half of it"
+
+
+def test_should_say_that_it_ran_out_of_records_when_no_task_has_one() -> None:
+    executing = Executing()
+    assert executing.executor.ran_out
+    slow = executing.task(0, 4, record_ms=20)
+    executing.process(slow)
+    assert not executing.executor.ran_out, "the pass was over"
+    executing.process(slow)
+    assert executing.executor.ran_out
+
+
+def test_should_count_a_log_that_is_away_against_the_tasks_that_sent_and_try_again() -> None:
+    executing = Executing()
+    sent, silent = executing.task(0, 1), executing.task(1, 0)
+    both = cast("list[StreamTask]", [sent, silent])
+    executing.process(sent)
+    executing.producer.fails = LogTimeout("busy")
+    for _ in range(2):
+        executing.executor.send(both, at_once=True)
+    assert (sent.timeout_started, silent.timeout_started) == (2, 0)
+    executing.producer.fails = None
+    executing.executor.send(both, at_once=True)
+    assert sent.timeout_started == 0, "what was late is written, so the time that counts is over"
+
+    executing.producer.fails = LogTimeout("busy")
+    for _ in range(2):
+        executing.executor.send(both, at_once=True)
+    with pytest.raises(TaskTimeout, match="0_0"):
+        executing.executor.send(both, at_once=True)
 
 
 def test_should_take_turns_so_that_no_task_waits_for_another_to_run_dry() -> None:

@@ -128,8 +128,8 @@ def test_should_commit_what_processors_write_when_they_are_closed(
 def test_should_write_nothing_of_a_revoked_task_later_when_the_log_was_away_at_its_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under at-least-once what it sent is with the producer that all tasks share."""
-    thread = rig(tmp_path, AT_LEAST)
+    """Under at-least-once what it sent is with the producer that all tasks share, while the log has more records."""
+    thread = rig(tmp_path, AT_LEAST, max_poll_records=len(LINES))
     thread.run(EVERYTHING)
     thread.write(LINES)
     thread.commits = False

@@ -108,6 +108,7 @@ class Rig:
         self.work.process()
         self.work.punctuate()
         self.work.maybe_commit()
+        self.work.send()
 
     def passes(self, number: int = 10) -> None:
         for _ in range(number):

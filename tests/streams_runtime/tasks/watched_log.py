@@ -147,6 +147,10 @@ class WatchedProducer:
         self._watched.note("begin_transaction")
         self._producer.begin_transaction()
 
+    @property
+    def lingers(self) -> bool:
+        return self._producer.lingers
+
     def in_transaction(self) -> bool:
         return self._producer.in_transaction()
 
@@ -174,6 +178,10 @@ class WatchedProducer:
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return self._producer.limits_of(partition)
+
+    def send_now(self) -> None:
+        self._watched.note("send_now")
+        self._producer.send_now()
 
     def flush(self) -> None:
         self._watched.note("flush")

@@ -344,6 +344,111 @@ def test_should_not_wait_for_records_when_the_pass_before_had_something_to_do(
     assert waits[-1] == 0, "the group has news"
 
 
+def words_written(thread: Rig) -> int:
+    """How many words have come to the repartition topic."""
+    return sum(thread.log.end_offsets([TopicPartition(f"{APPLICATION}-words", number) for number in range(2)]).values())
+
+
+def test_should_write_what_was_sent_without_a_commit_when_the_log_has_no_more_records(tmp_path: Path) -> None:
+    thread = rig(tmp_path, AT_LEAST)
+    thread.run(EVERYTHING)
+    thread.commits = False  # from here on the clock stands still
+    thread.write(["the cat"])
+    thread.one_pass()
+    assert words_written(thread) == 2
+    assert thread.totals() == {}
+    thread.one_pass()
+    assert thread.totals() == {"the": 1, "cat": 1}, "also behind the repartition topic"
+    assert thread.committed() == {}
+    thread.close()
+
+
+def test_should_let_records_come_together_for_linger_ms_while_the_log_has_more(tmp_path: Path) -> None:
+    thread = rig(tmp_path, AT_LEAST, max_poll_records=2, commit_interval_ms=3_600_000)
+    thread.run([SPLIT_0, SPLIT_1])
+    thread.commits = False
+    thread.write(["a"] * 12)
+    thread.passes(3)
+    assert thread.work._executor.processed == {SPLIT_0: 3, SPLIT_1: 3}
+    assert words_written(thread) == 0
+    thread.clock.ms += 99
+    thread.one_pass()
+    assert words_written(thread) == 0
+    thread.clock.ms += 1
+    thread.one_pass()
+    assert words_written(thread) == 10
+    thread.passes(2)
+    assert words_written(thread) == 12, "the last poll found nothing"
+    thread.close()
+
+
+def test_should_write_what_was_sent_before_it_waits(tmp_path: Path) -> None:
+    """Here a thread that was paused: its last poll was full, so more records were about to come."""
+    thread = rig(tmp_path, AT_LEAST, max_poll_records=2, linger_ms=1_000_000)
+    thread.run([SPLIT_0, SPLIT_1])
+    thread.commits = False
+    thread.write(["a"] * 2)
+    thread.one_pass()
+    thread.paused.set()
+    thread.one_pass()
+    assert words_written(thread) == 2
+    thread.close()
+
+
+def test_should_write_what_a_punctuation_has_sent_without_a_commit(tmp_path: Path) -> None:
+    thread = rig(tmp_path, AT_LEAST)
+    thread.run(EVERYTHING)
+    runtime = thread.active(COUNT_0).runtime
+
+    def write(at_ms: int) -> None:
+        runtime.send(TOTALS, 0, b"punctuated", bytes(8), at_ms, ())
+
+    runtime.schedule("count", 1, PunctuationType.WALL_CLOCK_TIME, write, None)
+    thread.commits = False
+    thread.clock.ms += 1
+    thread.one_pass()
+    assert thread.totals() == {"punctuated": 0}
+    thread.close()
+
+
+def test_should_write_nothing_before_the_commit_under_exactly_once(tmp_path: Path) -> None:
+    thread = rig(tmp_path, EXACTLY)
+    thread.run(EVERYTHING)
+    thread.commits = False
+    thread.write(["the cat"])
+    thread.passes(3)
+    assert words_written(thread) == 0
+    thread.commits = True
+    thread.passes(3)
+    assert thread.totals() == {"the": 1, "cat": 1}
+    thread.close()
+
+
+def test_should_write_nothing_without_a_commit_when_another_owner_has_claimed_the_task(tmp_path: Path) -> None:
+    thread = rig(tmp_path, AT_LEAST)
+    thread.run(EVERYTHING)
+    thread.commits = False
+    thread.write(["the cat"])
+    thread.log.claim(APPLICATION, thread.active(SPLIT_0).input_partitions)
+    with pytest.raises(TaskMigrated, match="writing what was sent"):
+        thread.passes(2)
+    assert words_written(thread) == 0
+    thread.close()
+
+
+def test_should_give_up_when_what_was_sent_cannot_be_written_for_longer_than_task_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = rig(tmp_path, AT_LEAST, task_timeout_ms=5_000, commit_interval_ms=3_600_000)
+    thread.run([SPLIT_0])
+    thread.write(["a"] * 2)
+    monkeypatch.setattr(StreamsProducer, "send_now", fail)
+    thread.passes(4)
+    with pytest.raises(TaskTimeout, match=r"0_0.*task.timeout.ms"):
+        thread.passes(5)
+    thread.close()
+
+
 def test_should_leave_waiting_to_the_restore_when_nothing_runs(thread: Rig) -> None:
     thread.run([], [COUNT_0])
     assert thread.work._wait_ms() == 0

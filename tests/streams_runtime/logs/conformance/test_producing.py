@@ -66,6 +66,34 @@ def test_should_write_without_flush_when_256_kib_are_pending(log: Log) -> None:
     assert ends_when_written(log, {T0: 255, T1: 2}) == {T0: 255, T1: 2}
 
 
+def test_should_write_what_was_taken_when_it_must_not_linger(log: Log) -> None:
+    producer = log.producer()
+    producer.send_now()
+    producer.send(T0, b"k", b"1", 0)
+    producer.send_columns(T1, [b"k", None], [b"2", None], [1, 2])
+    assert log.end_offsets([T0, T1]) == {T0: 0, T1: 0}
+    producer.send_now()
+    assert ends_when_written(log, {T0: 1, T1: 2}) == {T0: 1, T1: 2}
+    producer.send_now()
+    producer.send(T0, b"k", b"3", 0)
+    producer.send_now()
+    assert ends_when_written(log, {T0: 2, T1: 2}) == {T0: 2, T1: 2}
+    producer.close()
+    with pytest.raises(LogError, match="the producer is closed"):
+        producer.send_now()
+
+
+def test_should_show_nothing_of_a_transaction_that_must_not_linger(log: Log) -> None:
+    producer = log.producer("t")
+    producer.begin_transaction()
+    producer.send(T0, b"k", b"1", 0)
+    producer.send_now()
+    assert log.end_offsets([T0]) == {T0: 0}
+    producer.commit_transaction()
+    assert values_of(log, T0) == [(0, b"1")]
+    producer.close()
+
+
 def test_should_keep_every_record_when_there_are_many_of_all_sizes(log: Log) -> None:
     values = [bytes([number % 256]) * (number * 37 % 3_000) for number in range(10_000)]
     write(log, T0, *values)

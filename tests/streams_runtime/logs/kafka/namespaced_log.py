@@ -212,6 +212,10 @@ class _NamespacedProducer:
     def begin_transaction(self) -> None:
         self._names.run(self._inside.begin_transaction)
 
+    @property
+    def lingers(self) -> bool:
+        return self._inside.lingers
+
     def in_transaction(self) -> bool:
         return self._inside.in_transaction()
 
@@ -238,6 +242,9 @@ class _NamespacedProducer:
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return self._inside.limits_of(self._names.inside(partition))
+
+    def send_now(self) -> None:
+        self._names.run(self._inside.send_now)
 
     def flush(self) -> None:
         self._names.run(self._inside.flush)

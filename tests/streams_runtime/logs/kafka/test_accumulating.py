@@ -122,3 +122,19 @@ def test_should_send_the_same_bytes_until_it_gets_other_numbers() -> None:
     assert read_by_aiokafka(first) == read_by_aiokafka(second) == [(0, 5, b"k", bytes(1_000), ())]
     accumulator.done(P, batch, 10)
     assert (accumulator.bytes, accumulator.is_empty) == (0, True)
+
+
+def test_should_have_a_record_linger_that_did_not_fit_into_a_full_batch() -> None:
+    """Nothing else would send it before the commit."""
+    accumulator = Accumulator()
+    queue = accumulator.queues[P] = PartitionQueue(1_000, 0, is_transactional=False)
+    assert accumulator.append(queue, None, bytes(600), 0, (), 600)
+    accumulator.close_open()
+    assert accumulator.append(queue, None, bytes(600), 0, (), 600), "the first record after that"
+    assert not accumulator.append(queue, None, bytes(10), 0, (), 10)
+    assert accumulator.append(queue, None, bytes(600), 0, (), 600), "a batch is full"
+    assert accumulator.has_full
+    assert accumulator.lingers
+    accumulator.close_open()
+    assert accumulator.append_columns(queue, [None] * 2, [bytes(600)] * 2, [0, 0])
+    assert accumulator.lingers

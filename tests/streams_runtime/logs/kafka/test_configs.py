@@ -6,6 +6,7 @@ import pytest
 
 from assignor.errors import InputError
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.logs.kafka.settings import log_settings
 
 KAFKA = {"application.id": "app", "bootstrap.servers": "127.0.0.1:9092"}
 
@@ -20,12 +21,21 @@ def test_should_hand_client_properties_and_the_replication_of_topics_to_the_log(
 def test_should_refuse_client_properties_for_a_log_that_has_no_clients() -> None:
     with pytest.raises(
         InputError,
-        match=r"'linger\.ms' is a property of Kafka's clients, "
+        match=r"'buffer\.memory' is a property of Kafka's clients, "
         r"but bootstrap\.servers 'embedded:/a/log' is not a Kafka cluster",
     ):
-        StreamsConfig.from_dotted({**KAFKA, "bootstrap.servers": "embedded:/a/log", "linger.ms": 3})
+        StreamsConfig.from_dotted({**KAFKA, "bootstrap.servers": "embedded:/a/log", "buffer.memory": 2_000_000})
     embedded = StreamsConfig.from_dotted({**KAFKA, "bootstrap.servers": "embedded:/a/log", "replication.factor": 3})
     assert embedded.log_properties == {}
+
+
+def test_should_let_records_wait_for_linger_ms_on_every_log() -> None:
+    for servers in ("127.0.0.1:9092", "embedded:/a/log"):
+        given = {**KAFKA, "bootstrap.servers": servers}
+        assert StreamsConfig.from_dotted(given).linger_ms == log_settings("127.0.0.1:9092").linger_ms == 100
+        assert StreamsConfig.from_dotted({**given, "linger.ms": 3}).linger_ms == 3
+        with pytest.raises(InputError, match=r"linger\.ms"):
+            StreamsConfig.from_dotted({**given, "linger.ms": -1})
 
 
 def test_should_refuse_transactions_that_the_brokers_would_abort_before_they_are_committed() -> None:
