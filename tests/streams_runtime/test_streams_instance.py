@@ -14,6 +14,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.configs import StreamThreadsRunAs
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -24,7 +25,14 @@ from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
 from streams_runtime.threads.thread_work import ThreadWork
 from tests.checkout import ROOT
-from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group, running_group
+from tests.streams_runtime.running_group import (
+    AT_LEAST_ONCE,
+    EXACTLY_ONCE,
+    GUARANTEES,
+    SOME_LINES,
+    Group,
+    running_group,
+)
 from tests.streams_runtime.word_counting import (
     LINES,
     STORE,
@@ -101,6 +109,17 @@ def test_should_start_from_its_checkpoints_when_it_comes_back_to_its_state_direc
     assert {restored[task] for task in with_state} == {(RestoreOrigin.CHECKPOINT, 0)}
     group.write(SOME_LINES)
     group.wait_until_counted()
+
+
+@pytest.mark.parametrize("group", [AT_LEAST_ONCE], indirect=True)
+@pytest.mark.parametrize("threads_run_as", StreamThreadsRunAs)
+def test_should_have_results_in_the_log_long_before_the_commit(group: Group, threads_run_as: str) -> None:
+    """Also those behind the repartition topic, which other tasks have written to."""
+    group.declare(standbys=0)
+    group.start(commit_interval_ms=3_600_000, stream_threads_run_as=threads_run_as)
+    group.write(["the cat and the dog"])
+    group.wait_until_counted()
+    assert group.log.committed_offsets(group.id, None) == {}
 
 
 def test_should_not_take_state_of_another_log_for_its_own(group: Group) -> None:
