@@ -6,6 +6,7 @@ The node has the name of its source, to which later nodes are linked. Source: `B
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,10 @@ from streams_runtime.dsl.graph_nodes import GraphNode
 from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
 from streams_runtime.dsl.stream_processors import NullKeyFilter
+from streams_runtime.dsl.table_aggregates import KTableRepartitionMap
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import BYTES, Serde
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +103,17 @@ class GroupedTableRepartitionNode(GraphNode):
         topology.add_repartition_topic(self.topic)
         topology.add_sink(self.sink, self.topic, self.parent_names(), key_serde=key_serde, value_serde=changes)
         topology.add_source(self.name, self.topic, key_serde=key_serde, value_serde=changes)
+
+
+class GroupedTableSelectNode(GraphNode):
+    """Gives a table's changes the keys of their groups. The aggregation below says by which topic and serde they go."""
+
+    def __init__(self, name: str, selector: Callable[[Any, Any], tuple[Any, Any]]) -> None:
+        super().__init__(name)
+        self._selector = selector
+
+    def write(self, topology: Topology) -> None:
+        below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
+        topic = "" if below is None else below.topic  # without an aggregation, nobody gets the changes
+        keys = BYTES if below is None else known_serde(below.key_serde, "key", below.topic)
+        topology.add_processor(self.name, KTableRepartitionMap(self._selector, topic, keys), self.parent_names())

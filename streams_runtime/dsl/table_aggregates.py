@@ -8,7 +8,7 @@ Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from assignor.errors import StreamsError
@@ -28,7 +28,7 @@ from streams_runtime.dsl.stream_aggregates import (
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.records import Record
-from streams_runtime.serdes import LONG, Serde
+from streams_runtime.serdes import LONG, Serde, serde_for_topic
 from streams_runtime.state_stores.base import ValueAndTimestamp
 
 A = TypeVar("A")
@@ -71,12 +71,38 @@ class TableAggregation(Generic[A]):
 COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 
-class TableRepartitionMap(ForwardingProcessor[Any, Any]):
-    """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first."""
+@dataclass(frozen=True)
+class KTableRepartitionMap:
+    """Makes `TableRepartitionMap`s. `topic`: the repartition topic, by its short name; `key_serde`: of its keys."""
 
-    def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any]]) -> None:
+    selector: Callable[[Any, Any], tuple[Any, Any]]
+    topic: str
+    key_serde: Serde[Any]
+
+    def __call__(self) -> Processor[Any, Any]:
+        return TableRepartitionMap(self.selector, self.topic, self.key_serde)
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> KTableRepartitionMap:
+        return replace(self, key_serde=change(self.key_serde))
+
+
+class TableRepartitionMap(ForwardingProcessor[Any, Any]):
+    """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first.
+
+    Keys are equal when their bytes are: these are the key of the topic, of the store and for the partitioner. In
+    Python, 1 equals True and 1.0, and NaN does not equal itself.
+    """
+
+    def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any]], topic: str, key_serde: Serde[Any]) -> None:
         super().__init__()
         self._selector = selector
+        self._topic = topic
+        self._key_serde = key_serde
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        full_name = f"{context.application_id}-{self._topic}"  # as of every internal topic
+        self._serialize = serde_for_topic(self._key_serde, full_name, is_key=True).serialize
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         key, (new, old), timestamp_ms, headers = record
@@ -86,13 +112,19 @@ class TableRepartitionMap(ForwardingProcessor[Any, Any]):
         old_key, old = (None, None) if old is None else self._selector(key, old)
         has_new = new_key is not None and new is not None
         has_old = old_key is not None and old is not None
-        if has_new and has_old and new_key == old_key:
+        if has_new and has_old and self._are_equal(new_key, old_key):
             self.forward(Record(old_key, Change(new, old), timestamp_ms, headers))
             return
         if has_old:
             self.forward(Record(old_key, Change(None, old), timestamp_ms, headers))
         if has_new:
             self.forward(Record(new_key, Change(new, None), timestamp_ms, headers))
+
+    def _are_equal(self, one: Any, other: Any) -> bool:
+        try:
+            return self._serialize(one) == self._serialize(other)
+        except Exception:
+            return False  # the sink below fails with the same error, and names the topic and the serde
 
 
 class KTableAggregate(StoredTableSupplier):

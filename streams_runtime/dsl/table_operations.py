@@ -15,9 +15,9 @@ from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.graph_nodes import ProcessorGraphNode
 from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
+from streams_runtime.dsl.repartition_node import GroupedTableSelectNode
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_processors import KStreamMapValues
-from streams_runtime.dsl.table_aggregates import TableRepartitionMap
 from streams_runtime.dsl.table_nodes import TableJoinNode, TableNode
 from streams_runtime.dsl.table_processors import KTableFilter, KTableMapValues, Mapper, Predicate
 from streams_runtime.dsl.table_supplier import TableSupplier
@@ -81,7 +81,7 @@ def under_new_keys(
 ) -> Stage[Any, Any]:
     """Changes on their way to their groups. The table sends old values from now on, so that they can be subtracted."""
     node_name = table.graph.naming.given_or(name, "KTABLE-SELECT-")
-    node = ProcessorGraphNode(node_name, partial(TableRepartitionMap, selector))
+    node = GroupedTableSelectNode(node_name, selector)
     table.graph.add(node, [table.node])
     table.supplier.send_old_values(keep_store=True)
     return Stage(table.graph, node, table.sources, None, None)
