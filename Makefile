@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo browser prometheus screenshots test test-quick test-all simulate soak test-browser test-kafka history test-cluster lint audit format docs bench lock clean
+.PHONY: help setup demo browser prometheus nginx screenshots test test-quick test-all simulate soak test-browser test-kafka history test-cluster lint audit format docs bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
@@ -89,6 +89,15 @@ prometheus: ## install Debian's Prometheus for the tests of deploy/, where apt-g
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus; \
 	else \
 		echo "There is no prometheus and promtool on the PATH. On Debian, as root: apt-get install prometheus. Elsewhere: install Prometheus as that system does." >&2; \
+		exit 1; \
+	fi
+
+nginx: ## install Debian's nginx for the tests of the service behind a proxy, where apt-get is there and one is root
+	@command -v nginx >/dev/null 2>&1 || test -x /usr/sbin/nginx && exit 0; \
+	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light; \
+	else \
+		echo "There is no nginx on the PATH. On Debian, as root: apt-get install nginx-light. Elsewhere: install nginx as that system does." >&2; \
 		exit 1; \
 	fi
 

@@ -9,6 +9,7 @@ where a default differs from Kafka's the description says so.
 from __future__ import annotations
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -23,6 +24,11 @@ ENVIRONMENT_PREFIX = "ASSIGNOR_"
 
 _HOST_AND_PORT = r"(\[[^\]]+\]|[^\s:,;\[\]/]+):\d{1,5}"
 _BROKER = re.compile(_HOST_AND_PORT)
+ANY_ADDRESS = "*"
+"""In forwarded.allow.ips: every proxy."""
+
+_ROOT_PATH = re.compile(r"(?!/(?:ui|v1)(?:/|\Z))(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+){0,16}", re.ASCII)
+_LONGEST_ROOT_PATH = 200
 _ADVERTISED = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s:,;\[\]/@?#]+)(:\d{1,5})?")
 _WITH_USER = re.compile(r"@[^/@]*:\d{1,5}\s*(,|;|\Z)")
 _BROKERS = re.compile(rf"([a-z]+:)?{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
@@ -61,6 +67,16 @@ class Settings(BaseSettings):
         "127.0.0.1", min_length=1, description="Address to listen on; one outside loopback needs a token."
     )
     port: int = Field(8080, ge=0, le=65_535, description="Port to listen on; 0 takes a free one and prints it.")
+    root_path: str = Field(
+        "",
+        description="Path below which a proxy shows this service, as `/assignor`, where the proxy does not tell it as "
+        "`X-Forwarded-Prefix`.",
+    )
+    forwarded_allow_ips: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("127.0.0.1", "::1"),
+        description="Addresses and networks of proxies whose `X-Forwarded-Prefix`, `X-Forwarded-Host` and "
+        "`X-Forwarded-Proto` count, separated by commas; `*` for all.",
+    )
     advertised_url: str | None = Field(
         None,
         min_length=1,
@@ -353,7 +369,28 @@ class Settings(BaseSettings):
             raise ValueError("must be http://host:port or https://host:port, without a user and without a path")
         return value
 
-    @field_validator("task_assignor_classes", "sasl_oauthbearer_expected_audience", mode="before")
+    @field_validator("root_path")
+    @classmethod
+    def _check_root_path(cls, value: str) -> str:
+        path = value.rstrip("/")
+        if not is_root_path(path):
+            raise ValueError("must be a path such as /assignor, and begin with neither /ui nor /v1")
+        return path
+
+    @field_validator("forwarded_allow_ips")
+    @classmethod
+    def _check_proxies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            for each in value:
+                if each != ANY_ADDRESS:
+                    ip_network(each, strict=False)
+        except ValueError:
+            raise ValueError("must be addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or *") from None
+        return value
+
+    @field_validator(
+        "task_assignor_classes", "sasl_oauthbearer_expected_audience", "forwarded_allow_ips", mode="before"
+    )
     @classmethod
     def _split_at_commas(cls, value: object) -> object:
         if isinstance(value, str):
@@ -387,6 +424,11 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what is passed in: `settings_sources.load` merges the sources, so that one line shows their order."""
         return (init_settings,)
+
+
+def is_root_path(path: str) -> bool:
+    """Whether a proxy may show the service below this path. It goes into pages, so it has no character of HTML."""
+    return len(path) <= _LONGEST_ROOT_PATH and _ROOT_PATH.fullmatch(path) is not None
 
 
 def dotted(field_name: str) -> str:

@@ -19,6 +19,7 @@ from coordinator_api.http.auth import Access, Gate
 from coordinator_api.http.hot_calls import HotCalls
 from coordinator_api.http.middleware import RequestGuard
 from coordinator_api.http.other_coordinators import OtherCoordinators
+from coordinator_api.http.proxies import Proxies
 from coordinator_api.http.redirections import on_not_owner
 from coordinator_api.http.routes import (
     about,
@@ -40,16 +41,19 @@ _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 
 class GuardedApp(FastAPI):
-    """FastAPI behind the `guard`, which is set before the first request.
+    """FastAPI behind the `guard` and `proxies`, which are set before the first request.
 
     FastAPI's own way to add it would let each request pass through four more layers of middleware first. A held
     heartbeat then keeps their objects as well, and every collection of garbage looks at them.
     """
 
     guard: RequestGuard
+    proxies: Proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self
+        if scope["type"] == "http":
+            self.proxies.note(scope)
         await self.guard(scope, receive, send)
 
     async def unguarded(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -126,6 +130,7 @@ def create_app(
     )
     hot_calls = HotCalls(settings)
     app.guard = RequestGuard(app.unguarded, Gate(access.credentials), settings, hot_calls.find, audit)
+    app.proxies = Proxies(settings.root_path, settings.forwarded_allow_ips)
     problems.install(app)
     app.add_exception_handler(NotOwner, on_not_owner)
     if pages is not None:

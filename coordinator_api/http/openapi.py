@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from fastapi import FastAPI
@@ -22,6 +22,7 @@ from coordinator_api.http.call_rights import OPEN_PATHS
 from coordinator_api.http.document_schemas import DefinitionBody, PlacementDocument, RebalanceDocument, ReportBody
 from coordinator_api.http.examples import examples
 from coordinator_api.http.problems import MEDIA_TYPE
+from coordinator_api.http.proxies import public_address, reference
 from coordinator_api.http.redirections import MOVED
 from coordinator_api.http.reference_page import PAGE_HEADERS, reference_page
 from coordinator_api.http.schemas import (
@@ -58,22 +59,23 @@ def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
     a bearer token by now.
     """
 
-    @cache
-    def document(with_token: bool) -> bytes:
-        return json.dumps(described(app, needs_token=with_token)).encode("ascii")
+    @lru_cache(8)
+    def document(with_token: bool, prefix: str) -> bytes:
+        servers = {"servers": [{"url": prefix}]} if prefix else {}
+        return json.dumps({**described(app, needs_token=with_token), **servers}).encode("ascii")
 
     @cache
     def page(with_token: bool) -> bytes:
         return reference_page(described(app, needs_token=with_token)).encode("utf-8")
 
     async def openapi(request: Request) -> Response:
-        return Response(document(needs_token()), media_type=_JSON)
+        return Response(document(needs_token(), public_address(request.scope).prefix), media_type=_JSON)
 
     async def docs(request: Request) -> Response:
         return Response(page(needs_token()), media_type="text/html", headers=PAGE_HEADERS)
 
     async def redoc(request: Request) -> Response:
-        return RedirectResponse("/docs")
+        return RedirectResponse(reference(request.scope, "/docs"))
 
     app.add_route("/openapi.json", openapi, include_in_schema=False)
     app.add_route("/docs", docs, include_in_schema=False)

@@ -52,7 +52,7 @@ for (const form of document.querySelectorAll("form.try")) {
     const address = query.size ? `${path}?${query}` : path;
     shown.textContent = `${form.dataset.method} ${address} ...`;
     try {
-      const answer = await fetch(address, {method: form.dataset.method, headers, body});
+      const answer = await fetch(address.slice(1), {method: form.dataset.method, headers, body});
       const text = await answer.text();
       let pretty = text;
       try { pretty = JSON.stringify(JSON.parse(text), null, 1); } catch {}
@@ -97,7 +97,7 @@ def reference_page(document: Mapping[str, Any]) -> str:
             f"<style>{_STYLE}</style></head><body><nav>{''.join(_contents(by_tag))}",
             "<p><a href='#schemas'>Schemas</a></p></nav><main>",
             f"<h1>{escape(info['title'])} {escape(info['version'])}</h1><p>{escape(info.get('summary', ''))}. ",
-            "For programs: <a href='/openapi.json'>/openapi.json</a>. Errors are RFC 9457 problems whose ",
+            "For programs: <a href='openapi.json'>/openapi.json</a>. Errors are RFC 9457 problems whose ",
             "<code>code</code> is Kafka's name of the error.</p>",
             *_security(document),
             *(_section(tag, of_tag) for tag, of_tag in by_tag.items()),

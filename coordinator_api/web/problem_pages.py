@@ -11,8 +11,9 @@ from starlette.types import Scope
 
 from coordinator_api.http.page_rights import LOGIN, PAGE, is_page, token_of_cookie
 from coordinator_api.http.problems import TITLES, Problem
+from coordinator_api.http.proxies import public_address, raw_path, reference
 from coordinator_api.web.rendering import PAGE_HEADERS, rendered
-from coordinator_api.web.sessions import HOME, end_session
+from coordinator_api.web.sessions import HOME
 from coordinator_api.web.views.problems import ProblemView
 
 _BOUNCE = (
@@ -28,7 +29,7 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
     if not is_browser:
         return None
     if path == "/" and problem.status == 401:
-        return RedirectResponse(HOME, 303, headers={"Vary": "Accept"})
+        return RedirectResponse(reference(scope, HOME), 303, headers={"Vary": "Accept"})
     if not is_page(path) or path.startswith(f"{PAGE}/static/"):
         return None
     if "Location" in problem.headers:
@@ -59,27 +60,29 @@ def _login(request: Request) -> Response:
     site = request.headers.get("sec-fetch-site", "none")
     if "hx-request" in request.headers:
         shown = urlsplit(request.headers.get("hx-current-url", ""))
-        response = Response(
-            status_code=401, headers={**PAGE_HEADERS, "HX-Redirect": _login_for(shown.path, shown.query)}
-        )
+        login = _login_for(request, _page_path(request, shown.path), shown.query)
+        response = Response(status_code=401, headers={**PAGE_HEADERS, "HX-Redirect": login})
     elif request.method == "GET" and site in ("cross-site", "same-site") and not has_session:
         # a link on another site: the browser keeps the cookie back once, and sends it when this page asks again
         here = escape(_here(request), quote=True)
         response = Response(_BOUNCE.format(here), 401, headers=PAGE_HEADERS, media_type="text/html")
     else:
         path = request.url.path if request.method == "GET" else HOME
-        response = RedirectResponse(_login_for(path, request.url.query), 303, headers=PAGE_HEADERS)
-    if has_session:
-        end_session(response)
+        response = RedirectResponse(_login_for(request, path, request.url.query), 303, headers=PAGE_HEADERS)
     return response
 
 
+def _page_path(request: Request, shown: str) -> str:
+    """Of the page that the browser shows, without the prefix, told or not."""
+    path = shown.removeprefix(public_address(request.scope).prefix)
+    return path[max(path.find(f"{PAGE}/"), 0) :]
+
+
 def _here(request: Request) -> str:
-    raw = request.scope.get("raw_path", b"") or request.url.path.encode()
-    return quote(raw.decode("latin-1"), safe="/%:@!$&'()*+,;=~") + (
-        f"?{request.url.query}" if request.url.query else ""
-    )
+    here = quote(raw_path(request.scope), safe="/%:@!$&'()*+,;=~")
+    return reference(request.scope, here) + (f"?{request.url.query}" if request.url.query else "")
 
 
-def _login_for(path: str, query: str) -> str:
-    return f"{LOGIN}?next={quote(f'{path}?{query}' if query else path, safe='')}"
+def _login_for(request: Request, path: str, query: str) -> str:
+    login = reference(request.scope, LOGIN)
+    return f"{login}?next={quote(f'{path}?{query}' if query else path, safe='')}"

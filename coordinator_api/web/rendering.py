@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from assignor.access.principals import ANYBODY
 from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.proxies import reference, way_to_root
 from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import address_of
 from coordinator_api.web.views import words
@@ -39,7 +40,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["static"] = address_of
     environment.filters["count"] = words.count
     environment.filters["duration"] = words.duration
     environment.filters["utc"] = words.utc
@@ -56,7 +56,8 @@ def page(request: Request, name: str, /, *, status: int = 200, **values: object)
     """The page `name`, or only `NAME_live.html` of it where that is asked for.
 
     Templates get, besides `values`: `caller` (its name, None when the service asks nobody), `may_steer`, `form_token`,
-    `now_ms`, `address` (path and query).
+    `now_ms`, `address` (path and query), `root` (what links begin with: the way to where the service begins), and
+    `static(NAME)`, the address of a file.
     """
     template = f"{name}_live.html" if wants_live_part(request) else f"{name}.html"
     return Response(rendered(request, template, **values), status, headers=PAGE_HEADERS, media_type="text/html")
@@ -75,6 +76,8 @@ def rendered(request: Request, template: str, /, **values: object) -> str:
                 "may_steer": may_steer(request),
                 "form_token": form_token(request),
                 "now_ms": time.time_ns() // 1_000_000,
+                "root": way_to_root(request.scope),
+                "static": lambda name: reference(request.scope, address_of(name)),
                 "address": f"{request.url.path}?{query}" if query else request.url.path,
                 **values,
             }
@@ -82,6 +85,6 @@ def rendered(request: Request, template: str, /, **values: object) -> str:
     )
 
 
-def see_other(address: str) -> Response:
+def see_other(request: Request, address: str) -> Response:
     """After a form: the browser goes on to this address, of this service."""
-    return RedirectResponse(address, 303, headers=PAGE_HEADERS)
+    return RedirectResponse(reference(request.scope, address), 303, headers=PAGE_HEADERS)

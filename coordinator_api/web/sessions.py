@@ -18,9 +18,11 @@ from fastapi import Request
 from starlette.responses import Response
 
 from assignor.access.principals import Right
+from assignor.printable import one_line
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.page_rights import PAGE, SESSION_COOKIE, cookie_value, with_session
 from coordinator_api.http.problems import Problem
+from coordinator_api.http.proxies import public_address
 
 FORM_TOKEN = "form_token"  # noqa: S105 -- the name of a field
 HOME = f"{PAGE}/groups"
@@ -29,6 +31,7 @@ _MOST_FIELDS = 1_000
 _BELOW_PAGE = re.compile(r"/ui(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?")
 _NOT_NEXT = re.compile(r"/ui/(login|logout|static|events)([/?]|\Z)|/(\.|%2e)+([/?]|\Z)", re.IGNORECASE)
 _LONGEST_ADDRESS = 2_000
+_LONGEST_HOST = 300
 
 
 def form_token(request: Request) -> str:
@@ -46,8 +49,9 @@ async def checked_form(request: Request) -> Mapping[str, str]:
     """A dependency: the fields of a form that a page of this service sent, without its token; of several of one name,
     the last. Raises Problem 403 for any other sender, 415 for another kind of body.
     """
-    if not _comes_from_here(request):
-        raise Problem("CLUSTER_AUTHORIZATION_FAILED", "this form was not sent by a page of this service")
+    stranger = _stranger(request)
+    if stranger is not None:
+        raise Problem("CLUSTER_AUTHORIZATION_FAILED", stranger)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Problem("INVALID_REQUEST", "a form comes as application/x-www-form-urlencoded", status=415)
@@ -65,16 +69,34 @@ async def checked_form(request: Request) -> Mapping[str, str]:
     return fields
 
 
-def _comes_from_here(request: Request) -> bool:
-    """By what browsers say, and pages cannot change. One that says nothing is no browser of today."""
-    site = request.headers.get("sec-fetch-site")
-    if site is not None:
-        return site == "same-origin"
-    origin = request.headers.get("origin")
+def _stranger(request: Request) -> str | None:
+    """Why the form is not of a page of this service; None when it is. By what browsers say, and pages cannot change:
+    one that says nothing is no browser of today.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site == "same-origin":
+        return None
     try:
-        return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+        page_host = "" if origin is None else urlsplit(origin).netloc
     except ValueError:
-        return False
+        page_host = ""
+    # a page of another site can neither choose its Origin nor, without being asked before, send X-Forwarded-Host
+    hosts = [each for each in (request.headers.get("host"), public_address(request.scope).host) if each is not None]
+    if site is not None or not page_host:
+        return "this form was not sent by a page of this service"
+    if page_host in hosts:
+        return None
+    # over http browsers send no Sec-Fetch-Site, and a proxy may put another Host in the place of theirs
+    return (
+        f"this form is of a page of {_shown(page_host)}, and the call names the Host {_shown(' and '.join(hosts))}. "
+        "If a proxy stands between the browser and this service, have it pass on the browser's Host "
+        "(nginx: `proxy_set_header Host $http_host;`) or tell it as X-Forwarded-Host from an address of "
+        "forwarded.allow.ips"
+    )
+
+
+def _shown(host: str) -> str:
+    return one_line(host[:_LONGEST_HOST]) or "of nobody"
 
 
 def safe_next(address: str | None) -> str:
@@ -89,7 +111,7 @@ def begin_session(request: Request, response: Response, token: bytes) -> None:
     response.set_cookie(
         SESSION_COOKIE,
         cookie_value(token),
-        path=PAGE,
+        path=_cookie_path(request),
         httponly=True,
         samesite="strict",
         # behind a proxy that speaks TLS for this service, the browser's own address tells
@@ -97,5 +119,15 @@ def begin_session(request: Request, response: Response, token: bytes) -> None:
     )
 
 
-def end_session(response: Response) -> None:
-    response.delete_cookie(SESSION_COOKIE, path=PAGE, httponly=True, samesite="strict")
+def end_session(request: Request, response: Response) -> None:
+    """In the answer of an address right below /ui, as it was begun."""
+    # Starlette's own default is another path
+    response.set_cookie(
+        SESSION_COOKIE, "", max_age=0, expires=0, path=_cookie_path(request), httponly=True, samesite="strict"
+    )
+
+
+def _cookie_path(request: Request) -> str | None:
+    """None is for the browser the directory of the address that it asks: /ui, below whatever prefix it sees."""
+    prefix = public_address(request.scope).prefix
+    return f"{prefix}{PAGE}" if prefix else None

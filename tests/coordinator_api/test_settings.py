@@ -58,6 +58,10 @@ def test_should_take_each_setting_from_the_environment_alone(name: str, monkeypa
         other = next(each for each in choices if each != field.default)
     elif field.annotation is int:
         other = field.default - 1 if field.default in (JAVA_INT_MAX, JAVA_LONG_MAX) else field.default + 1
+    elif name == "root_path":
+        other = "/assignor"
+    elif name == "forwarded_allow_ips":
+        other = ("10.1.0.0/16", "::1")
     elif field.annotation == tuple[str, ...]:
         other = ("embedded:/one", "embedded:/two")
     else:

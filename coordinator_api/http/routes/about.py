@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse
 
 from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.page_rights import PAGE
+from coordinator_api.http.proxies import public_address, reference
 from coordinator_api.http.routes.surface import json_response, problems
 from coordinator_api.http.schemas import ServiceAnswer, VersionAnswer
 
@@ -37,8 +38,10 @@ _LINKS = {
 async def service(request: Request) -> Response:
     """What this is and where to go. Who asks for `text/html` is sent to the page for people."""
     if "text/html" in request.headers.get("accept", ""):
-        return RedirectResponse(f"{PAGE}/groups", 303, headers={"Vary": "Accept"})
-    answer = json_response({"service": "assignor coordinator", "what": _WHAT, "release": _release(), "links": _LINKS})
+        return RedirectResponse(reference(request.scope, f"{PAGE}/groups"), 303, headers={"Vary": "Accept"})
+    prefix = public_address(request.scope).prefix
+    links = {name: prefix + path for name, path in _LINKS.items()}
+    answer = json_response({"service": "assignor coordinator", "what": _WHAT, "release": _release(), "links": links})
     answer.headers["Vary"] = "Accept"
     return answer
 

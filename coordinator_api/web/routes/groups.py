@@ -20,9 +20,9 @@ router = checked_router(include_in_schema=False)
 
 
 @router.get("/ui")
-async def home() -> Response:
+async def home(request: Request) -> Response:
     """To the list of groups."""
-    return see_other(HOME)
+    return see_other(request, HOME)
 
 
 @router.get("/ui/groups")

@@ -68,7 +68,7 @@ async def pull(request: Request, group_id: GroupId, coordinator: TheCoordinator,
         return await _shown(request, group_id, status=TITLES[answer.code.value][0], typed=typed, wrong=answer.detail)
     if isinstance(answer, AssignmentStored | ComputedAgain):
         note_effect(request, generation_id=answer.generation_id)
-    return see_other(f"/ui/groups/{quote(group_id, safe='')}/levers?{urlencode({'done': lever})}")
+    return see_other(request, f"/ui/groups/{quote(group_id, safe='')}/levers?{urlencode({'done': lever})}")
 
 
 async def _shown(

@@ -42,8 +42,11 @@ async def show_login(request: Request, next: str | None = None) -> Response:
     access: Access = request.app.state.access
     is_known = token_of_cookie(request.headers) is not None and _caller(access, request, None) is None
     if access.credentials.is_empty or is_known:
-        return see_other(safe_next(next))
-    return page(request, "login", next=safe_next(next), wrong=None)
+        return see_other(request, safe_next(next))
+    response = page(request, "login", next=safe_next(next), wrong=None)
+    if token_of_cookie(request.headers) is not None:
+        end_session(request, response)
+    return response
 
 
 @router.post("/ui/login")
@@ -52,7 +55,7 @@ async def log_in(request: Request, form: Form) -> Response:
     access: Access = request.app.state.access
     going_on = safe_next(form.get("next"))
     if access.credentials.is_empty:
-        return see_other(going_on)
+        return see_other(request, going_on)
     ends_s = asyncio.get_running_loop().time() + TRY_S
     with _tries.one():
         token = form.get("token", "").strip().encode("utf-8")
@@ -60,7 +63,7 @@ async def log_in(request: Request, form: Form) -> Response:
         await asyncio.sleep(ends_s - asyncio.get_running_loop().time())
     if refused is not None:
         return page(request, "login", status=401, next=going_on, wrong=refused)
-    response = see_other(going_on)
+    response = see_other(request, going_on)
     begin_session(request, response, token)
     return response
 
@@ -68,8 +71,8 @@ async def log_in(request: Request, form: Form) -> Response:
 @router.post("/ui/logout")
 async def log_out(request: Request, form: Form) -> Response:
     """Forget the token."""
-    response = see_other(HOME)
-    end_session(response)
+    response = see_other(request, HOME)
+    end_session(request, response)
     return response
 
 

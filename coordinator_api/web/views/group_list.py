@@ -200,7 +200,7 @@ def _value(row: ListedGroup, sort: str) -> str | int | float | None:
 def _column(key: str, title: str, numeric: bool, query: str, sort: str, descending: bool) -> SortedColumn:
     is_sorted = key == sort
     asked = {"q": query, "sort": key, "order": "desc" if is_sorted and not descending else ""}
-    address = "/ui/groups?" + urlencode({name: value for name, value in asked.items() if value})
+    address = "?" + urlencode({name: value for name, value in asked.items() if value})
     order = ("descending" if descending else "ascending") if is_sorted else None
     return SortedColumn(key, title, numeric, order, address)
 

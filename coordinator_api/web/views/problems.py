@@ -9,8 +9,8 @@ _WHAT_TO_DO = {
     "INVALID_GROUP_ID": "Check the address. The list of groups leads to each of them.",
     "RESOURCE_NOT_FOUND": "Check the address, or go on from the list of groups.",
     "GROUP_AUTHORIZATION_FAILED": "Ask for a token with this right and for this group, and log in with it.",
-    "CLUSTER_AUTHORIZATION_FAILED": "If the form was sent from this page, load the page again. "
-    "If a right is missing, log in with a token that has it.",
+    "CLUSTER_AUTHORIZATION_FAILED": "If a proxy is named above, change the proxy. If the form was "
+    "sent from this page, load the page again. If a right is missing, log in with a token that has it.",
     "NOT_COORDINATOR": "This coordinator only shows the group. Steer it where it is led.",
     "THROTTLING_QUOTA_EXCEEDED": "The service is busy. Wait a few seconds, then load the page again.",
     "KAFKA_STORAGE_ERROR": "The change does not count. Look at the database, then try again.",

@@ -30,10 +30,10 @@ class Tenants:
         self._stack = stack
         self.coordinator: Coordinator = app.state.coordinator
 
-    async def client(self, token: str | None) -> httpx.AsyncClient:
-        """Carries the token, which is the name of its principal."""
+    async def client(self, token: str | None, address: str = CLIENT) -> httpx.AsyncClient:
+        """Carries the token, which is the name of its principal. `address`: where it calls from."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        transport = httpx.ASGITransport(app=self._app, client=(CLIENT, 1))
+        transport = httpx.ASGITransport(app=self._app, client=(address, 1))
         client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
         return await self._stack.enter_async_context(client)
 

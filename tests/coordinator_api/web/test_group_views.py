@@ -15,7 +15,7 @@ from coordinator_api.web.views.topology import topology_view
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
-from tests.coordinator_api.web.visitors import HTML, soup
+from tests.coordinator_api.web.visitors import HTML, address_from, soup
 from tests.hostile_names import HOSTILE_NAMES
 
 MARKUP = '"><img src=x onerror=alert(1)>'
@@ -54,7 +54,7 @@ async def test_should_show_each_instance_with_links_to_the_stories_of_its_tasks(
 
     assert [each.text for each in page.select("#grid .who b")] == ["node-1"]
     chips = page.select("#grid .thread .task")
-    assert [each["href"] for each in chips] == [f"/ui/groups/b-1/tasks/0_{at}" for at in range(4)]
+    assert [each["href"] for each in chips] == [f"../../ui/groups/b-1/tasks/0_{at}" for at in range(4)]
     assert chips[0]["title"] == "0_0, active: 1\u202f000 records behind of 1\u202f000, until when is not known"
     assert all(row.select_one('[role="rowheader"], [role="columnheader"]') for row in page.select('[role="row"]'))
 
@@ -83,9 +83,12 @@ async def test_should_lead_from_each_view_of_a_group_to_all_others(service: Tena
     views = {"Tasks": "", "Time": "/time", "What if": "/what-if", "Topology": "/topology", "Levers": "/levers"}
 
     for name, path in views.items():
-        page = soup(await rita.get(f"/ui/groups/b-1{path}"))
+        answer = await rita.get(f"/ui/groups/b-1{path}")
+        page = soup(answer)
         links = page.select('nav[aria-label="Views of the group"] a')
-        assert {each.text: each["href"] for each in links} == {key: f"/ui/groups/b-1{at}" for key, at in views.items()}
+        assert {each.text: address_from(answer, each["href"]) for each in links} == {
+            key: f"/ui/groups/b-1{at}" for key, at in views.items()
+        }
         assert [each.text for each in links if each.get("aria-current") == "page"] == [name]
     story = soup(await rita.get("/ui/groups/b-1/tasks/0_0"))
     assert [each.text for each in story.select('nav[aria-label="Views of the group"] a')] == list(views)

@@ -20,6 +20,16 @@ def soup(answer: httpx.Response) -> BeautifulSoup:
     return BeautifulSoup(answer.text, "html.parser")
 
 
+def goes_to(answer: httpx.Response) -> str:
+    """Where a browser goes on to, or a link leads: path and query."""
+    return address_from(answer, answer.headers.get("location") or answer.headers["hx-redirect"])
+
+
+def address_from(answer: httpx.Response, reference: object) -> str:
+    """Of a link on this page."""
+    return answer.url.join(str(reference)).raw_path.decode("ascii")
+
+
 def form_token(answer: httpx.Response) -> str:
     """What the forms of a page carry."""
     field = soup(answer).select_one("input[name=form_token]")

@@ -216,9 +216,12 @@ def test_should_take_a_missing_token_for_a_mistake_of_the_caller() -> None:
 
 @pytest.mark.parametrize("end", [" ", "\n", "\r\n", "\0", "\u00e4"])
 def test_should_refuse_a_token_that_no_header_can_carry_without_showing_it(end: str) -> None:
-    for client in (CoordinatorClient, StateStoreClient):
+    for make in (
+        lambda token: CoordinatorClient("http://127.0.0.1:1", token=token),
+        lambda token: StateStoreClient(["127.0.0.1:1"], token=token),
+    ):
         with pytest.raises(InputError, match="token: a token is visible ASCII characters only") as refused:
-            client("http://127.0.0.1:1" if client is CoordinatorClient else ["127.0.0.1:1"], token=f"s3cr3t{end}")
+            make(f"s3cr3t{end}")
         assert "s3cr3t" not in str(refused.value)
 
 

@@ -1,0 +1,117 @@
+"""Where a browser sees this service, which a proxy may show below another path, host and scheme than its own.
+
+    a call -> from a proxy that is believed? its X-Forwarded-Prefix, -Host and -Proto, else root.path
+           -> the path without the prefix, whether the proxy has cut it or not: no route and no right knows of one
+
+Rule: addresses of this service go out relative to the address that is asked (`reference`), so that links and redirects
+stay below any prefix, also one that nobody told. Source of the headers' names: Traefik and Spring; of the trusted
+addresses: uvicorn's `--forwarded-allow-ips`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import NamedTuple
+from urllib.parse import quote
+
+from starlette.types import Scope
+
+from coordinator_api.settings import ANY_ADDRESS, is_root_path
+
+_STATE = "public_address"
+
+
+class PublicAddress(NamedTuple):
+    """`prefix`: the path below which browsers see the service; empty when nobody has told one. `host`: what a proxy
+    says was its own; None when none has.
+    """
+
+    prefix: str = ""
+    host: str | None = None
+
+
+class Proxies:
+    """Notes the public address of each call. `root_path`, `allowed`: the settings root.path, forwarded.allow.ips."""
+
+    def __init__(self, root_path: str, allowed: Iterable[str]) -> None:
+        self._told_by_none = PublicAddress(root_path)
+        self._is_trusted = _trust(tuple(allowed))
+
+    def note(self, scope: Scope) -> None:
+        """Give the call's scope its public address, the browser's scheme, and the path without the prefix."""
+        client = scope.get("client")
+        found = self._told_by_none
+        if client is not None:
+            told = [(name, value) for name, value in scope["headers"] if name.startswith(b"x-forwarded-")]
+            if told and self._is_trusted(client[0]):
+                found = _told(dict(told), found, scope)
+        if found != PublicAddress():
+            scope.setdefault("state", {})[_STATE] = found
+            _cut(scope, found.prefix)
+
+
+def public_address(scope: Scope) -> PublicAddress:
+    found: PublicAddress = scope.get("state", {}).get(_STATE, PublicAddress())
+    return found
+
+
+def way_to_root(scope: Scope) -> str:
+    """`../../` for /ui/groups/a: from the address of the call, as its caller has it, to where the service begins."""
+    return "../" * (raw_path(scope).count("/") - 1) or "./"
+
+
+def reference(scope: Scope, address: str) -> str:
+    """An address of this service, such as `/ui/groups?q=a`, for a link or a redirect in the answer to this call."""
+    return way_to_root(scope) + address.removeprefix("/")
+
+
+def raw_path(scope: Scope) -> str:
+    """With its escapes, and without the query and the prefix."""
+    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
+    return raw.partition(b"?")[0].decode("latin-1")
+
+
+def _told(headers: dict[bytes, bytes], known: PublicAddress, scope: Scope) -> PublicAddress:
+    prefix = known.prefix
+    if b"x-forwarded-prefix" in headers:
+        # proxies in a row each add their own, the outermost first
+        parts = headers[b"x-forwarded-prefix"].decode("latin-1").split(",")
+        joined = "".join(part.strip().rstrip("/") for part in parts)
+        prefix = joined if is_root_path(joined) else prefix
+    scheme = _first(headers.get(b"x-forwarded-proto")).lower()
+    if scheme in ("http", "https"):
+        scope["scheme"] = scheme
+    return PublicAddress(prefix, _first(headers.get(b"x-forwarded-host")) or None)
+
+
+def _first(value: bytes | None) -> str:
+    """Of proxies in a row: what the outermost has told."""
+    return (value or b"").decode("latin-1").partition(",")[0].strip()
+
+
+def _cut(scope: Scope, prefix: str) -> None:
+    path, raw = scope["path"], raw_path(scope)
+    if prefix and (path == prefix or path.startswith(f"{prefix}/")):
+        scope["path"] = path[len(prefix) :] or "/"
+        is_plain = raw.startswith(prefix)  # else a letter of the prefix came escaped
+        scope["raw_path"] = (raw[len(prefix) :] or "/").encode("latin-1") if is_plain else b""
+
+
+def _trust(allowed: tuple[str, ...]) -> Callable[[str], bool]:
+    if ANY_ADDRESS in allowed:
+        return lambda client: True
+    networks: list[IPv4Network | IPv6Network] = [ip_network(each, strict=False) for each in allowed]
+
+    @lru_cache(1_024)
+    def is_trusted(client: str) -> bool:
+        try:
+            address = ip_address(client)
+        except ValueError:
+            return False
+        # a socket for both kinds shows IPv4 addresses as IPv6
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in network for network in networks)
+
+    return is_trusted
