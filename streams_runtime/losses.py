@@ -222,5 +222,19 @@ def uncounted(task: TaskId) -> TaskLosses:
     return TaskLosses(task, None, None)
 
 
+class _CountedBefore(TaskLosses):
+    """Counts nothing, and has every record logged at level debug."""
+
+    __slots__ = ()
+
+    def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
+        return False
+
+
+def counted_before(task: TaskId) -> TaskLosses:
+    """For records that are read again, and were counted when they were processed."""
+    return _CountedBefore(task, None, None)
+
+
 def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"

@@ -21,6 +21,7 @@ from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_states import TaskType
+from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
@@ -118,9 +119,7 @@ class TaskCreator:
             directory=self.directory,
             stores=graph.stores,
             changelogs=changelogs,
-            source_changelogs=frozenset(
-                TopicPartition(topic, task.partition) for topic in graph.source_changelogs.values()
-            ),
+            source_changelogs=source_changelogs(task, graph),
             compacted_changelogs=frozenset(
                 TopicPartition(topic, task.partition) for topic in self._compacted_changelogs(graph)
             ),

@@ -154,6 +154,11 @@ class RecordQueue:
             return self._offsets[self._index]
         return self._batches[0].offsets[0] if self._batches else None
 
+    @property
+    def polled_index(self) -> int:
+        """The place, in its batch, of the record that `poll` gave last; valid as long as `polled_metadata`."""
+        return self._index - 1
+
     def polled_metadata(self) -> RecordMetadata:
         """The metadata of the record that `poll` gave last; valid until the next `poll` or `head_timestamp_ms`."""
         topic, partition = self.partition

@@ -44,6 +44,7 @@ from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
+from streams_runtime.tasks.source_changelog import AppliedRecords
 from streams_runtime.tasks.task_directories import TaskDirectories
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
@@ -104,7 +105,8 @@ class StateManager:
 
     The order of calls is `lock`, `open_stores`, `load_checkpoint`, then anything, `close` and `unlock`; after `close`
     the stores may be opened again. `changelogs`: the partition that logs each store; a store with None, or not named,
-    is not logged. `source_changelogs`: the changelogs that are input of the task, too. `compacted_changelogs`: those of
+    is not logged. `source_changelogs`: the changelogs that are input of the task, too, and what a restore applies of
+    their records. `compacted_changelogs`: those of
     stores without windows, which are created with compaction alone. `checkpoint_delta`: by how much offsets have to
     move, in sum, before a commit writes a checkpoint; a simulation lowers it. `window_retentions_ms`: how long each
     window store with a changelog of its own keeps windows.
@@ -119,7 +121,7 @@ class StateManager:
         directory: TaskDirectories,
         stores: Sequence[StateStore],
         changelogs: Mapping[str, TopicPartition | None],
-        source_changelogs: frozenset[TopicPartition] = frozenset(),
+        source_changelogs: Mapping[TopicPartition, AppliedRecords] | None = None,
         compacted_changelogs: frozenset[TopicPartition] = frozenset(),
         rocksdb_config_setter: RocksDBConfigSetter | None = None,
         window_retentions_ms: Mapping[str, int] | None = None,
@@ -132,7 +134,7 @@ class StateManager:
         self.checkpoint_delta = OFFSET_DELTA_FOR_CHECKPOINT
         self.set_aside_checkpoint: Path | None = None
         self._directory = directory
-        self._source_changelogs = source_changelogs
+        self._source_changelogs = source_changelogs or {}
         needed = {store: NeededChanges(kept_ms) for store, kept_ms in (window_retentions_ms or {}).items()}
         self._metadata = {
             store.name: StoreMetadata(store, changelogs.get(store.name), needed.get(store.name)) for store in stores
@@ -250,10 +252,15 @@ class StateManager:
                     one.needed.acknowledged(offset)
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Apply changelog records. Raises ProcessorStateError, and leaves the offset where it was."""
+        """Apply changelog records; of a source topic, what its table applied. Raises ProcessorStateError, and leaves
+        the offset where it was.
+        """
         one = self._by_changelog[partition]
+        applied_of = self._source_changelogs.get(partition)
         try:
-            one.store.restore(batch)
+            applied = batch if applied_of is None else applied_of(batch)
+            if applied is not None:
+                one.store.restore(applied)
         except AssignorFault:
             raise
         except Exception as error:

@@ -107,7 +107,7 @@ class Restoring:
             directory=self.directory,
             stores=[key_value_store(store, BYTES, BYTES).build()],
             changelogs={store: changelog},
-            source_changelogs=frozenset([changelog] if source else []),
+            source_changelogs={changelog: lambda batch: batch} if source else {},
             compacted_changelogs=frozenset([changelog] if compacted else []),
         )
 

@@ -20,6 +20,7 @@ from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
@@ -159,7 +160,7 @@ class RunningTask:
             directory=self.directory,
             stores=self.graph.stores,
             changelogs=changelogs,
-            source_changelogs=frozenset(TopicPartition(topic, 0) for topic in self.graph.source_changelogs.values()),
+            source_changelogs=source_changelogs(TASK, self.graph),
         )
 
     @property

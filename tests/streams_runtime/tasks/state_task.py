@@ -35,6 +35,7 @@ class Task:
     task_type: TaskType = TaskType.ACTIVE
     changelogs: Mapping[str, TopicPartition | None] = field(default_factory=lambda: {"counts": COUNTS})
     source_changelogs: frozenset[TopicPartition] = frozenset()
+    """What a restore applies of their records is all of them here."""
     in_memory: frozenset[str] = frozenset()
     changes: ChangesSeen = field(default_factory=ChangesSeen)
 
@@ -50,7 +51,7 @@ class Task:
             directory=self.directory,
             stores=list(self.stores.values()),
             changelogs=self.changelogs,
-            source_changelogs=self.source_changelogs,
+            source_changelogs={changelog: lambda batch: batch for changelog in self.source_changelogs},
         )
         self.file = CheckpointFile(self.path)
 

@@ -1,0 +1,100 @@
+"""A table's source topic as its changelog: a restore applies what the table applied, and not every record of the topic.
+
+Such a topic has records that the table left out: bytes that its serdes cannot read, for which the handler answered to
+go on, records that the timestamp extractor drops, keys and values that are read as None. A restore up to the group's
+committed offset has only records that were processed. So what cannot be read was left out then, whatever the handler
+said, and no handler is asked again; nothing is counted or sent a second time.
+
+The rest is read, and written with the serdes of the store: the bytes of the topic may be others than the store's for
+the same key. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: a restore copies the bytes of the topic
+(KAFKA-8037), so that bad records come back over good ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from assignor.types import TaskId, TopicPartition
+from streams_runtime.errors import SchemaRegistryUnavailable
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.losses import counted_before
+from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.state_stores.base import StateStore
+from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
+from streams_runtime.tasks.exception_handling import FailedInputRecord, described
+from streams_runtime.tasks.record_queue import RecordQueue
+
+AppliedRecords = Callable[[RecordBatch], RecordBatch | None]
+"""What the table made of these records of its topic, as bytes for its store; None for nothing. Batches come in order.
+Raises SchemaRegistryUnavailable.
+"""
+
+_logger = logging.getLogger(__name__)
+
+
+class SourceChangelog:
+    """`AppliedRecords` of one partition. `source`: the node that reads the topic; `store`: the table's."""
+
+    def __init__(self, task_id: TaskId, partition: TopicPartition, source: SourceRunner, store: StateStore) -> None:
+        self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
+        # a store of another kind is filled by a processor of the user's own: its bytes are taken to be the topic's
+        self._store = store if isinstance(store, SerdesTimestampedKeyValueStore) else None
+
+    def __call__(self, batch: RecordBatch) -> RecordBatch | None:
+        queue = self._queue
+        queue.add(batch)
+        offsets: list[int] = []
+        timestamps_ms: list[int] = []
+        keys: list[bytes | None] = []
+        values: list[bytes | None] = []
+        first = batch.offsets[0]
+        try:
+            while (record := queue.poll()) is not None:
+                key, value, timestamp_ms, _ = record
+                if key is None:
+                    continue
+                index = queue.polled_index
+                try:
+                    written = self._written(key, value, batch, index)
+                except Exception as error:
+                    self._left_out(queue.polled_failed(self._queue.source.name, error))
+                    continue
+                offsets.append(batch.offsets[index])
+                timestamps_ms.append(timestamp_ms)
+                keys.append(written[0])
+                values.append(written[1])
+        except BaseException:
+            queue.clear()
+            raise
+        left_out = len(batch) - len(keys)
+        if left_out:
+            _logger.info(
+                "%d of the records from offset %d on of %s are not restored, since the table left them out",
+                left_out,
+                first,
+                batch.partition,
+            )
+        return RecordBatch(batch.partition, offsets, timestamps_ms, keys, values) if keys else None
+
+    def _written(self, key: object, value: object, batch: RecordBatch, index: int) -> tuple[bytes | None, bytes | None]:
+        store = self._store
+        if store is None:
+            return batch.keys[index], batch.values[index]
+        return store.key_serde.serialize(key), None if value is None else store.value_serde.serialize(value)
+
+    def _left_out(self, record: FailedInputRecord) -> None:
+        if isinstance(record.error, SchemaRegistryUnavailable):
+            raise record.error
+        _logger.debug("%s; the record is not restored", described(record))
+
+
+def source_changelogs(task: TaskId, graph: ProcessorGraph) -> dict[TopicPartition, AppliedRecords]:
+    """Of the stores of a task that are restored from a source topic."""
+    stores = {store.name: store for store in graph.stores}
+    partitions = {store: TopicPartition(topic, task.partition) for store, topic in graph.source_changelogs.items()}
+    return {
+        partition: SourceChangelog(task, partition, graph.sources[partition.topic], stores[store])
+        for store, partition in partitions.items()
+    }
