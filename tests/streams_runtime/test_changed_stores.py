@@ -54,7 +54,9 @@ class Versions:
         with closing(open_log(self._servers)) as log:
             log.create_topics([NewTopic(self._input, 1), NewTopic(self._output, 1)])
 
-    def run(self, *timestamps_ms: int, grace_minutes: int | None, store: str = "counts") -> dict[str, int]:
+    def run(
+        self, *timestamps_ms: int, grace_minutes: int | None, store: str = "counts"
+    ) -> dict[str | None, int | None]:
         """What the topic of the counts says, by key, once the records of these times are counted, too.
 
         `grace_minutes`: of windows of a minute; None: records are counted by their key alone.
@@ -140,5 +142,5 @@ def test_should_refuse_a_store_of_another_kind_and_say_what_to_do(
     assert "the store is restored from its changelog" in caplog.text
     assert "Give the store another name, or reset the application" in caplog.text
     assert "Traceback" not in caplog.text
-    assert sorted(app.run(NOW_MS, NOW_MS, grace_minutes=after, store="renamed").values()) == [2, 4]
-    assert sorted(app.run(NOW_MS, grace_minutes=before).values()) == [3, 4], "the old version goes on where it was"
+    assert set(app.run(NOW_MS, NOW_MS, grace_minutes=after, store="renamed").values()) == {2, 4}
+    assert set(app.run(NOW_MS, grace_minutes=before).values()) == {3, 4}, "the old version goes on where it was"

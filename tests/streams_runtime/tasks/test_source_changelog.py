@@ -13,7 +13,7 @@ import pytest
 from streams_runtime.dsl.streams_builder import StreamsBuilder
 from streams_runtime.errors import SchemaRegistryUnavailable
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.api import TimestampExtractor
+from streams_runtime.processors.api import Processor, ProcessorContext, TimestampExtractor
 from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
 from streams_runtime.serdes import BYTES, LONG, STRING, Serde
@@ -22,7 +22,8 @@ from streams_runtime.tasks.exception_handling import log_and_continue
 from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, RunningTask
 
 Row = tuple[bytes | None, bytes | None, int]
-Table = Mapping[Any, ValueAndTimestamp[Any]]
+Table = Mapping[Any, Any]
+"""Values with their timestamps."""
 
 
 class LooseJson:
@@ -227,12 +228,9 @@ def test_should_restore_the_bytes_of_a_store_that_a_processor_of_the_users_own_f
     task.task.close_dirty()
 
 
-class StoreKeeper:
-    def init(self, context: Any) -> None:
+class StoreKeeper(Processor[str, int]):
+    def init(self, context: ProcessorContext) -> None:
         self.store = context.state_store("table")
 
     def process(self, record: Record[str, int]) -> None:
         self.store.put(record.key, record.value)
-
-    def close(self) -> None:
-        """There is nothing to close."""
