@@ -36,6 +36,9 @@ pytestmark = pytest.mark.long
 both_guarantees = pytest.mark.parametrize("guarantee", GUARANTEES)
 
 
+Counts = dict[str | None, int | None]
+
+
 class Versions:
     """Versions of an application that run one after the other, on one log and one state directory."""
 
