@@ -83,7 +83,8 @@ PLACEMENT: dict[str, str] = {
     "rack.aware.assignment.non_overlap_cost": "The cost of a move. No effect without a rack-aware strategy.",
     "replication.factor": "Of internal topics; -1 leaves it to the brokers.",
     "windowstore.changelog.additional.retention.ms": "How much longer than its window store a changelog keeps a "
-    "record.",
+    "record. Brokers delete by their clock: give at least as much as the records may be older than the clock when they "
+    "are processed. It counts when the topic is made.",
     "minimal.movement.task.weights": "How heavy each task is. Only MinimalMovementTaskAssignor reads it.",
     "minimal.movement.pins": "Which tasks have to be where. Only MinimalMovementTaskAssignor reads it.",
 }

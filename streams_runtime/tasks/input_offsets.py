@@ -66,7 +66,8 @@ class InputOffsets:
         self._configs = configs
         self.committed: dict[TopicPartition, int] = {}
         self._settled: dict[TopicPartition, int] = {}  # committed, or where reading began
-        self._held: dict[TopicPartition, OffsetAndMetadata] | None = {}  # to be committed; None while the task reads
+        # to be committed: offset and partition time; None while the task reads
+        self._held: dict[TopicPartition, tuple[int, int]] | None = {}
 
     def begin(
         self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
@@ -112,22 +113,34 @@ class InputOffsets:
                 self._losses.beyond_end(partition, position, end, resumed_at)
 
     def moved(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What there is to commit: of a task that reads, by where its buffer stands, else what was kept."""
-        if self._held is not None:
-            return {partition: one for partition, one in self._held.items() if self._is_news(partition, one.offset)}
-        moved: dict[TopicPartition, OffsetAndMetadata] = {}
-        needed_from: Mapping[str, int] | None = None
-        for partition, offset, partition_time_ms in positions:
-            if offset is None:
-                offset = self._consumer.position(partition)
-            if offset is not None and self._is_news(partition, offset):
-                needed_from = self._needed_from() if needed_from is None else needed_from
-                moved[partition] = OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from))
-        return moved
+        """What there is to commit: of a task that reads, by where its buffer stands, else what was kept.
+
+        From where changelogs are needed is asked now, also for what was kept: a flush may have written to them since.
+        """
+        found = self._read_up_to(positions) if self._held is None else self._held
+        news = {partition: at for partition, at in found.items() if self._is_news(partition, at[0])}
+        if not news:
+            return {}
+        needed_from = self._needed_from()
+        return {
+            partition: OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from))
+            for partition, (offset, partition_time_ms) in news.items()
+        }
 
     def hold(self, positions: Iterable[InputPosition]) -> None:
         """Keep what there is to commit: the task's buffer is about to be cleared, and the consumer is ahead of it."""
-        self._held = self.moved(positions)
+        if self._held is None:
+            self._held = self._read_up_to(positions)
+
+    def _read_up_to(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
+        """By partition, the offset to commit and the partition time."""
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for partition, offset, partition_time_ms in positions:
+            if offset is None:
+                offset = self._consumer.position(partition)
+            if offset is not None:
+                found[partition] = offset, partition_time_ms
+        return found
 
     def is_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         for partition, one in offsets.items():

@@ -16,7 +16,7 @@ class _Silent:
     def nothing(self, *_: Any, **__: Any) -> None: ...
 
     processed = task_processed = polled = committed = punctuated = restored = restoring = standby_lags = nothing
-    tasks = buffered = close = dropped = passed_over = nothing
+    tasks = buffered = close = dropped = passed_over = windows_missing = windows_at_risk = nothing
 
 
 SILENT_METRICS = cast(ThreadMetrics, _Silent())

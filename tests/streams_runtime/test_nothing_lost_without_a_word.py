@@ -11,7 +11,16 @@ import httpx
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime import LONG, STRING, Application, LocalRun, StreamsBuilder, TimeWindows
+from streams_runtime import (
+    LONG,
+    STRING,
+    Application,
+    LocalRun,
+    StreamsBuilder,
+    TimeWindowedSerde,
+    TimeWindows,
+    read_topic,
+)
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -90,6 +99,16 @@ def metric(run: LocalRun, name: str) -> dict[str, float]:
                     label = sample.labels.get("reason") or sample.labels.get("topic") or sample.labels["store"]
                     found[label] = found.get(label, 0) + sample.value
     return found
+
+
+def wait_until_processed(run: LocalRun, records: int) -> None:
+    """They need not be committed."""
+
+    def processed() -> float:
+        lines = [line for instance in run.instances for line in instance.metrics.lines().items()]
+        return sum(value for (name, _), value in lines if name == "streams_processed_records_total")
+
+    wait_for(lambda: processed() == records, processed)
 
 
 def told(url: str, group_id: str, code: str, count: float) -> Mapping[str, Any]:
@@ -197,27 +216,62 @@ def write_windows(log: Log, name: str, timestamp_ms: int, keys: int = 8) -> None
     producer.close()
 
 
-def test_should_tell_how_many_windows_a_restore_lacks(
+def test_should_count_on_in_windows_of_a_backlog_after_their_state_is_lost(
     log: Log, servers: str, coordinator_url: str, tmp_path: Path
 ) -> None:
-    log.create_topics([NewTopic("cut-in", PARTITIONS)])
-    write_windows(log, "cut", THIRTEEN_MONTHS_AGO_MS)
-    with LocalRun(counting("cut", servers, tmp_path / "before"), coordinator=coordinator_url) as run:
-        run.wait_until_caught_up()
-    changelog = [TopicPartition("cut-counts-changelog", number) for number in range(PARTITIONS)]
+    log.create_topics([NewTopic("backlog-in", PARTITIONS), NewTopic("backlog-out", PARTITIONS)])
+    builder = StreamsBuilder()
+    (
+        builder.stream("backlog-in", STRING, LONG)
+        .group_by_key()
+        .windowed_by(TimeWindows(HOUR_MS, grace_ms=HOUR_MS))
+        .count(store="counts")
+        .to_stream()
+        .to("backlog-out", key_serde=TimeWindowedSerde(STRING, HOUR_MS), value_serde=LONG)
+    )
+    for state in ("before", "after"):
+        write_windows(log, "backlog", THIRTEEN_MONTHS_AGO_MS)
+        app = application("backlog", builder, servers, tmp_path / state)
+        with LocalRun(app, coordinator=coordinator_url) as run:
+            run.wait_until_caught_up()
+            assert run.instances[0].notices.newest() == ()
+        log.maintain()
+    counts = {
+        one.key.key: one.value for one in read_topic(servers, "backlog-out", TimeWindowedSerde(STRING, HOUR_MS), LONG)
+    }
+    assert counts == {f"k{key}": 2 for key in range(8)}
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("cut", {}),
+        ("cut-late", {"commit.interval.ms": 600_000}),  # the only commit is that of the close
+        ("cut-once", {"processing.guarantee": "exactly_once_v2"}),
+        ("cut-uncached", {"statestore.cache.max.bytes": 0}),
+    ],
+)
+def test_should_tell_how_many_windows_a_restore_lacks(
+    log: Log, servers: str, coordinator_url: str, tmp_path: Path, name: str, extra: Mapping[str, object]
+) -> None:
+    log.create_topics([NewTopic(f"{name}-in", PARTITIONS)])
+    write_windows(log, name, THIRTEEN_MONTHS_AGO_MS)
+    with LocalRun(counting(name, servers, tmp_path / "before", extra), coordinator=coordinator_url) as run:
+        wait_until_processed(run, 8)
+    changelog = [TopicPartition(f"{name}-counts-changelog", number) for number in range(PARTITIONS)]
     assert log.end_offsets(changelog) == dict.fromkeys(changelog, 4)
     log.delete_records({changelog[0]: 4, changelog[1]: 1})
-    write_windows(log, "cut", THIRTEEN_MONTHS_AGO_MS)
-    with LocalRun(counting("cut", servers, tmp_path / "after"), coordinator=coordinator_url) as run:
-        run.wait_until_caught_up()
-        notice = told(coordinator_url, "cut", "WINDOWS_MISSING", 5)
+    write_windows(log, name, THIRTEEN_MONTHS_AGO_MS)
+    with LocalRun(counting(name, servers, tmp_path / "after"), coordinator=coordinator_url) as run:
+        wait_until_processed(run, 8)
+        notice = told(coordinator_url, name, "WINDOWS_MISSING", 5)
         assert metric(run, "streams_missing_windows_total") == {"counts": 5}
     assert notice["text"].startswith(
-        "cut-counts-changelog-0: 4 windows at most are missing in store counts: its changelog starts at offset 4, and "
-        "was needed from 0 on; cut-counts-changelog-1: 1 windows at most"
+        f"{name}-counts-changelog-0: 4 windows at most are missing in store counts: its changelog starts at offset 4, "
+        f"and was needed from 0 on; {name}-counts-changelog-1: 1 windows at most"
     )
-    with LocalRun(counting("cut", servers, tmp_path / "again"), coordinator=coordinator_url) as run:
-        run.wait_until_caught_up()
+    with LocalRun(counting(name, servers, tmp_path / "again"), coordinator=coordinator_url) as run:
+        run.instances[0].wait_until_running(30)
         assert metric(run, "streams_missing_windows_total") == {}, "what is there now is all that is needed"
 
 
