@@ -1,8 +1,9 @@
-"""An application on a real broker: reset and run again, and told what the broker deleted before it was read."""
+"""An application on a real broker: reset and run again, and told what the broker has deleted or may delete."""
 
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +14,16 @@ import httpx
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime import LONG, STRING, Application, LocalRun, RecordProducer, StreamsBuilder, read_topic
+from streams_runtime import (
+    LONG,
+    STRING,
+    Application,
+    LocalRun,
+    RecordProducer,
+    StreamsBuilder,
+    TimeWindows,
+    read_topic,
+)
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.kafka.log import KafkaLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -150,3 +160,44 @@ def test_should_tell_what_the_broker_deleted_before_it_was_read(
     assert sum(float(line.rsplit(" ", 1)[1]) for line in passed_over) == 30
     assert words.written().keys() >= {("kept", number) for number in range(1, 11)}
     assert not any(word == "lost" for word, _ in words.written())
+
+
+def test_should_tell_of_windows_that_the_broker_may_delete_and_of_those_that_it_deleted(
+    log: Log, kafka_broker: Broker, coordinator_url: str, tmp_path: Path
+) -> None:
+    group, hour_ms = f"windows-{uuid.uuid4().hex[:8]}", 3_600_000
+    log.create_topics([NewTopic(f"{group}-in", 1)])
+    builder = StreamsBuilder()
+    windows = TimeWindows(hour_ms, grace_ms=hour_ms)
+    builder.stream(f"{group}-in", STRING, STRING).group_by_key().windowed_by(windows).count(store="counts")
+    old_ms = int(time.time() * 1_000) - 30 * hour_ms
+
+    def running(state: str) -> LocalRun:
+        with RecordProducer(log, STRING, STRING) as producer:
+            for number in range(10):
+                producer.send(f"{group}-in", f"k{number}", "x", timestamp_ms=old_ms)
+        configs = {
+            "application.id": group,
+            "bootstrap.servers": kafka_broker.bootstrap_servers,
+            "state.dir": tmp_path / state,
+            "processing.guarantee": "exactly_once_v2",
+            "commit.interval.ms": 100,
+            "session.timeout.ms": 10_000,
+        }
+        return LocalRun(Application(builder.build(), configs), coordinator=coordinator_url)
+
+    def notices(client: CoordinatorClient) -> dict[str, int]:
+        return {each["code"]: each["count"] for each in client.describe(group)["notices"]}
+
+    with CoordinatorClient(coordinator_url) as client:
+        with running("before") as run:
+            run.wait_until_caught_up()
+            wait_for(lambda: notices(client) == {"WINDOWS_AT_RISK": 10}, lambda: client.describe(group))
+            described = program.assignor("groups", "describe", group, "--coordinator", coordinator_url)
+        assert f"set retention.ms={50 * hour_ms} (now {26 * hour_ms})" in " ".join(described.stdout.split())
+        changelog = TopicPartition(f"{group}-counts-changelog", 0)
+        log.delete_records({changelog: 4})
+        with running("after") as run:
+            run.wait_until_caught_up()
+            # the broker may have deleted the others by itself
+            wait_for(lambda: notices(client).get("WINDOWS_MISSING") in (4, 10), lambda: client.describe(group))
