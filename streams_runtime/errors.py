@@ -10,6 +10,14 @@ from assignor.types import TaskId, TopicPartition
 _LONGEST_KEY = 40
 
 
+def error_text(error: BaseException) -> str:
+    """Its message, also where the `__str__` of a user's error fails: a text about an error must not be another one."""
+    try:
+        return str(error)
+    except Exception as broken:
+        return f"<its text fails with {type(broken).__name__}>"
+
+
 class StreamsRuntimeError(AssignorFault):
     """Base of the runtime's errors. `task_id`: of the task that it happened in, if it was one."""
 
@@ -113,5 +121,5 @@ class SerdeMismatch(StreamsRuntimeError):
         super().__init__(
             f"{where}: the serdes do not fit the record: key serde {type(key_serde).__name__} was given "
             f"a {type(key).__name__}, value serde {type(value_serde).__name__} a {type(value).__name__} "
-            f"({type(error).__name__}: {error})"
+            f"({type(error).__name__}: {error_text(error)})"
         )

@@ -94,7 +94,7 @@ class WindowsAtRisk(NamedTuple):
 class TaskLosses:
     """Of one task in one thread, which alone calls it. `dropped_records`: how many so far, of all reasons."""
 
-    __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_task", "dropped_records")
+    __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_suspected", "_task", "dropped_records")
 
     def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: Notices | None) -> None:
         """`metrics`, `notices` None: neither is kept, as in a test of a task alone."""
@@ -104,6 +104,7 @@ class TaskLosses:
         self._notices = notices
         self._by_place: dict[tuple[DropReason, str], int] = {}
         self._at_risk: dict[str, WindowsAtRisk] = {}
+        self._suspected: set[tuple[str, str]] = set()
 
     def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
         """Count one record. `place`: a node or a topic. `detail`: what to say of this reason and place from now on.
@@ -140,6 +141,19 @@ class TaskLosses:
     def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:
         """As `dropped`; the level at which the record is to be logged."""
         return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
+
+    def suspect_timestamp(self, partition: TopicPartition, offset: int, timestamp_ms: int, unit: str) -> None:
+        """A timestamp of the input looks like one in another unit. Told once for each topic and unit."""
+        if (partition.topic, unit) in self._suspected:
+            return
+        self._suspected.add((partition.topic, unit))
+        what = (
+            f"offset {offset} has the timestamp {timestamp_ms}, which looks like {unit}: timestamps are in "
+            "milliseconds since the epoch, and later records may count as late"
+        )
+        _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=TOLD_AS_NOTICE)
+        if self._notices is not None:
+            self._notices.tell(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
 
     def expired(self, store: str) -> None:
         """A window store was given something for a window that it keeps no more."""

@@ -46,6 +46,9 @@ class NoticeCode(StrEnum):
     WINDOWS_AT_RISK = "WINDOWS_AT_RISK"
     """The log may delete windows from a changelog that the store still has: the next restore would lack them."""
 
+    TIMESTAMP_UNIT = "TIMESTAMP_UNIT"
+    """Timestamps of a topic look as if they were not in milliseconds."""
+
     RECORDS_DROPPED = "RECORDS_DROPPED"
     RECORDS_DEAD_LETTERED = "RECORDS_DEAD_LETTERED"
     ERRORS_LOGGED = "ERRORS_LOGGED"
@@ -155,6 +158,14 @@ def one_line(text: str, longest: int = MAX_TEXT_LENGTH) -> str:
     """Without line breaks and other control characters, cut with an ellipsis where it is too long."""
     line = " ".join("".join(each if each.isprintable() else " " for each in text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def duration_text(duration_ms: int) -> str:
+    """`2 days, 3:04:05`, of any length: `timedelta` ends at 999,999,999 days, and timestamps go beyond that."""
+    seconds, left_ms = divmod(duration_ms, 1_000)
+    days, seconds = divmod(seconds, 86_400)
+    text = f"{seconds // 3_600}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{left_ms:03}" if left_ms else "")
+    return text if days == 0 else f"{days:,} day{'' if days == 1 else 's'}, {text}"
 
 
 def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:

@@ -21,6 +21,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streams_runtime.errors import StreamsRuntimeError, WrongBatchResult
+from streams_runtime.record_checks import LATEST_MS
 from streams_runtime.records import Headers, Record
 
 if TYPE_CHECKING:
@@ -239,9 +240,10 @@ def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
 def _timestamps(given: Any, length: int) -> _RowsColumn:
     timestamps = column("timestamps_ms", given, length)
     for timestamp_ms in timestamps.as_list():
-        if type(timestamp_ms) is not int or timestamp_ms < 0:
+        if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= LATEST_MS:
             raise WrongBatchResult(
-                f"timestamps_ms have {timestamp_ms!r}: they are whole milliseconds since the epoch, not negative"
+                f"timestamps_ms have {timestamp_ms!r}: they are whole milliseconds since the epoch, not negative, and "
+                "2^63-1 at most"
             )
     return timestamps
 

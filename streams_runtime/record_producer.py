@@ -24,8 +24,9 @@ from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.kafka.settings import linger_ms
 from streams_runtime.logs.opening import open_log
 from streams_runtime.partitioner import positive_hash
+from streams_runtime.record_checks import record_partition
 from streams_runtime.records import Headers
-from streams_runtime.serdes import Serde, serde_for_topic
+from streams_runtime.serdes import Serde, serde_for_topic, serializer_of
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -105,8 +106,8 @@ class RecordProducer(Generic[Key, Value]):
         """
         target = self._targets.get(topic) or self._look_up(topic)
         try:
-            key_bytes = None if key is None else target.key_serde.serialize(key)
-            value_bytes = None if value is None else target.value_serde.serialize(value)
+            key_bytes = None if key is None else target.serialize_key(key)
+            value_bytes = None if value is None else target.serialize_value(value)
         except StreamsRuntimeError:
             raise
         except Exception as error:
@@ -187,11 +188,12 @@ class RecordProducer(Generic[Key, Value]):
 class _TopicTarget:
     """The serdes and the partitions of one topic, and the partition at which keyless records are."""
 
-    __slots__ = ("_at", "_bytes", "_partitions", "key_serde", "value_serde")
+    __slots__ = ("_at", "_bytes", "_partitions", "key_serde", "serialize_key", "serialize_value", "value_serde")
 
     def __init__(self, topic: str, count: int, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
         self.key_serde = serde_for_topic(key_serde, topic, is_key=True)
         self.value_serde = serde_for_topic(value_serde, topic, is_key=False)
+        self.serialize_key, self.serialize_value = serializer_of(self.key_serde), serializer_of(self.value_serde)
         self._partitions = tuple(TopicPartition(topic, number) for number in range(count))
         self._at = random.randrange(count)  # noqa: S311 - so that short runs do not all meet in partition 0
         self._bytes = 0
@@ -199,10 +201,11 @@ class _TopicTarget:
     def choose(self, key: bytes | None, value: bytes | None, given: int | None) -> TopicPartition:
         partitions = self._partitions
         if given is not None:
-            if not 0 <= given < len(partitions):
-                topic = partitions[0].topic
-                raise UnknownTopicOrPartition(f"topic {topic} has partitions 0 to {len(partitions) - 1}, no {given}")
-            return partitions[given]
+            try:
+                return partitions[record_partition(given, len(partitions))]
+            except ValueError:
+                topic, last = partitions[0].topic, len(partitions) - 1
+                raise UnknownTopicOrPartition(f"topic {topic} has partitions 0 to {last}, no {given!r}") from None
         if key is not None:
             return partitions[positive_hash(key) % len(partitions)]
         if self._bytes >= STICKY_BYTES:

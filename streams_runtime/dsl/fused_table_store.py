@@ -12,7 +12,7 @@ from typing import Any
 
 from streams_runtime.processors.fused_loop import CheckChange, Given, LoopWriter
 from streams_runtime.records import RecordContext
-from streams_runtime.serdes import LONG, BytesSerde
+from streams_runtime.serdes import LONG, BytesSerde, serializer_of
 from streams_runtime.state_stores.caching import CachingStore
 from streams_runtime.state_stores.named_cache import NamedCache, change_overhead, raw_bytes
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore, SerdesTimestampedWindowStore
@@ -38,10 +38,11 @@ class FusedTableStore(ABC):
         self._entry = loop.new("entry")
         self._held: NamedCache | None = None
         self._held_key = ""
-        self.key = given.key
-        if not isinstance(store.key_serde, BytesSerde):
-            self.key = loop.new("key_bytes")
-            loop.line(f"{self.key} = {loop.bind('serialize_key', store.key_serde.serialize)}({given.key})")
+        self.key = loop.new("key_bytes")
+        serialized = f"{loop.bind('serialize_key', serializer_of(store.key_serde))}({given.key})"
+        if isinstance(store.key_serde, BytesSerde):  # bytes that stay bytes need no call
+            serialized = f"{given.key} if {given.key}.__class__ is bytes else {serialized}"
+        loop.line(f"{self.key} = {serialized}")
 
     def read(self, value: str, timestamp_ms: str) -> None:
         """Into these variables; there is an entry."""

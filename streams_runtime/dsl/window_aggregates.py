@@ -8,7 +8,6 @@ is None, as in `stream_aggregates`. In Kafka it may be the initializer's value.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from streams_runtime.dsl.change import Change
@@ -20,11 +19,13 @@ from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer, write
 from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.losses import DropReason
+from streams_runtime.notices import duration_text
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.timestamped import SerdesTimestampedWindowStore
+from streams_runtime.state_stores.window_keys import window_end_ms
 
 
 class KStreamWindowAggregate(StoredTableSupplier):
@@ -125,7 +126,8 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
             new, newest_ms = write_aggregation(loop, state, given, self._initializer, self._aggregator)
             if not self._held_back:
                 windowed = loop.new("windowed")
-                window = f"({given.key}, {start_ms}, {start_ms} + {size_ms})"
+                end_ms = f"{loop.bind('window_end_ms', window_end_ms)}({start_ms}, {size_ms})"
+                window = f"({given.key}, {start_ms}, {end_ms})"
                 loop.line(f"{windowed} = new_record({loop.bind('Windowed', Windowed)}, {window})")
                 loop.forward(Given(windowed, new, newest_ms, old="None", change=loop.bind("change", Change)))
         with loop.block("else:"):
@@ -144,7 +146,7 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
         detail = ""
         if close_ms - end_ms > self._latest_ms:
             self._latest_ms = close_ms - end_ms
-            late, grace = timedelta(seconds=self._latest_ms // 1000), timedelta(milliseconds=self._windows.grace_ms)
+            late, grace = duration_text(self._latest_ms // 1_000 * 1_000), duration_text(self._windows.grace_ms)
             detail = f"(up to {late} after the window and its grace of {grace})"
         self.drop(
             DropReason.LATE,
@@ -172,5 +174,5 @@ class WindowAggregateProcessor(ForwardingProcessor[Any, Any]):
         self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms), start_ms)
         if self._held_back:
             return
-        windowed = Windowed(key, start_ms, start_ms + self._windows.size_ms)
+        windowed = Windowed(key, start_ms, window_end_ms(start_ms, self._windows.size_ms))
         self.forward(Record(windowed, Change(new, old), timestamp_ms, headers))

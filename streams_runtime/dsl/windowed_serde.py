@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from streams_runtime.partitioner import partition_of
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.window_keys import window_end_ms
 
 K = TypeVar("K")
 
@@ -32,7 +33,8 @@ class TimeWindowedSerde(Generic[K]):
 
     def deserialize(self, data: bytes, /) -> Windowed[K]:
         start_ms = _START.unpack_from(data, len(data) - 8)[0]
-        return Windowed(self.key_serde.deserialize(data[:-8]), start_ms, start_ms + self.window_size_ms)
+        key = self.key_serde.deserialize(data[:-8])
+        return Windowed(key, start_ms, window_end_ms(start_ms, self.window_size_ms))
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> TimeWindowedSerde[K]:
         return replace(self, key_serde=change(self.key_serde))

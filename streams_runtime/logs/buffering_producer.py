@@ -146,7 +146,7 @@ class BufferingProducer:
         if not self._state.accepts_records:
             self._state.refuse_record()
         pending = self._pending.get(partition) or self._pending_of(partition)
-        size = pending.limits.size_of(partition, key, value, timestamp_ms, headers)
+        key, value, timestamp_ms, headers, size = pending.limits.checked(partition, key, value, timestamp_ms, headers)
         if pending.size + size > BATCH_BYTES or len(pending.keys) == BATCH_RECORDS:
             pending.close_batch()
         if headers:

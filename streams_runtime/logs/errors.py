@@ -51,4 +51,6 @@ class RecordTooLarge(LogError):
 
 
 class InvalidRecord(LogError):
-    """Its topic cannot take the record: the timestamp is negative, or a key is missing and the topic is compacted."""
+    """No log can take the record (a wrong type, no timestamp that there is), or its topic cannot: a key is missing and
+    the topic is compacted. The message names the partition and what is wrong.
+    """

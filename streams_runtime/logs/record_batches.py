@@ -22,6 +22,7 @@ from typing import NamedTuple
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError
+from streams_runtime.record_checks import NAME_ERRORS
 from streams_runtime.records import Headers
 
 BATCH_BYTES = 256 * 1024
@@ -201,7 +202,7 @@ def _encoded_headers(headers: Sequence[Headers]) -> bytes:
     for of_record in headers:
         parts.append(_COUNT.pack(len(of_record)))
         for name, value in of_record:
-            raw = name.encode()
+            raw = name.encode(errors=NAME_ERRORS)
             parts += (_HEADER_SIZES.pack(len(raw), -1 if value is None else len(value)), raw, value or b"")
     return b"".join(parts)
 
@@ -213,7 +214,7 @@ def _decoded_headers(reader: BytesIO, count: int) -> list[Headers]:
         of_record: list[tuple[str, bytes | None]] = []
         for _ in range(_COUNT.unpack(read(_COUNT.size))[0]):
             name_size, value_size = _HEADER_SIZES.unpack(read(_HEADER_SIZES.size))
-            name = read(name_size).decode()
+            name = read(name_size).decode(errors=NAME_ERRORS)
             of_record.append((name, None if value_size < 0 else read(value_size)))
         headers.append(tuple(of_record))
     return headers

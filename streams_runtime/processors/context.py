@@ -16,6 +16,7 @@ from streams_runtime.processors.api import Cancellable, PunctuationType, Punctua
 from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.fused_loop import FusableFlush
 from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.record_checks import LATEST_MS, record_headers, record_timestamp
 from streams_runtime.record_columns import RecordColumns
 from streams_runtime.records import Headers, Record, RecordMetadata
 
@@ -105,14 +106,19 @@ class NodeContext:
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Hand a record to all children in the order they were added, or to the child of this name.
 
-        Raises StreamsRuntimeError for a negative timestamp, an unknown child, or a call from outside of `process`,
-        punctuators and `close`. Errors of the nodes below pass through.
+        Raises StreamsRuntimeError for what is no record, a timestamp or headers that no record can have, an unknown
+        child, or a call from outside of `process`, punctuators and `close`. Errors of the nodes below pass through.
         """
         current = self._current
         caller = current.name
-        timestamp_ms = record[2]
-        if caller is None or timestamp_ms is None or timestamp_ms < 0:
-            raise self._cannot_forward(record)
+        if caller is None:
+            raise self._runs_outside()
+        if record.__class__ is not Record:
+            record = self._as_record(record)
+        if record[2].__class__ is not int or not 0 <= record[2] <= LATEST_MS:
+            record = self._with_timestamp(record)
+        if record[3] is not current.checked_headers and record[3]:
+            record = self._with_headers(record)
         if child is None and (take := self.take_one) is not None:
             key, value, timestamp_ms, headers = record
             if not headers:
@@ -146,7 +152,7 @@ class NodeContext:
                 "`batch.with_values(...)` makes them"
             )
         if self._current.name is None:
-            raise self._cannot_forward(Record(None, None, 0))
+            raise self._runs_outside()
         if child is None and self.take_rows is not None:
             self.take_rows(columns)
             return
@@ -252,15 +258,38 @@ class NodeContext:
             self._task("forward").task_id,
         )
 
-    def _cannot_forward(self, record: Record[Any, Any]) -> StreamsRuntimeError:
-        task = self._task("forward")
-        if self._current.name is None:
-            return StreamsRuntimeError(
-                f"processor {self._name} forwards outside of `process`, a punctuator or `close`; is one processor "
-                "object shared, or used by a thread of its own?",
-                task.task_id,
+    def _as_record(self, given: Any) -> Record[Any, Any]:
+        """Any tuple of four parts is good enough."""
+        if not isinstance(given, tuple) or len(given) != len(Record._fields):
+            raise StreamsRuntimeError(
+                f"processor {self._name} forwards a {type(given).__name__}, which is no Record(key, value, "
+                "timestamp_ms, headers)",
+                self._task("forward").task_id,
             )
+        return Record(*given)
+
+    def _with_timestamp(self, record: Record[Any, Any]) -> Record[Any, Any]:
+        try:
+            return record._replace(timestamp_ms=record_timestamp(record.timestamp_ms))
+        except ValueError as error:
+            raise self._cannot_forward(error) from None
+
+    def _with_headers(self, record: Record[Any, Any]) -> Record[Any, Any]:
+        """They are checked once on their way through the nodes of a task."""
+        try:
+            headers = self._current.checked_headers = record_headers(record.headers)
+        except ValueError as error:
+            raise self._cannot_forward(error) from None
+        return record._replace(headers=headers)
+
+    def _cannot_forward(self, error: ValueError) -> StreamsRuntimeError:
         return StreamsRuntimeError(
-            f"processor {self._name} forwards a record with timestamp {record[2]!r}; it must not be negative or None",
-            task.task_id,
+            f"processor {self._name} forwards a record that {error}", self._task("forward").task_id
+        )
+
+    def _runs_outside(self) -> StreamsRuntimeError:
+        return StreamsRuntimeError(
+            f"processor {self._name} forwards outside of `process`, a punctuator or `close`; is one processor "
+            "object shared, or used by a thread of its own?",
+            self._task("forward").task_id,
         )

@@ -22,15 +22,17 @@ class CurrentNode:
 
     `timestamp_ms`: the timestamp of the record that this node was given, -1 when there is none.
     `headers`: those of that record, if this node or one above it has a store.
+    `checked_headers`: the headers that were checked last, so that each node need not check them again.
     `failed_at`: the node that the latest error came from, empty when there is no error.
     """
 
-    __slots__ = ("_error", "failed_at", "headers", "name", "timestamp_ms")
+    __slots__ = ("_error", "checked_headers", "failed_at", "headers", "name", "timestamp_ms")
 
     def __init__(self) -> None:
         self.name: str | None = None
         self.timestamp_ms = -1
         self.headers: Headers = ()
+        self.checked_headers: Headers = ()
         self._error: BaseException | None = None
         self.failed_at = ""
 

@@ -20,8 +20,9 @@ from streams_runtime.processors.loop_text import CHANGES, ONE
 from streams_runtime.processors.node_runs import RunsHow
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings
+from streams_runtime.record_checks import record_partition
 from streams_runtime.records import Record
-from streams_runtime.serdes import BytesSerde, NestedSerde, column_serializer, serde_for_topic
+from streams_runtime.serdes import BytesSerde, NestedSerde, Serde, column_serializer, serde_for_topic, serializer_of
 
 
 class NodeRunner(Protocol):
@@ -213,7 +214,7 @@ class SinkRunner:
         self._settings = settings
         self._key_serde = key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
         self._value_serde = value_serde = serde_for_topic(settings.value_serde, topic, is_key=False)
-        self._serialize_key, self._serialize_value = key_serde.serialize, value_serde.serialize
+        self._serialize_key, self._serialize_value = serializer_of(key_serde), serializer_of(value_serde)
         self._write_keys, self._write_values = column_serializer(key_serde), column_serializer(value_serde)
         self._partitioner = settings.partitioner
         if isinstance(self._partitioner, NestedSerde):
@@ -260,16 +261,26 @@ class SinkRunner:
         loop.if_it_fails = partial(self._translated, given)
         key = loop.known(given.key, self._key_serde) or given.key
         value = loop.known(given.value, self._value_serde) or given.value
-        if key == given.key and not isinstance(self._settings.key_serde, BytesSerde):
-            key = loop.new("written_key")
-            serialize = loop.bind("serialize", self._serialize_key)
-            loop.line(f"{key} = None if {given.key} is None else {serialize}({given.key})")
-        if value == given.value and not isinstance(self._settings.value_serde, BytesSerde):
-            value = loop.new("written_value")
-            serialize = loop.bind("serialize", self._serialize_value)
-            loop.line(f"{value} = None if {given.value} is None else {serialize}({given.value})")
+        if key == given.key:
+            key = self._fuse_serializing(loop, "written_key", given.key, self._key_serde, self._serialize_key)
+        if value == given.value:
+            value = self._fuse_serializing(loop, "written_value", given.value, self._value_serde, self._serialize_value)
         loop.if_it_fails = None
         loop.outputs.write_row(loop, self.topic, key, value, given.timestamp_ms, hashed)
+
+    @staticmethod
+    def _fuse_serializing(
+        loop: LoopWriter, hint: str, given: str, serde: Serde[Any], serialize: Callable[[Any], bytes]
+    ) -> str:
+        """The variable with the bytes."""
+        written = loop.new(hint)
+        # bytes that stay bytes need no call
+        stays = f"{given}.__class__ is bytes or {given} is None"
+        if isinstance(serde, BytesSerde):
+            loop.line(f"{written} = {given} if {stays} else {loop.bind('serialize', serialize)}({given})")
+        else:
+            loop.line(f"{written} = None if {given} is None else {loop.bind('serialize', serialize)}({given})")
+        return written
 
     def columns_writer(self, outputs: Outputs) -> WriteColumns | None:
         """What does the same to columns; None where each record has a say."""
@@ -315,12 +326,13 @@ class SinkRunner:
         if count < 1:
             raise StreamsRuntimeError(f"sink {self.name} cannot write: topic {self.topic} has no partitions")
         partition = self._partitioner(key, value, count)
-        if not isinstance(partition, int) or not 0 <= partition < count:
+        try:
+            return record_partition(partition, count)
+        except ValueError:
             raise StreamsRuntimeError(
                 f"the partitioner of sink {self.name} chose partition {partition!r} of topic {self.topic}, "
                 f"which has 0 to {count - 1}"
-            )
-        return partition
+            ) from None
 
     def close(self) -> None:
         return

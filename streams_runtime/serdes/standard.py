@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from streams_runtime.record_checks import bytes_of
+
 T = TypeVar("T")
 
 _INT32 = struct.Struct(">i")
@@ -17,8 +19,10 @@ _FLOAT64 = struct.Struct(">d")
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
+    """Takes bytes, and what has bytes in it as bytearray has."""
+
     def serialize(self, value: bytes, /) -> bytes:
-        return value
+        return value if type(value) is bytes else bytes_of(value)
 
     def deserialize(self, data: bytes, /) -> bytes:
         return data
@@ -111,7 +115,7 @@ class Serdes(Generic[T]):
     deserializer: Any
 
     def serialize(self, value: T, /) -> bytes:
-        return bytes(self.serializer(value))
+        return bytes_of(self.serializer(value))
 
     def deserialize(self, data: bytes, /) -> T:
         return self.deserializer(data)  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.record_columns import column
 from streams_runtime.records import RecordContext
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
@@ -36,9 +36,9 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
     def __init__(self, inner: KeyValueStore[bytes, bytes], key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner)
         self.key_serde = key_serde
-        self._from_key = key_serde.serialize
+        self._from_key = serializer_of(key_serde)
         self._key_of = key_serde.deserialize
-        self._to_value = value_serde.serialize
+        self._to_value = serializer_of(value_serde)
         self._value_of = value_serde.deserialize
         self._get, self._put = inner.get, inner.put
 

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.records import RecordContext
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.base import Windowed
 from streams_runtime.state_stores.caching_window import CachingWindowStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
@@ -43,9 +43,9 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
     ) -> None:
         super().__init__(inner)
         self.key_serde = key_serde
-        self._from_key = key_serde.serialize
+        self._from_key = serializer_of(key_serde)
         self._key_of = key_serde.deserialize
-        self._to_value = value_serde.serialize
+        self._to_value = serializer_of(value_serde)
         self._value_of = value_serde.deserialize
         self.window_size_ms = window_size_ms
 

@@ -88,4 +88,8 @@ def are_stored_windows(*stored: bytes) -> bool:
 
 
 def window_end_ms(start_ms: int, window_size_ms: int) -> int:
+    """A window whose end no timestamp can be ends at the greatest one. Source: `WindowKeySchema.timeWindowForSize`.
+
+    Differs from Kafka: there, a record of such a window fails in `TimeWindows.windowsFor` before it gets that far.
+    """
     return min(start_ms + window_size_ms, JAVA_LONG_MAX)

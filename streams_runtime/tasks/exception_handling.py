@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
-from streams_runtime.errors import ProcessingFailed, SchemaRegistryUnavailable, WrongBatchResult
+from streams_runtime.errors import ProcessingFailed, SchemaRegistryUnavailable, WrongBatchResult, error_text
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.notices import one_line
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
@@ -91,7 +91,7 @@ def described(record: FailedRecord) -> str:
         what = f"punctuation at {record.timestamp_ms}"
     else:
         what = f"record topic={topic}, partition={partition}, offset={offset}"
-    error = f"{_class_name(record.error)}: {record.error}{_raised_at(record.error)}"
+    error = f"{_class_name(record.error)}: {error_text(record.error)}{_raised_at(record.error)}"
     return f"task={record.task_id}, node={record.node}, {what}: {error}"
 
 
@@ -114,7 +114,7 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
     return (
         *record.headers,
         (HEADER_EXCEPTION, _class_name(error).encode()),
-        (HEADER_MESSAGE, str(error).encode()),
+        (HEADER_MESSAGE, error_text(error).encode(errors="backslashreplace")),
         (HEADER_STACKTRACE, trace.encode(errors="backslashreplace")),
         (HEADER_TOPIC, topic.encode() if topic else None),
         (HEADER_PARTITION, str(partition).encode()),
@@ -176,7 +176,7 @@ class ExceptionHandling:
             response = HandlerResponse(handler(record))
         except Exception as error:
             raise ProcessingFailed(
-                f"the {kind} handler itself failed ({_class_name(error)}: {error}) on {described(record)}",
+                f"the {kind} handler itself failed ({_class_name(error)}: {error_text(error)}) on {described(record)}",
                 record.task_id,
             ) from record.error
         if response is HandlerResponse.FAIL:
@@ -203,7 +203,7 @@ def _the_last(record: FailedRecord) -> str:
     """For a notice: where it was, and what went wrong."""
     topic, partition, offset = record.metadata
     where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
-    message = one_line(str(record.error), _LONGEST_MESSAGE)
+    message = one_line(error_text(record.error), _LONGEST_MESSAGE)
     return f"(the last: {where}, {_class_name(record.error)}{f': {message}' if message else ''})"
 
 

@@ -19,10 +19,13 @@ from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import partition_of, positive_hash
 from streams_runtime.processors.context import MOST_UNSETTLED
 from streams_runtime.processors.fused_loop import CheckChange, LoopWriter, WriteChanges, WriteColumns
+from streams_runtime.record_checks import record_bytes, record_partition
 from streams_runtime.records import Headers
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer
+
+_BYTES_OR_NONE = frozenset({bytes, type(None)})
 
 _ChangeRow = tuple[
     Callable[[bytes | None], None], Callable[[bytes | None], None], Callable[[int], None], int, list[bytes | None]
@@ -82,14 +85,16 @@ class RecordCollector:
         timestamp_ms: int,
         headers: Headers,
     ) -> None:
-        """Raises StreamsRuntimeError (topic, partition, timestamp), TaskMigrated, LogTimeout."""
+        """Raises StreamsRuntimeError for a record that its topic cannot take, TaskMigrated, LogTimeout."""
         targets = self._targets.get(topic) or self._look_up(topic)
-        if partition is None:
-            partition = (self._next_keyless() if key is None else positive_hash(key)) % len(targets)
-        elif not 0 <= partition < len(targets):
-            raise StreamsRuntimeError(f"topic {topic} has {len(targets)} partitions, not {partition}", self._task_id)
-        if timestamp_ms < 0:
-            raise StreamsRuntimeError(f"a record for topic {topic} has the timestamp {timestamp_ms}", self._task_id)
+        try:
+            key = record_bytes("key", key)
+            if partition is None:
+                partition = (self._next_keyless() if key is None else positive_hash(key)) % len(targets)
+            else:
+                partition = record_partition(partition, len(targets))
+        except ValueError as error:
+            raise StreamsRuntimeError(f"a record for topic {topic} {error}", self._task_id) from None
         target = targets[partition]
         if self._rows:
             self._settle(target)
@@ -158,6 +163,8 @@ class RecordCollector:
         limits = self._producer.limits_of(targets[0])
 
         def write(keys: Sequence[Any], values: Sequence[Any], timestamps_ms: Sequence[int]) -> bool:
+            if not _are_bytes(keys) or not _are_bytes(values):
+                return False
             longest_key, keyless = _longest(keys, limits.max_bytes // 2)
             if longest_key + _longest(values, limits.max_bytes // 2)[0] > limits.max_bytes:
                 return False
@@ -280,6 +287,11 @@ class RecordCollector:
         targets = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         self._targets[topic] = targets
         return targets
+
+
+def _are_bytes(column: Sequence[Any]) -> bool:
+    """Or None."""
+    return _BYTES_OR_NONE.issuperset(map(type, column))
 
 
 def _longest(column: Sequence[bytes | None], enough: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.record_checks import LATEST_MS, likely_unit, record_timestamp
 from streams_runtime.records import Headers, RawRecord, Record, RecordMetadata
 from streams_runtime.serdes import BytesSerde, column_deserializer, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
@@ -272,7 +273,7 @@ class RecordQueue:
                     value = self._deserialize_value(value)
                 if self._extract_timestamp is not None:
                     read: Record[Any, Any] = Record(key, value, timestamp_ms, headers)
-                    timestamp_ms = self._extract_timestamp(read, self.partition_time_ms)
+                    timestamp_ms = self._extracted(read, index)
             except Exception as error:
                 self._on_failure(self.failed(index, self._source.name, error))
                 self._index = index + 1
@@ -281,6 +282,26 @@ class RecordQueue:
             if timestamp_ms >= 0:
                 return _new_record(Record, (key, value, timestamp_ms, headers))
             self.drop(index, timestamp_ms)
+
+    def _extracted(self, record: Record[Any, Any], index: int) -> int:
+        """Negative ones as well: they are dropped. Raises ValueError for what is no timestamp."""
+        assert self._extract_timestamp is not None
+        timestamp_ms = self._extract_timestamp(record, self.partition_time_ms)
+        if type(timestamp_ms) is not int or timestamp_ms > LATEST_MS:
+            try:
+                timestamp_ms = record_timestamp(timestamp_ms)
+            except ValueError as error:
+                raise ValueError(f"the timestamp extractor's result: the record {error}") from None
+        if unit := likely_unit(timestamp_ms):
+            self._losses.suspect_timestamp(self.partition, self._offsets[index], timestamp_ms, unit)
+        return timestamp_ms
+
+    def _look_for_other_units(self) -> None:
+        """Of a batch, only the least and the greatest timestamp: this is on the way of all records."""
+        for timestamp_ms in (min(self._timestamps), max(self._timestamps)):
+            if unit := likely_unit(timestamp_ms):
+                offset = self._offsets[self._timestamps.index(timestamp_ms)]
+                self._losses.suspect_timestamp(self.partition, offset, timestamp_ms, unit)
 
     def _take(self, batch: RecordBatch) -> None:
         self._offsets = batch.offsets
@@ -291,6 +312,8 @@ class RecordQueue:
         self._length = len(batch)
         self._backlog -= self._length
         self._index = 0
+        if self._extract_timestamp is None:
+            self._look_for_other_units()
 
     def drop(self, index: int, timestamp_ms: int) -> None:
         """Count and log the record at `index`, which has a negative timestamp."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assignor.types import TaskId
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, error_text
 
 
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
@@ -41,6 +41,6 @@ def with_task(error: Exception, task: TaskId) -> Exception:
         if error.task_id is None:
             error.task_id = task
         return error
-    wrapped = StreamsRuntimeError(f"failed: {type(error).__name__}: {error}", task)
+    wrapped = StreamsRuntimeError(f"failed: {type(error).__name__}: {error_text(error)}", task)
     wrapped.__cause__ = error
     return wrapped

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from streams_runtime.record_checks import NAME_ERRORS
 from streams_runtime.records import Headers
 
 Columns = tuple[
@@ -121,7 +122,7 @@ class _RowReader:
             name = self._octets()
             if name is None:
                 raise ValueError("a header in it has no name")
-            found.append((name.decode(), self._octets()))
+            found.append((name.decode(errors=NAME_ERRORS), self._octets()))
         return tuple(found)
 
 
@@ -239,7 +240,7 @@ def _headers_as_bytes(headers: Headers) -> tuple[bytes, int]:
     size = 0
     _put(found, len(headers))
     for name, value in headers:
-        octets = name.encode()
+        octets = name.encode(errors=NAME_ERRORS)
         _put(found, len(octets))
         found += octets
         size += len(octets)

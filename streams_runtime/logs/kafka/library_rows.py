@@ -1,6 +1,7 @@
 """`batch_rows` as aiokafka does it, record by record: for those who have not compiled ours, which is slower then.
 
-Rules and results are those of `batch_rows`, but a batch has less than `limit` bytes, and not just as many.
+Rules and results are those of `batch_rows`, but a batch has less than `limit` bytes, and not just as many. And aiokafka
+knows no header whose name is not UTF-8: a batch with one is read by `batch_rows`, and a record with one is refused.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from streams_runtime.logs.errors import InvalidRecord
+from streams_runtime.logs.kafka import batch_rows
 from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns, Written
 from streams_runtime.records import Headers
 
@@ -29,6 +32,8 @@ def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int,
     header = _HEADER.pack(base_offset, 0, -1, _MAGIC, 0, attributes, 0, *times, -1, -1, -1, count)
     try:
         records: list[Any] = list(DefaultRecordBatch(header + body))
+    except UnicodeDecodeError:
+        return batch_rows.read_rows(body, count, base_offset, base_timestamp_ms, append_time_ms)
     except CorruptRecordException as error:
         raise ValueError(str(error)) from error
     offsets: Sequence[int] = [record.offset for record in records]
@@ -75,7 +80,13 @@ class LibraryRowWriter:
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool:
         size = (0 if key is None else len(key)) + (0 if value is None else len(value))
-        size += sum(len(name.encode()) + (0 if text is None else len(text)) for name, text in headers)
+        try:
+            size += sum(len(name.encode()) + (0 if text is None else len(text)) for name, text in headers)
+        except UnicodeEncodeError as error:
+            raise InvalidRecord(
+                f"a record has a header whose name is not UTF-8: {error.object!a}. Only the compiled module of this "
+                "package can write it (pip install with a C compiler)"
+            ) from None
         if self.count and self.size + size > self._most:
             return False
         if self._builder.append(self.count, timestamp_ms, key, value, list(headers)) is None:

@@ -108,7 +108,7 @@ class KafkaProducer:
         if not self._state.accepts_records:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
-        size = target.limits.size_of(partition, key, value, timestamp_ms, headers)
+        key, value, timestamp_ms, headers, size = target.limits.checked(partition, key, value, timestamp_ms, headers)
         if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size):
             self._send_something()
 

@@ -88,7 +88,7 @@ def test_should_name_the_children_when_forwarding_to_an_unknown_one() -> None:
 @pytest.mark.parametrize("timestamp_ms", [-1, None])
 def test_should_refuse_to_forward_a_negative_or_missing_timestamp(timestamp_ms: Any) -> None:
     graph = holding(RecordingRuntime())
-    with pytest.raises(StreamsRuntimeError, match=f"timestamp {timestamp_ms}; it must not be negative or None"):
+    with pytest.raises(StreamsRuntimeError, match=r"forwards a record that has (the|a) timestamp"):
         inside(graph, lambda context: context.forward(Record(None, None, timestamp_ms)))
 
 

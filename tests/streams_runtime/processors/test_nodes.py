@@ -49,7 +49,7 @@ def test_should_ask_the_partitioner_with_objects_and_the_number_of_partitions() 
     assert asked == [("k", 1, 3)]
 
 
-@pytest.mark.parametrize("chosen", [3, -1, "0"])
+@pytest.mark.parametrize("chosen", [3, -1, "0", 0.0, True, None])
 def test_should_refuse_a_partition_that_the_topic_does_not_have(chosen: Any) -> None:
     with pytest.raises(StreamsRuntimeError) as caught:
         sent(Record("k", 1, 9), lambda *_: chosen)

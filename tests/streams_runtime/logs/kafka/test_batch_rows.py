@@ -181,7 +181,6 @@ REFUSED = {
     "headers without an end": b"\x14\x00\x00\x00\x01\x01\xfe\xff\xff\xff\x0f",
     "fewer than no headers": b"\x0c\x00\x00\x00\x01\x01\x01",
     "a header without a name": b"\x10\x00\x00\x00\x01\x01\x02\x01\x01",
-    "a header whose name is no text": b"\x12\x00\x00\x00\x01\x01\x02\x02\xff\x01",
     "a record that is shorter than it says": b"\x0e\x00\x00\x00\x01\x01\x00\x00",
     "a record that is longer than it says": b"\x0a\x00\x00\x00\x01\x01\x00",
     "bytes after the last record": b"\x0c\x00\x00\x00\x01\x01\x00\x00",
@@ -200,6 +199,13 @@ def test_should_refuse(name: str, what: str) -> None:
         None,
     )
     assert isinstance(read(OWN_FORMS[name], REFUSED[what], 1, 0), str)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_should_keep_the_bytes_of_a_header_s_name_that_is_no_text(name: str) -> None:
+    columns = read(FORMS[name], b"\x12\x00\x00\x00\x01\x01\x02\x02\xff\x01", 1, 0)
+
+    assert columns == (range(BASE, BASE + 1), [0], [None], [None], [(("\udcff", None),)])
 
 
 @pytest.mark.parametrize("name", FORMS)
