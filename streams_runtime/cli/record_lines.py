@@ -1,12 +1,15 @@
 """Records as lines of text and of JSON, in both directions: what `consume` writes as JSON, `produce --json` reads.
 
 A line of JSON has `key`, `value`, `headers` (pairs of a name and text or null), `timestamp` (milliseconds since the
-epoch), `partition`; all may be missing. `topic` and `offset`, which `consume` writes, are not looked at. Text is that
-of Kafka's console tools. Source: `LineMessageReader`, `DefaultMessageFormatter`.
+epoch), `partition`; all may be missing. `topic` and `offset`, which `consume` writes, are not looked at. In a header,
+`{"base64": "..."}` stands for bytes that are no UTF-8, in the place of a name or of a text: text is always written as
+text, so the two cannot be taken for each other, and a copied header has the same bytes. Text is that of Kafka's console
+tools. Source: `LineMessageReader`, `DefaultMessageFormatter`.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +19,11 @@ from assignor.errors import AssignorFault
 from assignor.near_names import near_name
 from streams_runtime.cli.named_serdes import NamedSerde
 from streams_runtime.errors import SerializationError
+from streams_runtime.record_checks import NAME_ERRORS
 from streams_runtime.records import Headers
 from streams_runtime.topic_reading import ConsumedRecord
 
+_BASE64 = "base64"
 _FIELDS = ("key", "value", "headers", "timestamp", "partition", "topic", "offset")
 
 
@@ -129,7 +134,8 @@ class LineWriter:
         if self.offset:
             parts.append(f"Offset:{record.offset}")
         if self.headers:
-            parts.append(",".join(f"{name}:{_header_text(value)}" for name, value in record.headers) or "NO_HEADERS")
+            pairs = (f"{_text(_name_bytes(name))}:{_text(value)}" for name, value in record.headers)
+            parts.append(",".join(pairs) or "NO_HEADERS")
         if self.print_key:
             parts.append(self.null_marker if record.key is None else self.key.to_text(record.key))
         if self.print_value:
@@ -145,7 +151,7 @@ class LineWriter:
             "timestamp": record.timestamp_ms,
             "key": None if record.key is None else self.key.to_json(record.key),
             "value": None if record.value is None else self.value.to_json(record.value),
-            "headers": [[name, _header_text(value)] for name, value in record.headers],
+            "headers": [[_to_json(_name_bytes(name)), _to_json(value)] for name, value in record.headers],
         }
 
 
@@ -162,12 +168,36 @@ def _headers(given: Any) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     try:
         for name, value in pairs:
-            if not isinstance(name, str) or not (value is None or isinstance(value, str)):
+            name_bytes = _of_json(name)
+            if name_bytes is None:
                 raise TypeError
-            headers.append((name, None if value is None else value.encode()))
+            headers.append((name_bytes.decode(errors=NAME_ERRORS), _of_json(value)))
     except (TypeError, ValueError):
-        raise BadLine('its headers must be pairs [["name", "text or null"], ...], or an object of them') from None
+        raise BadLine(
+            'its headers must be pairs [["name", "text or null"], ...], or an object of them; '
+            'bytes that are no text are {"base64": "..."}'
+        ) from None
     return tuple(headers)
+
+
+def _of_json(given: Any) -> bytes | None:
+    """Raises TypeError, ValueError."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, dict) and given.keys() == {_BASE64}:
+        return base64.b64decode(given[_BASE64], validate=True)
+    raise TypeError
+
+
+def _to_json(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {_BASE64: base64.b64encode(data).decode("ascii")}
 
 
 def _whole_number(given: Mapping[str, Any], name: str) -> int | None:
@@ -180,8 +210,13 @@ def _whole_number(given: Mapping[str, Any], name: str) -> int | None:
     return found
 
 
-def _header_text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "backslashreplace")
+def _name_bytes(name: str) -> bytes:
+    return name.encode(errors=NAME_ERRORS)
+
+
+def _text(data: bytes | None) -> str | None:
+    """For people."""
+    return None if data is None else data.decode(errors="backslashreplace")
 
 
 def _begin(text: str) -> str:

@@ -92,7 +92,8 @@ def test_should_write_by_serdes_and_null_markers(log: Log, run: Run) -> None:
         (["--json"], '{"value":"a","timestamp":"now"}',
          "its timestamp must be milliseconds since the epoch, not 'now'"),
         (["--json"], '{"value":"a","headers":[1]}',
-         'its headers must be pairs [["name", "text or null"], ...], or an object of them'),
+         'its headers must be pairs [["name", "text or null"], ...], or an object of them; '
+         'bytes that are no text are {"base64": "..."}'),
         (["--json"], '{"value":"a","partition":4}', "topic lines has partitions 0 to 3, no 4"),
         (["--value-serializer", "long"], "many",
          "its value must be a whole number, not 'many' (--value-serializer long)"),

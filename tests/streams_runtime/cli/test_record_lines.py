@@ -1,0 +1,125 @@
+"""What `consume -o json` writes of a record, `produce --json` reads as the same bytes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from assignor.commands.output import Format, data_text
+from assignor.types import JAVA_LONG_MAX, TopicPartition
+from streams_runtime.cli.named_serdes import named_serde
+from streams_runtime.cli.record_lines import BadLine, LineReader, LineWriter, RecordLine
+from streams_runtime.logs.base import Log
+from streams_runtime.record_checks import NAME_ERRORS
+from streams_runtime.serdes import BYTES
+from streams_runtime.topic_reading import ConsumedRecord, read_topic
+from tests.streams_runtime.cli.conftest import Run
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).map(str.encode)
+LIKE_THE_FORM = st.sampled_from([b'{"base64": "/w=="}', b'{"base64":"/w=="}', b"base64", b"null", b"\\xff", b"/w=="])
+OCTETS = st.binary(max_size=20) | TEXT | LIKE_THE_FORM
+HEADERS = st.lists(st.tuples(OCTETS, st.none() | OCTETS), max_size=4)
+
+
+def copied(record: RecordLine, serde: str) -> RecordLine:
+    """By a line of JSON."""
+    writer = LineWriter(named_serde(serde, "--key-deserializer", "t"), named_serde(serde, "--value-deserializer", "t"))
+    reader = LineReader(
+        named_serde(serde, "--key-serializer", "t"), named_serde(serde, "--value-serializer", "t"), is_json=True
+    )
+    key, value = (
+        None if part is None else named.serde.deserialize(part)
+        for part, named in ((record.key, writer.key), (record.value, writer.value))
+    )
+    read = ConsumedRecord("t", record.partition or 0, 7, record.timestamp_ms or 0, key, value, record.headers)
+    line = data_text(writer.document(read), Format.JSON)
+    assert "\n" not in line
+    found = reader.record(line.encode())
+    assert found is not None
+    return found
+
+
+@given(
+    st.none() | OCTETS,
+    st.none() | OCTETS,
+    HEADERS,
+    st.integers(0, JAVA_LONG_MAX),
+    st.integers(0, 2**31 - 1),
+)
+@example(None, None, [(b"trace", b"\xc3\x28\x00\xff"), (b"text", "é".encode()), (b"none", None), (b"", b"")], 0, 0)
+@example(b"", b"", [(b"\xff", b"\\xff"), (b"\\xff", b"\xff"), (b"\xff", b'{"base64": "/w=="}')], JAVA_LONG_MAX, 0)
+def test_should_copy_every_byte(
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[bytes, bytes | None]],
+    timestamp_ms: int,
+    partition: int,
+) -> None:
+    named = tuple((name.decode(errors=NAME_ERRORS), given) for name, given in headers)
+    record = RecordLine(key, value, named, timestamp_ms, partition)
+
+    assert copied(record, "bytes") == record
+
+
+@given(st.none() | TEXT | LIKE_THE_FORM, st.none() | TEXT | LIKE_THE_FORM)
+def test_should_copy_every_text(key: bytes | None, value: bytes | None) -> None:
+    record = RecordLine(key, value, (), 5, 0)
+
+    assert copied(record, "string") == record
+
+
+def test_should_write_text_in_headers_as_text() -> None:
+    writer = LineWriter(named_serde("string", "--key-deserializer", "t"), named_serde("string", "-v", "t"))
+    record = ConsumedRecord("t", 0, 0, 5, "k", "v", (("a", "é".encode()), ("b", None), ("c", b"\xff")))
+
+    assert writer.document(record)["headers"] == [["a", "é"], ["b", None], ["c", {"base64": "/w=="}]]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [["a", {"base64": "/w="}]],
+        [["a", {"base64": 5}]],
+        [["a", {"base64": None}]],
+        [["a", {"base64": "é"}]],
+        [["a", {"base64": "/w==", "more": 1}]],
+        [["a", {"hex": "ff"}]],
+        [["a", {}]],
+        [["a", 5]],
+        [[None, "a"]],
+        [[5, "a"]],
+        [["a"]],
+        [["\ud800", "a"]],
+        5,
+    ],
+)
+def test_should_refuse_other_headers(headers: object) -> None:
+    reader = LineReader(named_serde("string", "-k", "t"), named_serde("string", "-v", "t"), is_json=True)
+
+    with pytest.raises(BadLine, match="its headers must be pairs"):
+        reader.record(json.dumps({"value": "v", "headers": headers}).encode())
+
+
+def test_should_copy_a_topic(log: Log, run: Run) -> None:
+    foreign = b"\xff".decode(errors=NAME_ERRORS)
+    headers = (("trace", b"\xc3\x28\x00\xff"), ("text", "é".encode()), ("none", None), ("", b""), (foreign, b"x"))
+    with closing(log.producer()) as producer:
+        producer.send(TopicPartition("lines", 2), b"\x00\xff", b"\n\r\xff", JAVA_LONG_MAX, headers)
+        producer.send(TopicPartition("lines", 1), None, None, 0)
+    names = ("--key-deserializer", "bytes", "--value-deserializer", "bytes")
+    told = run("consume", "lines", "--from-beginning", "--until-end", "-o", "json", *names)
+    shown = run("consume", "lines", "--from-beginning", "--until-end", "-o", "wide", *names)
+    before = list(read_topic(log, "lines", BYTES, BYTES))
+    names = ("--key-serializer", "bytes", "--value-serializer", "bytes")
+    again = run("produce", "lines", "--json", *names, stdin=told.stdout)
+
+    assert (told.returncode, shown.returncode, again.returncode) == (0, 0, 0), again.stderr
+    after = list(read_topic(log, "lines", BYTES, BYTES))
+    assert sorted(map(str, (record._replace(offset=0) for record in after))) == sorted(map(str, (*before, *before)))
+    refused = run("consume", "lines", "--from-beginning", "--until-end", "-o", "json")
+    assert refused.returncode != 0
+    assert "StringSerde cannot read the" in refused.stderr
