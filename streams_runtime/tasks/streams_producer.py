@@ -81,7 +81,7 @@ class StreamsProducer:
     def check(self, partition: TopicPartition, key: bytes | None, value: bytes | None) -> None:
         """Raise what `send` raises for a record that the topic does not take. Sends nothing."""
         try:
-            self._open().limits_of(partition).size_of(partition, key, value, 0, ())
+            self._open().limits_of(partition).checked(partition, key, value, 0, ())
         except LogError as error:
             raise _translated(error, f"sending a record to {partition}") from error
 
