@@ -11,9 +11,11 @@ _LONGEST_KEY = 40
 
 
 def error_text(error: BaseException) -> str:
-    """Its message, also where the `__str__` of a user's error fails: a text about an error must not be another one."""
+    """Its message, as text that any log and JSON document takes: half a surrogate is escaped. Also where the `__str__`
+    of a user's error fails: a text about an error must not be another error.
+    """
     try:
-        return str(error)
+        return str(error).encode(errors="backslashreplace").decode()
     except Exception as broken:
         return f"<its text fails with {type(broken).__name__}>"
 

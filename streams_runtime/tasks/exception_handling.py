@@ -114,7 +114,7 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
     return (
         *record.headers,
         (HEADER_EXCEPTION, _class_name(error).encode()),
-        (HEADER_MESSAGE, error_text(error).encode(errors="backslashreplace")),
+        (HEADER_MESSAGE, error_text(error).encode()),
         (HEADER_STACKTRACE, trace.encode(errors="backslashreplace")),
         (HEADER_TOPIC, topic.encode() if topic else None),
         (HEADER_PARTITION, str(partition).encode()),
