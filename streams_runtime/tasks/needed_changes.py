@@ -5,8 +5,9 @@ person. Whether a cut took anything that the store still has cannot be seen from
 commits with its offsets, the offset from which on the changelog has windows that the store has not let go of.
 
 Rules: a change is needed while its timestamp is above the newest one minus the store's retention. Each mark is an
-offset and the newest timestamp below it. A mark is set where time advances by 1/1,024 of the retention, so at most
-about so many are kept, and the answer is too low by the changes of that much time at most. While changes are not
+offset and the newest timestamp below it. A mark is set where time advances by 1/128 of the retention, or by 12 hours
+where that is less. So few are kept, and the answer is too low by the changes of that much time at most, which is less
+than the day that changelogs are kept longer than their stores. While changes are not
 acknowledged, their offsets are those that follow the last known one, with as many transaction markers between as the
 last commit had.
 """
@@ -18,8 +19,12 @@ from collections.abc import Sequence
 
 from streams_runtime.logs.base import RecordBatch
 
-_MARKS = 1_024
+_MARKS = 128
+_LONGEST_STEP_MS = 12 * 3_600_000
 _NO_TIME_MS = -1
+_AT_ONCE = 64
+"""So many changes are looked at one by one only where a mark is to be set among them: 0.06 us for each, with a mark
+2 us."""
 
 
 class NeededChanges:
@@ -40,7 +45,7 @@ class NeededChanges:
 
     def __init__(self, retention_ms: int) -> None:
         self.retention_ms = retention_ms
-        self._step_ms = max(1, retention_ms // _MARKS)
+        self._step_ms = max(1, min(retention_ms // _MARKS, _LONGEST_STEP_MS))
         self.clear()
 
     def clear(self) -> None:
@@ -71,13 +76,9 @@ class NeededChanges:
     # --- changes
 
     def restored(self, batch: RecordBatch) -> None:
-        newest_ms = max(batch.timestamps_ms)
-        if newest_ms < self._next_mark_ms:
-            self.newest_ms = max(self.newest_ms, newest_ms)
-        else:
-            for offset, timestamp_ms in zip(batch.offsets, batch.timestamps_ms, strict=True):
-                self._see(offset, timestamp_ms)
+        self._see_all(batch.offsets, batch.timestamps_ms)
         self._next_offset = batch.offsets[-1] + 1
+        self._marked_since = 0  # these offsets are those of the log
 
     def has_read(self, position: int) -> None:
         """There is nothing more below this offset."""
@@ -89,15 +90,10 @@ class NeededChanges:
         self._sent += 1
 
     def sent_many(self, timestamps_ms: Sequence[int]) -> None:
-        """Not empty."""
-        newest_ms = max(timestamps_ms)
-        if newest_ms >= self._next_mark_ms:
-            for timestamp_ms in timestamps_ms:
-                self.sent(timestamp_ms)
-            return
-        self.newest_ms = max(self.newest_ms, newest_ms)
-        self._next_offset += len(timestamps_ms)
-        self._sent += len(timestamps_ms)
+        first, count = self._next_offset, len(timestamps_ms)
+        self._see_all(range(first, first + count), timestamps_ms)
+        self._next_offset += count
+        self._sent += count
 
     def acknowledged(self, last_offset: int) -> None:
         """Everything that was sent is in the log, and this is the offset of the last of it."""
@@ -127,6 +123,16 @@ class NeededChanges:
         return 0 if first is None else max(0, self._next_offset - first)
 
     # --- inside
+
+    def _see_all(self, offsets: Sequence[int], timestamps_ms: Sequence[int]) -> None:
+        for start in range(0, len(timestamps_ms), _AT_ONCE):
+            part = timestamps_ms[start : start + _AT_ONCE]
+            newest_ms = max(part)
+            if newest_ms >= self._next_mark_ms:
+                for offset, timestamp_ms in zip(offsets[start : start + _AT_ONCE], part, strict=True):
+                    self._see(offset, timestamp_ms)
+            elif newest_ms > self.newest_ms:
+                self.newest_ms = newest_ms
 
     def _see(self, offset: int, timestamp_ms: int) -> None:
         if timestamp_ms >= self._next_mark_ms:

@@ -68,6 +68,17 @@ def test_should_take_the_offsets_that_the_log_gave() -> None:
     assert (changes.needed_from, changes.needed) == (14, 2)
 
 
+def test_should_leave_the_offsets_of_restored_changes_as_they_are() -> None:
+    changes = NeededChanges(HOUR_MS)
+    changes.from_beginning()
+    changes.restored(batch(40, [DAY_MS, DAY_MS + HOUR_MS // 2]))
+    changes.sent(DAY_MS + HOUR_MS // 2)
+    changes.acknowledged(50)  # something else lies between
+    assert changes.needed_from == 40
+    changes.sent(DAY_MS + HOUR_MS)
+    assert changes.needed_from == 41
+
+
 def test_should_go_on_after_a_checkpoint_with_what_was_committed() -> None:
     changes = NeededChanges(HOUR_MS)
     changes.has_read(300)
@@ -117,5 +128,5 @@ def test_should_need_the_same_however_changes_come_and_never_too_little(
     assert one_by_one.newest_ms == restored.newest_ms == newest_ms
     assert one_by_one.needed_from is not None
     assert one_by_one.needed_from <= first_needed
-    above_ms = newest_ms - retention_ms - max(1, retention_ms // 1_024)
+    above_ms = newest_ms - retention_ms - max(1, retention_ms // 128)
     assert max(timestamps_ms[one_by_one.needed_from : first_needed + 1]) > above_ms
