@@ -336,6 +336,15 @@ class Log(Protocol):
         """
         ...
 
+    def keep_windows(self, topic: str, retention_ms: int) -> None:
+        """The changelog of a window store has to go back so far from its newest timestamp.
+
+        A log that deletes by stream time raises `retention.ms` of the topic where it is less: the topic may have been
+        made for a store that kept windows for a shorter time. Other logs do nothing, and `deletes_after_ms` tells.
+        Raises UnknownTopicOrPartition.
+        """
+        ...
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete records below these offsets: begin offsets rise. Source: `Admin.deleteRecords`."""
         ...

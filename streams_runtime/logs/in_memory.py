@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
@@ -182,6 +183,16 @@ class InMemoryLog:
         with self._lock:
             configs = self._partition(TopicPartition(topic, 0)).configs
         return None if configs.deletes_by_stream_time else configs.deletes_after_ms
+
+    def keep_windows(self, topic: str, retention_ms: int) -> None:
+        with self._lock:
+            if self._partition(TopicPartition(topic, 0)).configs.keeps_windows(retention_ms):
+                return
+            there = self._topics[topic]
+            configs = {**there.configs, RETENTION_MS: str(retention_ms)}
+            self._topics[topic] = TopicDescription(topic, there.partitions, configs)
+            for number in range(there.partitions):
+                self._partitions[TopicPartition(topic, number)].configs = TopicConfigs.of(topic, configs)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         with self._lock:

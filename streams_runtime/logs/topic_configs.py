@@ -50,6 +50,10 @@ class TopicConfigs:
         """`retention.ms`; None where it has no limit, or nothing is deleted by age."""
         return self.retention_ms if self.deletes and self.retention_ms >= 0 else None
 
+    def keeps_windows(self, retention_ms: int) -> bool:
+        """Whether `Log.keep_windows` has nothing to do."""
+        return not self.deletes_by_stream_time or self.retention_ms < 0 or self.retention_ms >= retention_ms
+
     @classmethod
     def of(cls, topic: str, configs: Mapping[str, str]) -> TopicConfigs:
         """Raises InvalidTopic."""

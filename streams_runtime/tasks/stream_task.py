@@ -28,12 +28,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
-from assignor.types import LATEST_OFFSET, TaskId, TopicPartition
+from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, RecordBatch
+from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.losses import TaskLosses, WindowsAtRisk, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.graph import ProcessorGraph
@@ -228,11 +230,20 @@ class StreamTask:
         self.lock()
         self._producer.initialize()
         self._claim.take_if_needed(self._input_partitions)
+        self._keep_windows()
         self._own_state.open(
             self._collector, self.runtime, self._losses.expired, self._cache if self._has_cache else None
         )
         self.runtime.stores = dict(self.state_manager.stores)
         self._lifecycle.to(TaskState.RESTORING)
+
+    def _keep_windows(self) -> None:
+        """A window is readable until one that starts later by the retention is in the store. The newest change is later
+        than the start of its window by the window's size at most, which is no more than the retention.
+        """
+        for partition, needed in self.state_manager.needed_changes.items():
+            with suppress(UnknownTopicOrPartition):  # the changelog reader waits for it
+                self._log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
         """Go from RESTORING to RUNNING; nothing happens when it runs already. May be tried again after LogTimeout.

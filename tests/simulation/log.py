@@ -187,6 +187,9 @@ class LogView:
     def deletes_after_ms(self, topic: str) -> int | None:
         return self.shared.deletes_after_ms(topic)
 
+    def keep_windows(self, topic: str, retention_ms: int) -> None:
+        self.shared.keep_windows(topic, retention_ms)
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self.ask()
         self.shared.delete_records(before)

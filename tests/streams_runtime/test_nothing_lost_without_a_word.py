@@ -219,26 +219,27 @@ def write_windows(log: Log, name: str, timestamp_ms: int, keys: int = 8) -> None
 def test_should_count_on_in_windows_of_a_backlog_after_their_state_is_lost(
     log: Log, servers: str, coordinator_url: str, tmp_path: Path
 ) -> None:
+    """The grace is longer the second time, so the store needs its changelog for longer than the topic was made for."""
     log.create_topics([NewTopic("backlog-in", PARTITIONS), NewTopic("backlog-out", PARTITIONS)])
-    builder = StreamsBuilder()
-    (
-        builder.stream("backlog-in", STRING, LONG)
-        .group_by_key()
-        .windowed_by(TimeWindows(HOUR_MS, grace_ms=HOUR_MS))
-        .count(store="counts")
-        .to_stream()
-        .to("backlog-out", key_serde=TimeWindowedSerde(STRING, HOUR_MS), value_serde=LONG)
-    )
-    for state in ("before", "after"):
+    for state, grace_ms in (("before", HOUR_MS), ("after", 30 * 24 * HOUR_MS)):
+        builder = StreamsBuilder()
+        (
+            builder.stream("backlog-in", STRING, LONG)
+            .group_by_key()
+            .windowed_by(TimeWindows(HOUR_MS, grace_ms=grace_ms))
+            .count(store="counts")
+            .to_stream()
+            .to("backlog-out", key_serde=TimeWindowedSerde(STRING, HOUR_MS), value_serde=LONG)
+        )
         write_windows(log, "backlog", THIRTEEN_MONTHS_AGO_MS)
         app = application("backlog", builder, servers, tmp_path / state)
         with LocalRun(app, coordinator=coordinator_url) as run:
             run.wait_until_caught_up()
             assert run.instances[0].notices.newest() == ()
         log.maintain()
-    counts = {
-        one.key.key: one.value for one in read_topic(servers, "backlog-out", TimeWindowedSerde(STRING, HOUR_MS), LONG)
-    }
+    assert log.topics()["backlog-counts-changelog"].configs["retention.ms"] == str(2 * (HOUR_MS + grace_ms))
+    written = read_topic(servers, "backlog-out", TimeWindowedSerde(STRING, HOUR_MS), LONG)
+    counts = {one.key.key: one.value for one in written if one.key is not None}
     assert counts == {f"k{key}": 2 for key in range(8)}
 
 

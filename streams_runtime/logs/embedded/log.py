@@ -17,6 +17,7 @@ from pathlib import Path
 
 from assignor.access.private_files import make_private_directory, open_lock, warn_of_others
 from assignor.operating_system import with_advice
+from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
@@ -44,7 +45,13 @@ from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopic
 from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
 from streams_runtime.logs.signals import AppendSignals
-from streams_runtime.logs.topic_configs import altered_topic, check_topics_are_there, checked_topic, topics_to_add
+from streams_runtime.logs.topic_configs import (
+    TopicConfigs,
+    altered_topic,
+    check_topics_are_there,
+    checked_topic,
+    topics_to_add,
+)
 
 LOG_FILE_NAME = "log.sqlite"
 LOCK_FILE_NAME = "write.lock"
@@ -241,6 +248,18 @@ class EmbeddedLog:
         partition = TopicPartition(topic, 0)
         configs = self._catalog.find([partition])[partition].configs
         return None if configs.deletes_by_stream_time else configs.deletes_after_ms
+
+    def keep_windows(self, topic: str, retention_ms: int) -> None:
+        partition = TopicPartition(topic, 0)
+        if self._catalog.find([partition])[partition].configs.keeps_windows(retention_ms):
+            return
+        with self._writer.transaction() as connection:
+            row = connection.execute("SELECT configs FROM topics WHERE name=?", (topic,)).fetchone()
+            configs = {} if row is None else json.loads(row[0])
+            if not TopicConfigs.of(topic, configs).keeps_windows(retention_ms):  # else another process was faster
+                raised = json.dumps({**configs, RETENTION_MS: str(retention_ms)})
+                connection.execute("UPDATE topics SET configs=? WHERE name=?", (raised, topic))
+        self._catalog.forget()
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""

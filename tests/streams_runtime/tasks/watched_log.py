@@ -95,6 +95,9 @@ class WatchedLog:
     def deletes_after_ms(self, topic: str) -> int | None:
         return self.log.deletes_after_ms(topic)
 
+    def keep_windows(self, topic: str, retention_ms: int) -> None:
+        self.log.keep_windows(topic, retention_ms)
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self.log.delete_records(before)
 

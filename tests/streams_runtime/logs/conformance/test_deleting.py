@@ -146,3 +146,28 @@ def test_should_say_how_old_by_the_clock_a_record_has_to_be_to_be_deleted(
     assert log.deletes_after_ms("kept") == (kafka_ms if isinstance(log, NamespacedLog) else own_ms)
     with pytest.raises(UnknownTopicOrPartition):
         log.deletes_after_ms("no-such-topic")
+
+
+@pytest.mark.parametrize(
+    ("configs", "kept"),
+    [
+        ({"cleanup.policy": "compact,delete", "retention.ms": "1000"}, "5000"),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "5001"}, "5001"),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "-1"}, "-1"),
+        ({"cleanup.policy": "delete", "retention.ms": "1000"}, "1000"),  # that is what the user asked for
+    ],
+)
+def test_should_keep_windows_for_as_long_as_the_store_has_them(
+    own_log: Log, configs: Mapping[str, str], kept: str
+) -> None:
+    """The grace was raised, say, after the topic was made."""
+    own_log.create_topics([NewTopic("kept", 2, configs)])
+    for _ in range(2):
+        own_log.keep_windows("kept", 5_000)
+        assert own_log.topics()["kept"].configs == {**configs, "retention.ms": kept}
+    for timestamp_ms in (NOW_MS, NOW_MS + 5_000):
+        write(own_log, KEPT, b"x", timestamp_ms=timestamp_ms)
+    own_log.maintain()
+    assert own_log.begin_offsets([KEPT]) == {KEPT: 0}
+    with pytest.raises(UnknownTopicOrPartition):
+        own_log.keep_windows("no-such-topic", 5_000)

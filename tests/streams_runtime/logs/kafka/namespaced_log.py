@@ -145,6 +145,9 @@ class NamespacedLog:
     def deletes_after_ms(self, topic: str) -> int | None:
         return self._names.run(lambda: self.inside.deletes_after_ms(self._names.prefix + topic))
 
+    def keep_windows(self, topic: str, retention_ms: int) -> None:
+        self._names.run(lambda: self.inside.keep_windows(self._names.prefix + topic, retention_ms))
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         names = self._names
         named = {names.inside(partition): offset for partition, offset in before.items()}
