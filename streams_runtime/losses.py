@@ -63,7 +63,7 @@ _DAY_MS = 86_400_000
 
 
 class WindowsAtRisk(NamedTuple):
-    """A window store whose changelog the log may delete before the store lets its windows go.
+    """A window store whose changelog the log may delete before its windows expire.
 
     `topic`: the changelog. `windows`: how many, at most. `behind_ms`: by how much stream time is behind the clock.
     `kept_ms`: `retention.ms` of the topic. `retention_ms`: of the store.

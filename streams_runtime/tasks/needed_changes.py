@@ -2,14 +2,13 @@
 
 A window store keeps windows by stream time, and its changelog is cut at the beginning, by the log's retention or by a
 person. Whether a cut took anything that the store still has cannot be seen from what is left. So the task keeps, and
-commits with its offsets, the offset from which on the changelog has windows that the store has not let go of.
+commits with its offsets, the offset from which on the changelog has windows that have not expired in the store.
 
 Rules: a change is needed while its timestamp is above the newest one minus the store's retention. Each mark is an
 offset and the newest timestamp below it. A mark is set where time advances by 1/128 of the retention, or by 12 hours
 where that is less. So few are kept, and the answer is too low by the changes of that much time at most, which is less
-than the day that changelogs are kept longer than their stores. While changes are not
-acknowledged, their offsets are those that follow the last known one, with as many transaction markers between as the
-last commit had.
+than the day that changelogs are kept longer than their stores. While changes are not acknowledged, their offsets are
+those that follow the last known one, with as many transaction markers between as the last commit had.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class NeededChanges:
         """The store is restored from the first record that the log has."""
         self._is_complete = True
 
-    def go_on(self, needed_from: int | None, stream_time_ms: int) -> None:
+    def continue_from(self, needed_from: int | None, stream_time_ms: int) -> None:
         """The task before this one committed both; None: it did not know. Ignored when the store was restored whole."""
         if self._is_complete or stream_time_ms < 0:
             return
@@ -113,7 +112,7 @@ class NeededChanges:
     @property
     def needed_from(self) -> int | None:
         """None: no change is known."""
-        self._let_go()
+        self._drop_expired()
         return self._marks[0][0] if self._marks else None
 
     @property
@@ -139,7 +138,7 @@ class NeededChanges:
             self._marks.append((offset, self.newest_ms))
             self._marked_since += 1
             self._advance(timestamp_ms)
-            self._let_go()
+            self._drop_expired()
         elif timestamp_ms > self.newest_ms:
             self.newest_ms = timestamp_ms
 
@@ -147,7 +146,7 @@ class NeededChanges:
         self.newest_ms = max(self.newest_ms, timestamp_ms)
         self._next_mark_ms = max(self._next_mark_ms, timestamp_ms + self._step_ms)
 
-    def _let_go(self) -> None:
+    def _drop_expired(self) -> None:
         marks, oldest_needed_ms = self._marks, self.newest_ms - self.retention_ms + 1
         while len(marks) > 1 and marks[1][1] < oldest_needed_ms:
             marks.popleft()

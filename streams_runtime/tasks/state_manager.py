@@ -292,7 +292,7 @@ class StateManager:
         known = {one.store.name: one.needed.needed_from for one in self._metadata.values() if one.needed is not None}
         return {store: offset for store, offset in known.items() if offset is not None}
 
-    def go_on_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
+    def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
         """The task before this one committed both. What its stores had, and these could not be restored with, because
         the log had deleted it; the next call does not give it again.
         """
@@ -303,7 +303,7 @@ class StateManager:
                 one.begin_offset = None
                 if needed is not None and begin is not None and needed < begin:
                     missing.append(MissingChanges(one.store.name, partition, needed, begin))
-                one.needed.go_on(needed, stream_time_ms)
+                one.needed.continue_from(needed, stream_time_ms)
         return missing
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:

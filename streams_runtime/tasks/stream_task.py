@@ -261,7 +261,7 @@ class StreamTask:
         self._buffer.set_partition_times(partition_times_ms)
         stream_time_ms = max(partition_times_ms.values(), default=UNKNOWN_TIME)
         self._processing.continue_at(stream_time_ms)
-        for missing in self.state_manager.go_on_after(self._offsets.needed_before, stream_time_ms):
+        for missing in self.state_manager.continue_after(self._offsets.needed_before, stream_time_ms):
             self._losses.windows_missing(*missing)
         if self._exactly_once:
             self.state_manager.delete_checkpoint()

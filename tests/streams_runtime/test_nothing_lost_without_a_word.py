@@ -276,9 +276,7 @@ def test_should_tell_how_many_windows_a_restore_lacks(
         assert metric(run, "streams_missing_windows_total") == {}, "what is there now is all that is needed"
 
 
-def test_should_miss_no_window_that_the_store_had_let_go(
-    log: Log, servers: str, coordinator_url: str, tmp_path: Path
-) -> None:
+def test_should_miss_no_window_that_had_expired(log: Log, servers: str, coordinator_url: str, tmp_path: Path) -> None:
     log.create_topics([NewTopic("months-in", PARTITIONS)])
     for month in range(3):
         write_windows(log, "months", THIRTEEN_MONTHS_AGO_MS + month * 30 * 24 * HOUR_MS)

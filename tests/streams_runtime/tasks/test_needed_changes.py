@@ -29,7 +29,7 @@ def test_should_need_nothing_before_the_first_change() -> None:
     assert (changes.needed_from, changes.needed, changes.newest_ms) == (500, 1, DAY_MS)
 
 
-def test_should_need_no_change_of_a_window_that_the_store_has_let_go() -> None:
+def test_should_need_no_change_of_a_window_that_has_expired() -> None:
     """Two months in one commit: what the log may delete of the first is not missed."""
     changes = NeededChanges(HOUR_MS)
     changes.sent_many([0] * 100 + [30 * DAY_MS] * 100)
@@ -83,18 +83,18 @@ def test_should_go_on_after_a_checkpoint_with_what_was_committed() -> None:
     changes = NeededChanges(HOUR_MS)
     changes.has_read(300)
     changes.restored(batch(300, [DAY_MS + 5]))
-    changes.go_on(120, DAY_MS)
+    changes.continue_from(120, DAY_MS)
     assert changes.needed_from == 120
     changes.sent(DAY_MS + HOUR_MS)
     assert changes.needed_from == 300
-    changes.go_on(7, DAY_MS)  # a later start of the same task knows more
+    changes.continue_from(7, DAY_MS)  # a later start of the same task knows more
     assert changes.needed_from == 300
 
 
 def test_should_know_where_it_began_when_nothing_was_committed() -> None:
     changes = NeededChanges(HOUR_MS)
     changes.has_read(300)
-    changes.go_on(None, DAY_MS)
+    changes.continue_from(None, DAY_MS)
     assert (changes.needed_from, changes.newest_ms) == (300, DAY_MS)
 
 
@@ -102,7 +102,7 @@ def test_should_not_believe_an_earlier_task_when_all_was_restored() -> None:
     changes = NeededChanges(HOUR_MS)
     changes.from_beginning()
     changes.restored(batch(50, [DAY_MS, DAY_MS]))
-    changes.go_on(20, DAY_MS)
+    changes.continue_from(20, DAY_MS)
     assert changes.needed_from == 50
 
 
