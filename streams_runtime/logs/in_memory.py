@@ -186,13 +186,8 @@ class InMemoryLog:
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
         with self._lock:
-            if self._partition(TopicPartition(topic, 0)).configs.keeps_windows(retention_ms):
-                return
-            there = self._topics[topic]
-            configs = {**there.configs, RETENTION_MS: str(retention_ms)}
-            self._topics[topic] = TopicDescription(topic, there.partitions, configs)
-            for number in range(there.partitions):
-                self._partitions[TopicPartition(topic, number)].configs = TopicConfigs.of(topic, configs)
+            if not self._partition(TopicPartition(topic, 0)).configs.keeps_windows(retention_ms):
+                self.alter_topic(topic, None, {RETENTION_MS: str(retention_ms)})
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         with self._lock:
