@@ -31,7 +31,9 @@ RUNTIME: dict[str, str] = {
     "poll.ms": "How long a thread without work waits for records.",
     "max.poll.records": "The most records that one poll returns.",
     "buffered.records.per.partition": "A task that has buffered more records of a partition than this pauses it.",
-    "auto.offset.reset": "Where a task begins on a partition that has no committed offset. `none`: it is an error.",
+    "auto.offset.reset": "Where a task begins on a partition that has no committed offset. `none`: it is an error. "
+    "Repartition topics always begin at the earliest record. What `latest` passes over is committed at once, so that a "
+    "record that comes later is not passed over by the next owner.",
     "state.cleanup.delay.ms": "How long the directory of a task that is not here any more is kept.",
     "repartition.purge.interval.ms": "How often records that all tasks have read are deleted from repartition topics.",
     "application.server": "`host:port` under which the instance answers queries. Port 0 takes a free one. Without it, "

@@ -1,11 +1,15 @@
 """Where a task begins to read its input, which offsets it commits, and its right to commit them.
 
-Rules: reading begins at the committed offset, else by `auto.offset.reset` of the source or of the configs. A task
-commits the offset of the next record to process: that of the first one buffered, else the consumer's position, so that
-gaps left by transactions and compaction count as consumed. It commits only offsets that have moved. The partition time
-is in the metadata of the commit. A task claims its input before it reads it; from then on no earlier owner can commit.
-Records that the log deleted before the group read them are told, with their number.
+Rules: reading begins at the committed offset, else by `auto.offset.reset` of the source or of the configs. Repartition
+topics always begin at the earliest record. A task commits the offset of the next record to process: that of the first
+one buffered, else the consumer's position, so that gaps left by transactions and compaction count as consumed. It
+commits only what the group does not know yet: offsets that have moved, and those at which it began without a committed
+one. The partition time is in the metadata of the commit. A task claims its input before it reads it; from then on no
+earlier owner can commit. Records that the log deleted before the group read them are told, with their number.
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`.
+Differs from Kafka: there, repartition topics go by `auto.offset.reset`, too, and an offset is committed once it has
+moved. With `latest`, an owner that ends before that leaves no offset behind, and the next one begins behind the records
+that have come meanwhile (KAFKA-12261).
 """
 
 from __future__ import annotations
@@ -23,10 +27,13 @@ from streams_runtime.tasks.offset_metadata import decode_needed_from, decode_par
 
 
 class InputOffsets:
-    """`committed`: the offsets that this task found committed, or committed itself. `purged`: topics whose records are
-    deleted once they are processed, so that those missing at their beginning were not lost. `needed_from`: gives, by
+    """`committed`: the offsets that this task found committed, or committed itself. `repartition_topics`: their records
+    are deleted once they are processed, so that those missing at the beginning were not lost. `needed_from`: gives, by
     store, from where its changelog is needed; it is committed with the offsets. `needed_before`: what the task before
     this one committed of it.
+
+    `skips_until_committed`: it has begun, or gone on, at the end of a partition, and the group does not know that yet.
+    Another owner would begin at a later end, so the task commits at once.
     """
 
     __slots__ = (
@@ -36,12 +43,13 @@ class InputOffsets:
         "_log",
         "_losses",
         "_needed_from",
-        "_purged",
+        "_repartition_topics",
         "_settled",
         "_sources",
         "_task_id",
         "committed",
         "needed_before",
+        "skips_until_committed",
     )
 
     def __init__(
@@ -52,12 +60,12 @@ class InputOffsets:
         consumer: Consumer,
         configs: StreamsConfig,
         losses: TaskLosses,
-        purged: Collection[str] = (),
+        repartition_topics: Collection[str] = (),
         needed_from: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._task_id = task_id
         self._losses = losses
-        self._purged = purged
+        self._repartition_topics = repartition_topics
         self._needed_from = needed_from
         self.needed_before: dict[str, int] = {}
         self._sources = sources
@@ -65,7 +73,8 @@ class InputOffsets:
         self._consumer = consumer
         self._configs = configs
         self.committed: dict[TopicPartition, int] = {}
-        self._settled: dict[TopicPartition, int] = {}  # committed, or where reading began
+        self.skips_until_committed = False
+        self._settled: dict[TopicPartition, int] = {}  # what the group knows
         # to be committed: offset and partition time; None while the task reads
         self._held: dict[TopicPartition, tuple[int, int]] | None = {}
 
@@ -80,12 +89,10 @@ class InputOffsets:
         if found is None:
             found = self._log.committed_offsets(self._configs.application_id, partitions)
         committed = {partition: found[partition] for partition in partitions if partition in found}
-        begin = {partition: one.offset for partition, one in committed.items()}
+        self._settled = {partition: one.offset for partition, one in committed.items()}
         fresh = self._reset_positions([p for p in partitions if p not in committed], "has no committed offset")
-        begin |= fresh
-        for partition, offset in begin.items():
+        for partition, offset in (self._settled | fresh).items():
             self._consumer.seek(partition, offset)
-            self._settled[partition] = offset
         self._consumer.resume(partitions)
         self._tell_deleted_unread(fresh)
         self.committed.update((partition, one.offset) for partition, one in committed.items())
@@ -145,8 +152,10 @@ class InputOffsets:
     def is_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         for partition, one in offsets.items():
             self.committed[partition] = self._settled[partition] = one.offset
+        self.skips_until_committed = False
 
     def clear(self) -> None:
+        self.skips_until_committed = False
         self.committed.clear()
         self._settled.clear()
         self._held = {}
@@ -161,10 +170,14 @@ class InputOffsets:
         nothing that it was to have.
         """
         for partition, begin in fresh.items():
-            if begin > 0 and partition.topic not in self._purged and self._reset_of(partition) is OffsetReset.EARLIEST:
+            is_read_whole = self._reset_of(partition) is OffsetReset.EARLIEST
+            if begin > 0 and is_read_whole and partition.topic not in self._repartition_topics:
                 self._losses.deleted_unread(partition, begin)
 
     def _reset_of(self, partition: TopicPartition) -> OffsetReset:
+        if partition.topic in self._repartition_topics:
+            # the application wrote these records itself, and the input they came from counts as read
+            return OffsetReset.EARLIEST
         return self._sources[partition.topic].auto_offset_reset or self._configs.auto_offset_reset
 
     def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> dict[TopicPartition, int]:
@@ -182,6 +195,7 @@ class InputOffsets:
             positions |= self._log.begin_offsets(earliest)
         if latest := by_reset.get(OffsetReset.LATEST):
             positions |= self._log.end_offsets(latest)
+            self.skips_until_committed = True
         return positions
 
 

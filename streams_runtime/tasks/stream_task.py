@@ -115,8 +115,8 @@ class StreamTask:
             consumer,
             configs,
             losses,
-            purged=graph.repartition_sources,
-            needed_from=state.needed_from,
+            graph.repartition_sources,
+            state.needed_from,
         )
         self._claim = InputClaim(log, configs.application_id, producer.transactional_id)
         self._buffer = InputBuffer(
@@ -270,6 +270,7 @@ class StreamTask:
         self._producer.guard(self._id, claim)
         self._processing.init_processors()
         self._lifecycle.to(TaskState.RUNNING)
+        self._commit_where_it_skips_to()
 
     def suspend(self) -> None:
         """As `Task` says. Raises what a processor's `close` raises; the task is SUSPENDED even then.
@@ -495,6 +496,11 @@ class StreamTask:
         own = {partition: position for partition, position in outside.items() if partition in self._input_partitions}
         if own:
             self._offsets.reset(own)
+            self._commit_where_it_skips_to()
+
+    def _commit_where_it_skips_to(self) -> None:
+        if self._offsets.skips_until_committed:
+            self._commits.request()
 
     def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
         self.state_manager.mark_changelogs_corrupted(partitions)

@@ -166,11 +166,11 @@ def test_should_commit_before_a_revoked_task_is_given_up(thread: Rig) -> None:
 
 
 def test_should_commit_nothing_when_what_is_revoked_has_nothing_to_commit(thread: Rig) -> None:
-    thread.commits = False
     thread.assign([SPLIT_0, SPLIT_1])
     thread.passes()
+    before = thread.committed()
     thread.work.manager.handle_revocation(frozenset({SPLIT_0}))
-    assert thread.committed() == {}
+    assert thread.committed() == before == {"lines-0": 0, "lines-1": 0}, "where they began"
     assert thread.states() == {"active 0_0": "suspended", "active 0_1": "running"}
 
 

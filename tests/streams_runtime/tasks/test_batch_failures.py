@@ -91,7 +91,7 @@ def test_should_end_at_the_record_that_failed_and_commit_nothing_of_its_run(tmp_
     with pytest.raises(ProcessingFailed, match="task=0_0, node=node, record topic=in, partition=0, offset=1") as error:
         one.process()
     assert isinstance(error.value.__cause__, Trouble)
-    assert one.commit() == {}
+    assert one.commit() == {IN: 0}
 
 
 def below(value: str) -> str:
@@ -147,7 +147,7 @@ def test_should_say_what_a_function_is_to_return(tmp_path: Path, function: Any, 
         StreamsRuntimeError, match=f"node=node.*the function of map_values_batches has returned.*{message}"
     ):
         one.process()
-    assert (one.output(), one.task.dropped_records, one.commit()) == ([], 0, {})
+    assert (one.output(), one.task.dropped_records, one.commit()) == ([], 0, {IN: 0})
 
 
 @pytest.mark.parametrize("returned", [None, ["k"], (["k"], ["v"]), ("kkk", "vvv"), (1, 2, 3)])
@@ -259,7 +259,7 @@ def test_should_process_the_whole_run_again_after_the_log_was_away(tmp_path: Pat
         return
     with pytest.raises(LogTimeout):
         one.process()
-    assert one.commit() == {}
+    assert one.commit() == {IN: 0}
     assert one.task.runtime.stream_time_ms == 1
     assert one.process() == 4
     assert (one.output(), one.commit()) == (["A", "B", "A", "B", "C", "D"], {IN: 4})

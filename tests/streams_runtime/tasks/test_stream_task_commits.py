@@ -45,6 +45,7 @@ def test_should_commit_the_offset_of_the_next_record_to_process(tmp_path: Path) 
 @both_guarantees
 def test_should_commit_only_when_needed(tmp_path: Path, configs: Configs) -> None:
     one = RunningTask(tmp_path, configs=configs).start()
+    assert one.commit() == {IN: 0}  # where it begins
     assert not one.task.commit_needed()
     assert one.task.prepare_commit() == {}
     one.write(IN, "a")
@@ -58,15 +59,67 @@ def test_should_commit_only_when_needed(tmp_path: Path, configs: Configs) -> Non
     assert one.task.offsets_to_commit() == {}
 
 
-def test_should_not_commit_where_it_has_only_begun_to_read(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path, uppercase(["in", "other"]), {"max.task.idle.ms": -1})
+@both_guarantees
+def test_should_commit_where_it_has_only_begun_to_read(tmp_path: Path, configs: Configs) -> None:
+    """Once: what the group knows already is not committed again."""
+    one = RunningTask(tmp_path, uppercase(["in", "other"]), {"max.task.idle.ms": -1, **configs})
     one.write(OTHER, "x")
     one.start()
     one.write(IN, "a")
     one.consumer.pause([OTHER])
     one.run()
+    assert one.commit() == {IN: 1, OTHER: 0}
+    assert not one.task.commit_needed()
+    one.stop()
+    two = RunningTask(tmp_path, one.topology, {"max.task.idle.ms": -1, **configs}, after=one).start()
+    assert not two.task.commit_needed()
+
+
+@both_guarantees
+def test_should_commit_at_once_where_it_skips_to(tmp_path: Path, configs: Configs) -> None:
+    """Else records that come before the first commit are passed over when another owner begins at a later end."""
+    latest = {"auto.offset.reset": "latest", **configs}
+    one = RunningTask(tmp_path, configs=latest)
+    one.write(IN, "old")
+    one.start()
+    assert one.task.commit_requested()
     assert one.commit() == {IN: 1}
-    assert one.committed(OTHER) is None
+    assert not one.task.commit_requested()
+    one.write(IN, "new")
+    one.task.close_dirty()
+    two = RunningTask(tmp_path, configs=latest, after=one).start()
+    two.run()
+    two.commit()
+    assert two.output() == ["NEW"]
+
+
+def test_should_commit_at_once_where_it_skips_to_when_its_position_is_gone(tmp_path: Path) -> None:
+    one = RunningTask(tmp_path, configs={"auto.offset.reset": "latest"}).start()
+    one.commit()
+    one.write(IN, "a", "b", "c")
+    one.log.delete_records({IN: 2})
+    one.task.reset_offsets({IN: 0})
+    assert one.task.commit_requested()
+    assert one.commit() == {IN: 3}
+
+
+@pytest.mark.parametrize("reset", ["latest", "none", "earliest"])
+def test_should_begin_repartition_topics_at_the_earliest_record(tmp_path: Path, reset: str) -> None:
+    """The group's commit of the input says that these records are in the topic: nobody would write them again."""
+    topology = Topology().add_source("in", "in", auto_offset_reset="earliest").add_repartition_topic("words")
+    topology.add_sink("to-words", "words", "in").add_source("words", "words", key_serde=STRING, value_serde=STRING)
+    topology.add_sink("out", "out", "words", key_serde=STRING, value_serde=STRING)
+    one = RunningTask(tmp_path, topology, {"auto.offset.reset": reset}, subtopology=1)
+    words = TopicPartition("app-words", 0)
+    one.log.create_topics([NewTopic(words.topic, 1)])
+    one.write(words, "a", "b")
+    one.start()
+    assert not one.task.commit_requested()
+    one.run()
+    assert one.output() == ["a", "b"]
+    one.task.reset_offsets({words: 9})
+    one.run()
+    assert one.output() == ["a", "b", "a", "b"]
 
 
 def test_should_commit_only_partitions_that_moved(tmp_path: Path) -> None:

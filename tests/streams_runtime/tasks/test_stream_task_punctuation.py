@@ -140,6 +140,7 @@ def test_should_refuse_a_start_before_the_epoch(tmp_path: Path) -> None:
 def test_should_need_a_commit_after_a_punctuation(tmp_path: Path) -> None:
     topology, made = ticking(plan_every(10, WALL))
     one = RunningTask(tmp_path, topology, EXACTLY_ONCE).start()
+    one.commit()
     at_wall_clock(one, made, 5)
     assert not one.task.commit_needed()
     at_wall_clock(one, made, 5)
