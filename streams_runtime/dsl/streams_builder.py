@@ -48,11 +48,12 @@ class StreamsBuilder:
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Every record of these topics. Streams of the same topics share the source of the first one.
+        """Every record of these topics. Streams of the same topics share the source of the first one. A topic that is
+        named twice is read once.
 
         A serde that is None is the default one of the configs; so it is wherever a call takes one.
         """
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
         if not names:
             raise TopologyError("Invalid topology: a stream needs at least one topic")
         source_name = self._graph.naming.given_or(name, "KSTREAM-SOURCE-")

@@ -12,6 +12,7 @@ from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.table_source import PlainTableSource
 from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
@@ -267,3 +268,14 @@ def test_should_count_the_records_that_a_processor_drops(caplog: pytest.LogCaptu
 def test_should_refuse_a_stream_of_no_topic() -> None:
     with pytest.raises(TopologyError, match="at least one topic"):
         StreamsBuilder().stream([], STRING, STRING)
+
+
+def test_should_read_a_topic_once_that_is_named_twice() -> None:
+    """Kafka's `StreamsBuilder` takes it, and its `Topology.addSource` does not."""
+    builder = StreamsBuilder()
+    out(builder.stream(["in", "other", "in"], STRING, STRING).merge(builder.stream(["other", "in"], STRING, STRING)))
+    with driven(builder) as run:
+        run.pipe("in", ("k", "v", 1))
+        assert run.read("out") == [("k", "v", 1)]
+    with pytest.raises(TopologyError, match="Topic in has already been registered by another source"):
+        Topology().add_source("source", ["in", "in"])
