@@ -9,10 +9,28 @@ from typing import Annotated, Any
 import typer
 
 from assignor.coordinator_calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
+from assignor.errors import InputError
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
+
+
+def _text(given: str | None) -> str | None:
+    """Raises InputError for an argument that is not in the terminal's encoding."""
+    try:
+        (given or "").encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError("is not UTF-8", "--reason") from None
+    return given
+
+
 ReasonOption = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the coordinator's audit log.")
+    str | None,
+    typer.Option(
+        "--reason",
+        metavar="TEXT",
+        callback=_text,
+        help="Why, for the coordinator's audit log: one line of up to 200 characters.",
+    ),
 ]
 
 

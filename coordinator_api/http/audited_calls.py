@@ -9,6 +9,7 @@ the time and what changes no membership: heartbeats, and rejoins (status 200). `
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -39,7 +40,11 @@ AUDITED = frozenset(call for call in (*RIGHTS, *PAGE_RIGHTS) if call[0] != "GET"
 """Method and address, as FastAPI has it."""
 
 MAX_REASON = 200
-REASON_PATTERN = "^[ -~]*$"
+REASON_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*$"
+"""A reason is free text for people, in letters of any script, on one line: without controls, and without what changes
+the order of letters or hides them. Persian, Thai and emoji need the invisible joiners U+200B to U+200D.
+"""
+_REASON = re.compile(REASON_PATTERN)
 _AUDITED_CALL = "audited_call"
 _EFFECTS = ("revision", "generation_id", "executed", "right", "groups")
 """Fields of answers that say what came of a call. No other one is copied: the answer may have a token."""
@@ -85,6 +90,12 @@ def note_caller(request: Request, principal: Principal | None) -> None:
     audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
     if audited is not None:
         audited.found_out(principal)
+
+
+def reason_of(request: Request) -> str | None:
+    """Why an audited call is made, as its address says it."""
+    audited: AuditedCall | None = request.scope.get("state", {}).get(_AUDITED_CALL)
+    return None if audited is None else audited.reason
 
 
 def note_reason(request: Request, reason: str) -> str | None:
@@ -185,12 +196,21 @@ def _reason(query: bytes) -> str | None:
     """`?reason=` of a call. Raises Problem."""
     if b"reason" not in query:
         return None
-    return _checked_reason(parse_qs(query.decode("latin-1"), errors="replace").get("reason", [""])[0], "query.reason")
+    try:
+        given = parse_qs(query.decode("latin-1"), errors="strict").get("reason", [""])
+    except ValueError:
+        raise Problem("INVALID_REQUEST", "query: must be UTF-8") from None
+    if len(given) > 1:
+        raise Problem("INVALID_REQUEST", "query.reason: is there more than once")
+    return _checked_reason(given[0], "query.reason")
 
 
 def _checked_reason(given: str, where: str) -> str | None:
-    if len(given) > MAX_REASON or not (given.isascii() and given.isprintable()):
-        raise Problem("INVALID_REQUEST", f"{where}: must have up to {MAX_REASON} printable ASCII characters")
+    if len(given) > MAX_REASON or _REASON.fullmatch(given) is None:
+        raise Problem(
+            "INVALID_REQUEST",
+            f"{where}: must be one line of up to {MAX_REASON} characters, without controls of any kind",
+        )
     return given or None
 
 

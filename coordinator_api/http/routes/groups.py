@@ -15,7 +15,7 @@ from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.answer_schemas import GroupAnswer, GroupList
-from coordinator_api.http.audited_calls import note_effect, note_lever
+from coordinator_api.http.audited_calls import note_effect, note_lever, reason_of
 from coordinator_api.http.bodies import documented, run_on_document
 from coordinator_api.http.call_rights import Need, check_right, checked_router, principal_of
 from coordinator_api.http.document_schemas import DefinitionBody
@@ -165,7 +165,7 @@ async def drain_group(
     event: events.Drain | events.DrainInstance = events.Drain()
     if instance is not None or member is not None:
         named = one_drained(instance, member)
-        event = events.DrainInstance(*named, caller(request), request.query_params.get("reason") or None)
+        event = events.DrainInstance(*named, caller(request), reason_of(request))
     note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 

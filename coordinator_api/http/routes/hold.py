@@ -17,7 +17,7 @@ from coordinator_api.group import events
 from coordinator_api.group.holding import describe_held
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
 from coordinator_api.http.answer_schemas import HoldAnswer
-from coordinator_api.http.audited_calls import note_lever
+from coordinator_api.http.audited_calls import note_lever, reason_of
 from coordinator_api.http.bodies import check_json, check_not_encoded, run_in_worker
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.held_computations import look_at_held
@@ -81,7 +81,7 @@ async def hold_rebalances(request: Request, group_id: GroupId, coordinator: TheC
         body = HoldBody.model_validate(parse_object(await request.body()))
     except ValidationError as error:
         raise from_validation(error.errors()) from None
-    event = events.SetHold(body.time_limit_ms, caller(request), _reason(request))
+    event = events.SetHold(body.time_limit_ms, caller(request), reason_of(request))
     note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 
@@ -89,7 +89,7 @@ async def hold_rebalances(request: Request, group_id: GroupId, coordinator: TheC
 @router.delete("/{group}/hold", status_code=204)
 async def end_hold(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
     """Computed rebalances wait no more. One that waits is carried out."""
-    accepted(await coordinator.group(group_id).handle(events.EndHold(caller(request), _reason(request))), Accepted)
+    accepted(await coordinator.group(group_id).handle(events.EndHold(caller(request), reason_of(request))), Accepted)
 
 
 @router.post("/{group}/approve", responses={200: {"model": HeldGenerationAnswer}})
@@ -97,7 +97,7 @@ async def approve_rebalance(
     request: Request, group_id: GroupId, coordinator: TheCoordinator, generation: Generation = None
 ) -> HeldGenerationAnswer:
     """Carry out the rebalance that waits, as it was computed. This covers the rebalances that follow from it."""
-    event = events.ApproveRebalance(generation, caller(request), _reason(request))
+    event = events.ApproveRebalance(generation, caller(request), reason_of(request))
     stored = accepted(await coordinator.group(group_id).handle(event), AssignmentStored)
     return HeldGenerationAnswer(generation_id=stored.generation_id)
 
@@ -110,7 +110,7 @@ async def discard_rebalance(
 
     It needs a reason.
     """
-    reason = _reason(request)
+    reason = reason_of(request)
     if reason is None:
         raise Problem(
             "INVALID_REQUEST",
@@ -120,7 +120,3 @@ async def discard_rebalance(
     event = events.DiscardRebalance(generation, caller(request), reason)
     again = accepted(await coordinator.group(group_id).handle(event), ComputedAgain)
     return HeldGenerationAnswer(generation_id=again.generation_id)
-
-
-def _reason(request: Request) -> str | None:
-    return request.query_params.get("reason") or None

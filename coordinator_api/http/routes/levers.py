@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted
 from coordinator_api.http.answer_schemas import DrainedLever
-from coordinator_api.http.audited_calls import note_lever
+from coordinator_api.http.audited_calls import note_lever, reason_of
 from coordinator_api.http.bodies import check_json, check_not_encoded
 from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.group_document import described_group
@@ -150,8 +150,3 @@ async def _sent(request: Request, kind: type[Body]) -> Body:
         return kind.model_validate(parse_object(await request.body()))
     except ValidationError as error:
         raise from_validation(error.errors()) from None
-
-
-def reason_of(request: Request) -> str | None:
-    """Why, as the caller says; None when it says nothing."""
-    return request.query_params.get("reason") or None

@@ -31,7 +31,7 @@ def test_should_drain_an_instance_and_end_its_drain(service: ServiceProcess, mem
     group, where = group_of(member), ("--coordinator", service.url)
     drain = ("groups", "drain", group, *where, "--instance", member.process_id)
 
-    drained = assignor(*drain, "--reason", "the disk is replaced")
+    drained = assignor(*drain, "--reason", "Gerät wird getauscht, 更换磁盘")
     described = assignor("groups", "describe", group, *where)[1]
     lever = drained_of(member)
     ended = assignor(*drain, "--end")
@@ -42,12 +42,17 @@ def test_should_drain_an_instance_and_end_its_drain(service: ServiceProcess, mem
         *[f"  {task}: {why}" if task else f"  {why}" for task, why in _missing(lever[0])],
     ]
     assert [(each["process_id"], each["member_id"], each["reason"]) for each in lever] == [
-        (member.process_id, None, "the disk is replaced")
+        (member.process_id, None, "Gerät wird getauscht, 更换磁盘")
     ]
-    told = f"drained: {member.process_id} is to have no tasks; set [0-9]+s ago by .*: the disk is replaced"
+    told = f"drained: {member.process_id} is to have no tasks; set [0-9]+s ago by .*: Gerät wird getauscht, 更换磁盘"
     assert re.search(told, " ".join(described.split()))
     assert ended == (0, f"{group}: {member.process_id} may have tasks again\n", "")
     assert drained_of(member) == []
+
+
+def test_should_say_that_a_reason_is_no_text(service: ServiceProcess) -> None:
+    code, _, said = assignor("groups", "pause", "a", "--coordinator", service.url, "--reason", "disk \udcff")
+    assert (code, said) == (2, "error: --reason: is not UTF-8\n")
 
 
 def test_should_say_that_a_member_without_tasks_can_be_stopped(service: ServiceProcess, member: HttpMember) -> None:

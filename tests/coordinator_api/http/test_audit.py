@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import stat
@@ -12,6 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -231,6 +233,65 @@ async def test_should_have_refusals_of_the_group_and_of_the_limits(audited: Audi
     assert [line["principal"] for line in lines] == ["tom", "ann", "tom", "tom", "ann", "ann", "ann", "ann"]
     assert [line["reason"] for line in lines] == [None, "over", *[None] * 6]
     assert not (await ann.get("/v1/groups/a-1")).json()["draining"], "a reason that is none stops the call"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Gerät tauschen",
+        "更换磁盘",
+        "замена диска",
+        "استبدال القرص",
+        "دیسک را عوض می\u200cکنم",
+        "ディスク\u3000交換",
+        "e\u0301 and \u00e9",
+        '👩\u200d🔧 & <b>"disk"</b> 100% +1',
+        "字" * 200,
+    ],
+)
+async def test_should_take_a_reason_in_any_letters_and_keep_it_as_it_was_written(audited: Audited, reason: str) -> None:
+    ann = await audited.service.client("ann")
+    await ann.put("/v1/groups/a-1", json=definition())
+    audited.lines()
+
+    assert (await ann.post("/v1/groups/a-1/pause", params={"reason": reason})).is_success
+
+    (line,) = audited.lines()
+    assert line["reason"] == reason
+    assert (await ann.get("/v1/groups/a-1")).json()["levers"]["pause"]["reason"] == reason
+
+
+HIDDEN = {
+    **{"a line end": "\n", "another line end": "\u2028", "a tab": "\t", "an escape": "\x1b", "a C1 control": "\x9b"},
+    **{"NUL": "\0", "an override": "\u202e", "an isolate": "\u2066", "a mark": "\u200f", "a byte order mark": "\ufeff"},
+}
+
+
+@pytest.mark.parametrize("query", [f"reason=a{quote(each)}b" for each in HIDDEN.values()], ids=HIDDEN)
+async def test_should_take_no_reason_with_what_hides_or_ends_lines(audited: Audited, query: str) -> None:
+    await _refused_by_every_call(audited, query, "query.reason: must be one line of up to 200 characters")
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("reason=" + quote("字" * 201), "query.reason: must be one line of up to 200"),
+        ("reason=%ff", "query: must be UTF-8"),
+        ("reason=%ed%a0%80", "query: must be UTF-8"),
+        ("reason=disk&reason=disc", "query.reason: is there more than once"),
+    ],
+)
+async def test_should_take_no_reason_that_is_unclear(audited: Audited, query: str, why: str) -> None:
+    await _refused_by_every_call(audited, query, why)
+
+
+async def _refused_by_every_call(audited: Audited, query: str, why: str) -> None:
+    root = await audited.service.client("root")
+    for method, address in sorted(call for call in AUDITED if call[1].startswith("/v1/")):
+        path = re.sub(r"\{[^}]*\}", "a-1", address)
+        refused = await root.request(method, f"{path}?{query}", json={})
+        assert (refused.status_code, refused.json()["code"]) == (422, "INVALID_REQUEST"), f"{method} {address}"
+        assert refused.json()["detail"].startswith(why)
 
 
 async def test_should_have_no_line_of_reads_heartbeats_rejoins_and_computations(audited: Audited) -> None:

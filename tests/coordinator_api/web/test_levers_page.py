@@ -71,14 +71,14 @@ async def test_should_set_and_end_a_lever(
 ) -> None:
     browser = await browser_of(service, "olga")
 
-    answer = await pull(browser, on, reason="new disks", **fields)
+    answer = await pull(browser, on, reason="Gerät tauschen, 更换磁盘", **fields)
 
     assert (answer.status_code, goes_to(answer)) == (303, f"{PAGE}?done={on}")
     levers = pulled_levers(await document(service))
     assert list(levers) == [name]
     lever = levers[name]
     assert isinstance(lever, dict)
-    assert {**set_to, "reason": "new disks"}.items() <= lever.items()
+    assert {**set_to, "reason": "Gerät tauschen, 更换磁盘"}.items() <= lever.items()
     assert lever["by"].startswith("olga, ")
     line = json.loads((tmp_path / "audit.log").read_text(encoding="ascii").splitlines()[-1])
     assert {
@@ -91,11 +91,11 @@ async def test_should_set_and_end_a_lever(
         "status": 303,
         "code": "NONE",
         "effect": {"lever": on, **set_to},
-        "reason": "new disks",
+        "reason": "Gerät tauschen, 更换磁盘",
     }
     shown = soup(await browser.get(goes_to(answer)))
     assert said(shown, "status") == CALLS[on].done
-    assert "new disks" in shown.select_one("#live").get_text()  # type: ignore[union-attr]
+    assert "Gerät tauschen, 更换磁盘" in shown.select_one("#live").get_text()  # type: ignore[union-attr]
     assert (await pull(browser, off)).status_code == 303
     assert pulled_levers(await document(service)) == {}
 
@@ -105,7 +105,7 @@ async def test_should_set_and_end_a_lever(
     [
         ("hold", {"hold-minutes": "soon"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
         ("hold", {"hold-minutes": "10081"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
-        ("hold", {"hold-minutes": "5", "reason": "für später"}, "hold-reason", "printable ASCII"),
+        ("hold", {"hold-minutes": "5", "reason": "a\u202eb"}, "hold-reason", "without controls"),
         ("grace", {"grace-seconds": ""}, "grace-seconds", "must be a whole number of seconds from 1 to 3,600"),
         ("drain", {"target": ""}, "target", "choose the instance or the member"),
         ("drain", {"target": "instance:"}, "target", "choose the instance or the member"),
