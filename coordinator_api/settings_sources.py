@@ -105,7 +105,7 @@ def _has_password(url: str) -> bool:
         parts = urlsplit(url)
     except ValueError:
         return False
-    return parts.password is not None or "password" in parse_qs(parts.query)
+    return parts.password is not None or not {"password", "sslpassword"}.isdisjoint(parse_qs(parts.query))
 
 
 def _flattened(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from assignor.errors import InputError
 from assignor.near_names import did_you_mean
@@ -19,6 +20,7 @@ URL = "schema.registry.url"
 MOCK = "mock://"
 """Begins the URL of a registry in this process's memory, for unit tests. Source: `AbstractKafkaSchemaSerDe`."""
 _PREFIX = "schema.registry."
+_PROXIES = ("http", "https", "socks5", "socks5h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,18 @@ def _url(key: str, value: object, where: str) -> str:
     return urls
 
 
+def _proxy(key: str, value: object, where: str) -> str:
+    proxy = _text(key, value, where)
+    try:
+        parts = urlsplit(proxy)
+        is_address = parts.scheme in _PROXIES and bool(parts.hostname) and parts.port != 0 and proxy.isprintable()
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise InputError(f"{key} must be http://host:port", where)  # not quoted: it may hold a password
+    return proxy
+
+
 def _file(key: str, value: object, where: str) -> str:
     """Looked for where the client is made: the file may be on executors only."""
     return str(value) if isinstance(value, Path) else _text(key, value, where)
@@ -120,7 +134,7 @@ _CLIENT_KEYS: dict[str, Callable[[str, object, str], object]] = {
     "ssl.certificate.location": _file,
     "ssl.key.location": _file,
     "ssl.key.password": _text,
-    "proxy": _text,
+    "proxy": _proxy,
     "timeout": _number,
     "max.retries": _number,
     "retries.wait.ms": _number,

@@ -173,6 +173,7 @@ class TestRawLines:
     def test_should_never_show_a_password(self) -> None:
         assert shown("postgresql://me:se:cr@t@host:5432/db") == "postgresql://me:***@host:5432/db"
         assert shown("postgresql://h/db?password=secret&user=me") == "postgresql://h/db?password=***&user=me"
+        assert shown("postgresql://h/db?ssl=x&sslpassword=secret") == "postgresql://h/db?ssl=x&sslpassword=***"
         assert shown("postgresql://me:se/cret@host/db") == "postgresql://me:***@host/db"
         assert shown("postgresql://host:5432/db") == "postgresql://host:5432/db"
         assert shown("sqlite:////data/a:b@c.sqlite3") == "sqlite:////data/a:b@c.sqlite3"

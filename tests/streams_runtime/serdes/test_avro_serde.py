@@ -280,6 +280,17 @@ def test_should_not_write_without_a_topic_or_a_schema(registry: FakeSchemaRegist
         (ORDER, {"schema.registry.url": "registry:8081"}, "must be http://host:port or https://host:port"),
         (ORDER, {"schema.registry.url": "http://ann:secret@r"}, "must not hold a password"),
         (ORDER, {"schema.registry.url": "ann:secret@r"}, "must not hold a password"),
+        (ORDER, {"schema.registry.url": "http://r", "proxy": "ann:secret@p:3128"}, "proxy must be http://host:port"),
+        (
+            ORDER,
+            {"schema.registry.url": "http://r", "proxy": "http://ann:secret@p:x"},
+            "proxy must be http://host:port",
+        ),
+        (
+            ORDER,
+            {"schema.registry.url": "http://r", "proxy": "http://ann:sec\nret@p"},
+            "proxy must be http://host:port",
+        ),
         (ORDER, {"schema.registry.url": "http://r", "basic.auth.user.info": "ann"}, "must be user:password"),
         (ORDER, {"schema.registry.url": "http://r", "max.retries": "-1"}, "max.retries must be a number"),
         (
