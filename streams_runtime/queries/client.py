@@ -98,11 +98,13 @@ class StateStoreClient:
         `timeout_s`: for each query. `token`: the bearer token, if the instances ask for one. `https`: all instances
         speak TLS, because an endpoint as Kafka's subscription has it, host:port, does not say so.
 
-        Raises InputError when there is no address, and for files of certificates that cannot be used.
+        Raises InputError for addresses, a token or files of certificates that cannot be used, and without an address.
         """
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
             raise InputError("is empty; give the host:port of at least one", "instances")
+        if any("@" in each for each in self._given):  # not quoted: errors name these addresses
+            raise InputError("must be host:port, without a user or a password: give the token as token=", "instances")
         self._hosts = self._given
         self._application_id = application_id
         self._timeout_s = timeout_s

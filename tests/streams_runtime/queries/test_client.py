@@ -440,6 +440,12 @@ def test_should_need_an_address() -> None:
         StateStoreClient([])
 
 
+def test_should_take_no_address_that_may_hold_a_password_and_not_show_it() -> None:
+    with pytest.raises(InputError, match="instances: must be host:port, without a user or a password") as refused:
+        StateStoreClient(["host-1:7070", "ann:s3cr3t@host-2:7070"])
+    assert "s3cr3t" not in str(refused.value)
+
+
 def test_should_refuse_to_ask_when_it_is_closed(servers: Servers) -> None:
     client = servers.client(gone())
     client.close()
