@@ -213,10 +213,6 @@ class RecordColumns(Generic[K, V]):
         derived._rows = rows
         return derived
 
-    def has_origins(self, batch: RecordColumns[Any, Any]) -> bool:
-        """Whether each row knows which record of this batch it was made of."""
-        return self is batch or self._root is batch
-
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
         """For each row, which record of the batch `of` it was made of; None: of the batch that it goes back to."""
         if self._rows is None or (of is not None and self._root is not of):

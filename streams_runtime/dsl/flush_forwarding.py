@@ -124,6 +124,7 @@ class _FusableStoreFlush(ABC):
             entries=held.entries,
             write=held.write_one,
             write_forwarded=forwarded.write,
+            context_of=context_of,
         )
         write_reading_time(loop, "stored", "timestamp_ms")
         with loop.if_used("value"):
@@ -133,10 +134,8 @@ class _FusableStoreFlush(ABC):
         if self._store.value_serde in _KNOWN_BY_BYTES:
             loop.know("value", self._store.value_serde, "value_bytes")
         key = self._write_key(loop)
-        with loop.block("try:"):
+        with loop.going_on():
             loop.forward(Given(key, "value", "timestamp_ms", old="None", change=loop.bind("change", Change)))
-        with loop.block("except Exception as error:"):
-            loop.line(f"state.flush_failed(error, {loop.bind('context_of', context_of)}(entry))")
         loop.line(f"{loop.bind('forwarded', forwarded.keys.append)}(key_bytes)")
         loop.line(f"{loop.bind('forwarded', forwarded.entries.append)}(stored)")
         loop.line(f"{loop.bind('forwarded', forwarded.timestamps_ms.append)}(timestamp_ms)")

@@ -4,10 +4,9 @@ node is called with them, and what it hands on goes through a loop of its own.
     loop over records  ->  batch  ->  process_batch  ->  loop over the rows that it forwards  ->  ...
 
 Rules:
-- `batch_order` says which nodes may. Then nothing can be told from calling the node with one record after the other,
-  but that nodes above and beside have seen all of a record that fails here.
-- A record of which a row fails below goes to the handler of processing errors, as it would alone, and the rows of the
-  next record go on.
+- `batch_order` says which nodes may. Then nothing can be told from calling the node with one record after the other.
+- A row that fails below goes to the handler of processing errors with its input record, as it would alone, and the
+  next row goes on.
 - When `process_batch` itself fails, the handler decides about each record of the batch. A node that says
   `retries_one_by_one` is called again with one record after the other first, and only those that fail count.
 - After an error that is not about a record (the log is away, the handler wants the thread to end), nothing of the run
@@ -44,6 +43,8 @@ class BatchRuntime(Protocol):
 
     record: Record[Any, Any] | None
     stream_time_ms: int
+    has_several: bool
+    """Whether a node has several input records at once: no error of one that it hands on alone is about `record`."""
 
     def record_failed(self, place: int, node: str, error: Exception) -> None:
         """An error about the record at this place of the polled columns came from this node.
@@ -159,14 +160,10 @@ class BatchSection:
                 self._runtime.record_failed(place, node, error)
 
     def _run_one_by_one(self, batch: SectionBatch) -> None:
-        failed = -1
         for index, place in enumerate(batch.places):
-            if place == failed:  # what is left of a record that failed
-                continue
             try:
                 self._call(batch.row(index))
             except Exception as error:
-                failed = place
                 self._runtime.record_failed(place, self._failed_at(), error)
 
     def _call(self, batch: SectionBatch) -> None:
@@ -182,6 +179,7 @@ class BatchSection:
             current.failed(error, None)
             raise
         finally:
+            self._runtime.has_several = False
             context.take_rows = None
             self._batch = None
             current.name = None
@@ -194,6 +192,7 @@ class BatchSection:
         timestamp_ms = columns.timestamps_ms[-1]
         runtime.record = Record(columns.keys[-1], columns.values[-1], timestamp_ms)
         runtime.stream_time_ms = batch.stream_times_ms[-1]
+        runtime.has_several = len(batch.places) > 1
         current.name = self._name
         current.timestamp_ms, current.headers = timestamp_ms, ()
 
@@ -213,6 +212,7 @@ class BatchSection:
         columns = (rows.keys, rows.values, rows.timestamps_ms, places, stream_times_ms)
         start, count = 0, len(rows)
         self._current.name = None
+        self._runtime.has_several = False
         while start < count:
             try:
                 tail.run(batch.queue, *columns, batch.offsets, batch.input_ms, start)
@@ -221,8 +221,6 @@ class BatchSection:
                 failed = tail.at
                 self._runtime.record_failed(places[failed], self._failed_at(), error)
                 start = failed + 1
-                while rows.has_origins(batch.columns) and start < count and places[start] == places[failed]:
-                    start += 1  # what is left of a record that failed
         for section in self._sections:
             section.run(batch.queue, batch.offsets, batch.input_ms)
         self._stand_at_the_last(batch)

@@ -106,8 +106,10 @@ class NodeContext:
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Hand a record to all children in the order they were added, or to the child of this name.
 
-        Raises StreamsRuntimeError for what is no record, a timestamp or headers that no record can have, an unknown
-        child, or a call from outside of `process`, punctuators and `close`. Errors of the nodes below pass through.
+        An error of a node below goes to the handler of processing errors. When that goes on, so do the other children
+        and the caller; else this raises. Raises StreamsRuntimeError for what is no record, a timestamp or headers that
+        no record can have, an unknown child, or a call from outside of `process`, punctuators and `close`.
+        Source: `ProcessorNode.process` (KIP-1033).
         """
         current = self._current
         caller = current.name
@@ -131,13 +133,12 @@ class NodeContext:
                     current.name = caller
                 return
         children = self._children if child is None else self._child(child)
-        try:
-            for name, process in children:
-                current.name = name
+        for name, process in children:
+            current.name = name
+            try:
                 process(record)
-        except BaseException as error:
-            current.failed(error, caller)
-            raise
+            except BaseException as error:
+                self._child_failed(error, caller)
         current.name = caller
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
@@ -162,20 +163,15 @@ class NodeContext:
     def forward_flushed(self, record: Record[Any, Any]) -> None:
         """Hand on what the record cache of a store of this node held back, whatever runs now; nothing after a close.
 
-        An error goes to the handler of processing errors. Source: `TimestampedCacheFlushListener`.
+        Source: `TimestampedCacheFlushListener`.
         """
-        task = self._runtime
-        if task is None:
+        if self._runtime is None:
             return
         current = self._current
         before = current.name
         current.name = self._name
         try:
             self.forward(record)
-        except Exception as error:
-            failed_at = current.failed_at
-            current.forget()
-            task.flush_failed(failed_at, error)
         finally:
             current.name = before
 
@@ -242,6 +238,15 @@ class NodeContext:
                 f"processor {self._name}: the type of a punctuation is {' or '.join(PunctuationType)}, not {given!r}",
                 self._task("schedule").task_id,
             ) from None
+
+    def _child_failed(self, error: BaseException, caller: str) -> None:
+        """Returns when the others may go on. Raises what ends the record."""
+        current = self._current
+        current.failed(error, caller)
+        if not isinstance(error, Exception):
+            raise error
+        self._task("forward").node_failed(current.failed_at, error)
+        current.forget()
 
     def _settle(self) -> None:
         """A punctuator may forward without end, and what it forwards has to leave."""

@@ -46,8 +46,8 @@ from streams_runtime.records import Record, RecordContext
 MOST_LINES = 2_000
 """A graph whose paths meet again and again would grow without end, because each path is written out."""
 
-_MOST_BLOCKS, _MOST_LOOPS = 60, 15
-"""Python takes a hundred levels of indentation, and twenty loops inside of each other."""
+_MOST_BLOCKS, _MOST_NESTED = 60, 14
+"""Python takes a hundred levels of indentation, and twenty loops and tries inside of each other."""
 
 _MOST_NODES = 120
 """Below each other. Writing a node takes about six calls inside of each other, of which Python allows a thousand."""
@@ -194,7 +194,9 @@ class LoopWriter:
         self._lines: list[str] = []
         self._nodes: list[tuple[str, Translate | None]] = []
         self._depth = 4
+        self._nested = 0
         self._loops = 0
+        """How many loops are open inside of the innermost `going_on`."""
         self._inside: list[str] = [READING]
         self._below: list[list[Any]] = [[]]
         self._counts: dict[str, int] = {}
@@ -231,14 +233,30 @@ class LoopWriter:
     def block(self, text: str) -> Iterator[None]:
         """What is written inside stands below `text`, which ends with a colon."""
         is_loop = text.startswith("for ")
-        if self._depth >= _MOST_BLOCKS or self._loops + is_loop > _MOST_LOOPS:
+        is_nested = is_loop or text == "try:"
+        if self._depth >= _MOST_BLOCKS or self._nested + is_nested > _MOST_NESTED:
             raise CannotFuse("the loop would be too deep")
         self.line(text)
         self._depth += 1
+        self._nested += is_nested
         self._loops += is_loop
         yield
         self._depth -= 1
+        self._nested -= is_nested
         self._loops -= is_loop
+
+    @contextmanager
+    def going_on(self, node: str | None = None) -> Iterator[None]:
+        """An error of what is written inside goes to the handler, and the lines that follow run if that goes on.
+
+        `node`: who has the lines inside; None: the node that is being written.
+        """
+        loops, self._loops = self._loops, 0
+        with self.block("try:"):
+            yield
+        self._loops = loops
+        with self.inside(node or self._inside[-1]), self.block("except Exception as error:"):
+            self.line(self._frame.failed)
 
     @contextmanager
     def if_used(self, variable: str) -> Iterator[None]:
@@ -268,12 +286,19 @@ class LoopWriter:
             self._inside.pop()
 
     def forward(self, given: Given, child: str | None = None) -> None:
-        """Hand a record to all children of the node that is being written, or to the one of this name."""
+        """Hand a record to all children of the node that is being written, or to the one of this name.
+
+        A node writes it as the last thing of what it does with a record, or with one pass of a loop of its own.
+        """
         children = [each for each in self._below[-1] if child is None or each.name == child]
         if not children:
             self.line("pass")
-        for each in children:
-            self._enter(each, given)
+        for number, each in enumerate(children, 1):
+            if number < len(children) or self._loops:  # something comes after it
+                with self.going_on(each.name):
+                    self._enter(each, given)
+            else:
+                self._enter(each, given)
 
     def remember_position(self) -> None:
         """Before a call that may ask which record is processed."""
@@ -355,7 +380,7 @@ class LoopWriter:
         for section in self.sections.values():
             section.compile(runtime)
         self._leave_out()
-        head, tail = frame_for(self._frame, self._lines)
+        head, tail, _ = frame_for(self._frame, self._lines)
         head = head.replace(TOPIC_LINE, "\n".join((TOPIC_LINE, *self._first)))
         text = "\n".join((head, *self._lines, tail))
         state = FusedLoop(current, runtime, [*[("", None)] * (head.count("\n") + 1), *self._nodes])
@@ -406,24 +431,34 @@ class FusedLoop:
         current.timestamp_ms = -1
         return instead
 
-    def failed_below(self, error: BaseException) -> BaseException:
-        """As `failed`, called by the function for one record. The node above may go on after it."""
-        node, instead = self._origin(error)
-        current = self._current
-        if current.name is None:
-            current.name = node
-        current.failed(instead, None)
-        return instead
+    def record_failed(self, at: int, error: Exception) -> None:
+        """Called by a loop for an error of a node about the record at this place, which goes on elsewhere.
+
+        Raises what ends the record.
+        """
+        node, instead = self._stopped(error)
+        self._current.timestamp_ms = -1
+        self._runtime.record_failed(at, node, instead)
+
+    def node_failed(self, error: Exception) -> None:
+        """As `record_failed`, of the record that the task knows: called by the function for one record."""
+        self._runtime.node_failed(*self._stopped(error))
 
     def flush_failed(self, error: Exception, context: RecordContext) -> None:
-        """Called by the loop of changes for an error of a node below. Raises it if no handler decides otherwise."""
-        node, instead = self._origin(error)
+        """As `record_failed`, of a change: called by the loop of changes."""
+        node, instead = self._stopped(error)
         runtime = self._runtime
         before = runtime.enter_context(context)
         try:
-            runtime.flush_failed(node, instead)
+            runtime.node_failed(node, instead)
         finally:
             runtime.leave_context(before)
+
+    def _stopped(self, error: Exception) -> tuple[str, Exception]:
+        """The node that the error came from, which does not run any more, and what it raises for this error."""
+        node, instead = self._origin(error)
+        self._current.name = None
+        return node, instead  # type: ignore[return-value]  # nothing else is made of an Exception
 
     def _origin(self, error: BaseException) -> tuple[str, BaseException]:
         """The node whose line failed, and what it raises for this error."""

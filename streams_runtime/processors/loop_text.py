@@ -19,8 +19,11 @@ _WORD = re.compile(r"\w+")
 
 
 class LoopFrame(NamedTuple):
+    """`failed`: the line for an error of a node that is not the last to have the record."""
+
     head: str
     tail: str
+    failed: str
 
 
 RECORDS = LoopFrame(
@@ -42,6 +45,7 @@ def fused(queue, keys, values, timestamps_ms, offsets, start, stop):
     raise instead
   finally:
     runtime.stream_time_ms = stream_time_ms""",
+    "state.record_failed(at, error)",
 )
 ROWS = LoopFrame(
     """\
@@ -57,6 +61,7 @@ def fused(queue, keys, values, timestamps_ms, places, stream_times_ms, offsets, 
     if instead is error:
       raise
     raise instead""",
+    "state.record_failed(at, error)",
 )
 _OF_A_ROW = {"key": "keys", "value": "values", "timestamp_ms": "timestamps_ms"}
 _IF_ASKED = {"at": "places", "stream_time_ms": "stream_times_ms"}
@@ -67,11 +72,9 @@ def fused(key, value, timestamp_ms):
   try:
    if True:""",
     """\
-  except BaseException as error:
-    instead = state.failed_below(error)
-    if instead is error:
-      raise
-    raise instead""",
+  except Exception as error:
+    state.node_failed(error)""",
+    "state.node_failed(error)",
 )
 CHANGES = LoopFrame(
     """\
@@ -91,6 +94,7 @@ def fused(keys):
     """\
   finally:
    write_forwarded()""",
+    "state.flush_failed(error, context_of(entry))",
 )
 
 
@@ -101,10 +105,11 @@ def frame_for(frame: LoopFrame, lines: Iterable[str]) -> LoopFrame:
     words = set(_WORD.findall("\n".join(lines)))
     if frame is ONE:
         asks = "stream_time_ms" in words
-        return LoopFrame(ONE.head.format(stream_time="\n  stream_time_ms = runtime.stream_time_ms" * asks), ONE.tail)
+        head = ONE.head.format(stream_time="\n  stream_time_ms = runtime.stream_time_ms" * asks)
+        return frame._replace(head=head)
     read = _OF_A_ROW | {variable: column for variable, column in _IF_ASKED.items() if variable in words}
     columns = ", ".join(["range(start, len(keys))", *(f"{column}[start:]" for column in read.values())])
-    return LoopFrame(ROWS.head.format(columns=columns, variables=", ".join(["row", *read])), ROWS.tail)
+    return frame._replace(head=ROWS.head.format(columns=columns, variables=", ".join(["row", *read])))
 
 
 @lru_cache(maxsize=256)

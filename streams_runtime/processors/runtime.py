@@ -72,6 +72,8 @@ class TaskRuntime(Protocol):
 
     def request_commit(self) -> None: ...
 
-    def flush_failed(self, node: str, error: Exception) -> None:
-        """An error came from this node while a record cache was flushed. Returns when the task may go on."""
+    def node_failed(self, node: str, error: Exception) -> None:
+        """An error came from this node. Returns when the task may go on: this node has no part in the record then, and
+        others still get it. Raises what ends the record.
+        """
         ...

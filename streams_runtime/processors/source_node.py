@@ -33,6 +33,7 @@ class SourceRunner:
         "_children",
         "_current",
         "_runs",
+        "_runtime",
         "auto_offset_reset",
         "below",
         "key_serde",
@@ -52,6 +53,7 @@ class SourceRunner:
         self.auto_offset_reset = settings.auto_offset_reset
         self._current = current
         self._runs: NodeRuns | None = None
+        self._runtime: TaskRuntime
         self.below: list[NodeRunner] = []
         self._children: tuple[Child, ...] | None = None
 
@@ -59,7 +61,7 @@ class SourceRunner:
         self.below.append(child)
 
     def init(self, runtime: TaskRuntime) -> None:
-        return
+        self._runtime = runtime
 
     def link(self) -> None:
         self._children = tuple((child.name, child.entry()) for child in self.below)
@@ -71,7 +73,10 @@ class SourceRunner:
         raise StreamsRuntimeError(f"source {self.name} cannot be below another node")
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Errors of user code pass through. `ProcessorGraph.current_node` then names the node they came from."""
+        """An error of a node below ends what that node does with the record, as in `ProcessorContext.forward`.
+
+        Raises what ends the record. `ProcessorGraph.current_node` then names the node it came from.
+        """
         children = self._children
         if children is None:
             raise StreamsRuntimeError(f"source {self.name} got a record, but its task is not running")
@@ -82,7 +87,12 @@ class SourceRunner:
         try:
             for name, process in children:
                 current.name = name
-                process(record)
+                try:
+                    process(record)
+                except Exception as error:
+                    current.failed(error, None)
+                    self._runtime.node_failed(current.failed_at, error)
+                    current.forget()
         except BaseException as error:
             current.failed(error, None)
             raise

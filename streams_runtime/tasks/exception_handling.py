@@ -1,15 +1,17 @@
 """What happens to a record that fails: the thread ends, the record is dropped, or it goes to the dead-letter topic.
 
 Rules: the user's handlers decide, one for processing and one for reading (serdes, timestamps); the default is FAIL.
-FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. A dead letter is the record as it was
-read, with its own headers followed by Kafka's. It is sent like any output, so under exactly-once it is in the
-transaction that commits the record's offset. A handler that raises, or answers nonsense, counts as FAIL. No handler
-is asked when a schema registry could not be asked, or a batch came back with a wrong number of rows: the record may be
-a good one.
+FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. When a handler of processing goes on,
+only the node that failed is left out: its siblings still get the record, and the node above it goes on. A dead letter
+is the record as it was read, with its own headers followed by Kafka's. It is sent like any output, so under
+exactly-once it is in the transaction that commits the record's offset. A handler that raises, or answers nonsense,
+counts as FAIL. No handler is asked when a schema registry could not be asked, or a batch came back with a wrong number
+of rows: the record may be a good one.
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
-Differs from Kafka: an error ends the whole record, also for siblings of the node that failed which would have come
-later. Every handler that answers DEAD_LETTER uses the dead-letter topic. The header with the task is not Kafka's.
+Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter has key and value
+also when something of its record was sent before; Kafka has let go of them then. The header with the task is not
+Kafka's.
 """
 
 from __future__ import annotations

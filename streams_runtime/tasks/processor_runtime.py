@@ -34,8 +34,9 @@ class ProcessorRuntime:
     `record`: the input record that is processed, None outside of that; `queue`: the queue it was polled from.
     `current_system_time_ms`: when the present run of records or the present punctuation began. `init_time_ms`: the
     wall-clock time while processors are initialised, else -1. `stores`: empty while they are not open.
-    `when_flush_failed`: decides about an error that a flush meets; `when_record_failed`: about one of a record that was
-    processed with others. `keeps_raw`: see `RecordContexts`.
+    `when_node_failed`: decides about an error of a node; `when_record_failed`: about one of a record that is processed
+    with others. `has_several`: a node has several input records as one batch; `record` is the last of them.
+    `keeps_raw`: see `RecordContexts`.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class ProcessorRuntime:
         "_flushed",
         "application_id",
         "current_system_time_ms",
+        "has_several",
         "init_time_ms",
         "keeps_raw",
         "losses",
@@ -56,7 +58,7 @@ class ProcessorRuntime:
         "stream_time_punctuations",
         "system_time_punctuations",
         "task_id",
-        "when_flush_failed",
+        "when_node_failed",
         "when_record_failed",
     )
 
@@ -87,7 +89,8 @@ class ProcessorRuntime:
         self._clock = clock
         self._flushed: RecordContext | None = None
         self.keeps_raw = False
-        self.when_flush_failed: Callable[[str, Exception], None] = _raise
+        self.has_several = False
+        self.when_node_failed: Callable[[str, Exception], None] = _raise
         self.when_record_failed: Callable[[int, str, Exception], None] = _raise_of_record
 
     # --- TaskRuntime
@@ -152,8 +155,8 @@ class ProcessorRuntime:
     def request_commit(self) -> None:
         self._commits.request()
 
-    def flush_failed(self, node: str, error: Exception) -> None:
-        self.when_flush_failed(node, error)
+    def node_failed(self, node: str, error: Exception) -> None:
+        self.when_node_failed(node, error)
 
     def record_failed(self, place: int, node: str, error: Exception) -> None:
         self.when_record_failed(place, node, error)
@@ -167,6 +170,10 @@ class ProcessorRuntime:
         elif self.keeps_raw and self.record is not None and self.queue is not None:
             raw = self.queue.polled_raw()
         return RecordContext(self.record_timestamp_ms, self._current.headers, self.record_metadata, raw)
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._flushed is not None
 
     def enter_context(self, context: RecordContext) -> _Before:
         current = self._current

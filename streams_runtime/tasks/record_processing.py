@@ -5,8 +5,9 @@
     flush                  writes and forwards what the record caches of the task's stores hold back
     init_processors, close_processors
 
-Rules: stream time is the highest timestamp processed. A record that fails goes to the handler of processing errors. A
-record that could not be finished for another reason goes back to the buffer. A punctuation has no input record; its
+Rules: stream time is the highest timestamp processed. An error of a node goes to the handler of processing errors, with
+the input record; when that goes on, only this node is left out, and other branches still get the record. A record that
+could not be finished for another reason goes back to the buffer. A punctuation has no input record; its
 time is the time at which it fires; an error in it goes to the same handler, with task and node. All of this is work to
 be committed. When the log is away, the task tries again under at-least-once. Under exactly-once half a record may be
 in the state, and a second try would count it twice, so the task is TaskCorrupted. An error of a node that a flush
@@ -54,6 +55,7 @@ class RecordProcessing:
         "_has_fused_flushes",
         "_must_punctuate",
         "_processed",
+        "_punctuated_ms",
         "_task_id",
         "runtime",
     )
@@ -73,7 +75,7 @@ class RecordProcessing:
         exactly_once: bool,
     ) -> None:
         self.runtime = runtime
-        runtime.when_flush_failed = self._flush_failed
+        runtime.when_node_failed = self._node_failed
         runtime.when_record_failed = self._record_of_batch_failed
         runtime.keeps_raw = handling.asks_for_raw
         self._cache = cache
@@ -87,6 +89,7 @@ class RecordProcessing:
         self._exactly_once = exactly_once
         self._processed = 0
         self._must_punctuate = False
+        self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires now
         self._has_fused_flushes = False  # since the processors were initialised
 
     # --- processors
@@ -279,6 +282,21 @@ class RecordProcessing:
         self._handling.processing_failed(queue.polled_failed(self._graph.current_node, error))
         self._buffer.forget_unfinished()
 
+    def _node_failed(self, node: str, error: Exception) -> None:
+        """Returns when the others may go on with the record that is processed, or with the change that is flushed."""
+        runtime = self.runtime
+        is_idle = runtime.record is None and self._punctuated_ms == UNKNOWN_TIME  # a processor forwards as it closes
+        if isinstance(error, ABOUT_THE_TASK) or (not runtime.is_flushing and (is_idle or runtime.has_several)):
+            raise error
+        context = runtime.record_context()
+        if context.metadata is None and not runtime.is_flushing:
+            raw = RawRecord(None, None, (), self._punctuated_ms)
+        else:
+            raw = context.raw or RawRecord(None, None, context.headers, context.timestamp_ms)
+        self._handling.processing_failed(
+            FailedInputRecord(self._task_id, context.metadata or NO_RECORD, node, *raw, error)
+        )
+
     def _record_of_batch_failed(self, place: int, node: str, error: Exception) -> None:
         """Returns when the task may go on without the record."""
         if isinstance(error, ABOUT_THE_TASK):
@@ -317,19 +335,11 @@ class RecordProcessing:
         except LogTimeout as error:
             raise self._timed_out(error) from error
 
-    def _flush_failed(self, node: str, error: Exception) -> None:
-        if isinstance(error, ABOUT_THE_TASK):
-            raise error
-        context = self.runtime.record_context()
-        raw = context.raw or RawRecord(None, None, context.headers, context.timestamp_ms)
-        self._handling.processing_failed(
-            FailedInputRecord(self._task_id, context.metadata or NO_RECORD, node, *raw, error)
-        )
-
     def _punctuate(self, queue: PunctuationQueue, time_ms: int) -> bool:
         def punctuate(schedule: PunctuationSchedule) -> None:
             self._commits.begin_work()
             self.runtime.current_system_time_ms = self._clock.now_ms()
+            self._punctuated_ms = time_ms
             try:
                 schedule.callback(time_ms)
             except ABOUT_THE_TASK:
@@ -338,6 +348,8 @@ class RecordProcessing:
                 node = self._graph.current_node or schedule.node
                 failed = FailedInputRecord(self._task_id, NO_RECORD, node, None, None, (), time_ms, error)
                 self._handling.processing_failed(failed)
+            finally:
+                self._punctuated_ms = UNKNOWN_TIME
 
         try:
             has_fired = queue.maybe_punctuate(time_ms, punctuate)

@@ -133,11 +133,9 @@ def test_should_know_the_record_of_each_row_however_often_rows_are_taken(steps: 
     for places in steps:
         taken = rows.take([place for place in places if place < len(rows)])
         rows = taken.with_values([0] * len(taken))
-    assert rows.has_origins(batch)
     assert list(rows.origins(batch)) == list(rows.keys)
 
 
 def test_should_count_rows_from_nowhere_for_the_last_record() -> None:
     for rows in (RecordColumns(["x", "y"], [1, 2], [1, 2]), RecordColumns(["x", "y"], [1, 2], [1, 2]).take([0, 1])):
-        assert not rows.has_origins(BATCH)
         assert list(rows.origins(BATCH)) == [2, 2]

@@ -89,7 +89,7 @@ class RecordingRuntime:
     def request_commit(self) -> None:
         self.commits += 1
 
-    def flush_failed(self, node: str, error: Exception) -> None:
+    def node_failed(self, node: str, error: Exception) -> None:
         raise error
 
 

@@ -2,8 +2,8 @@
 
 Two tasks get the same records in the same portions; one of them may not make batches. What is in topics and stores,
 what handlers were asked and what is committed has to be equal, and each function of a node has to hear of the same
-records in the same order. Only who hears of a record first, this node or that one, may differ; and where a record
-fails, whether nodes above and beside have seen all of it. So records fail in topologies without branches only.
+records in the same order. Only who hears of a record first, this node or that one, may differ; and so may, in a
+topology with branches, the order in which handlers hear of different nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import repeat
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_runtime.processors import source_node
@@ -59,16 +59,13 @@ def check(
             assert all(done == count or fired for done, fired in had[0][:-1]), "a turn ends early only to punctuate"
             assert had == plain.take(records, [*turns, count], commits=commits)
         expected = plain.seen()
-    assume(not has_branches or not expected["failures"])  # no serde for a repartition topic, for example
-    heard, had_to_hear = by_function(seen.pop("heard")), by_function(expected.pop("heard"))
     failed, had_to_fail = by_origin(seen.pop("failures")), by_origin(expected.pop("failures"))
-    assert seen == expected
+    if has_branches:
+        for found in (*failed.values(), *had_to_fail.values()):
+            found.sort(key=repr)
     assert failed == had_to_fail
-    if not failed:
-        assert heard == had_to_hear
-    for name, calls in had_to_hear.items():  # more than that: the other rows of a record of which one has failed
-        later = iter(heard[name])
-        assert all(call in later for call in calls), name
+    assert by_function(seen.pop("heard")) == by_function(expected.pop("heard"))
+    assert seen == expected
 
 
 class NotOne(dict[str, str]):
@@ -125,7 +122,7 @@ MERGED = [("map_batches", 0), ("map", 0), ("merge", 1), ("map_values_batches", 3
 @example(MERGED, [([(b"a", b"x", 5), (b"b", b"xy", 3)] * 3, 12, True)], True, 0)
 @example([("process with a store", 0), ("map_batches", 0)], [([(b"a", b"x", 0)] * 2, 2, False)], False, 0)
 @example([("map_batches", 0), ("to out", 1), ("to out", 0)], [([(b"a", b"xy", 1)] * 3, 12, True)], True, 0)
-@given(BRANCHED, portions_of(GOOD), st.booleans(), st.sampled_from([0, 1 << 20]))
+@given(BRANCHED, portions_of(ANY), st.booleans(), st.sampled_from([0, 1 << 20]))
 def test_should_keep_the_order_that_others_can_see(
     steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.errors import (
     ProcessingFailed,
     ProcessorStateError,
@@ -15,9 +18,11 @@ from streams_runtime.errors import (
     TaskMigrated,
 )
 from streams_runtime.logs.errors import LogTimeout, ProducerFenced, RecordTooLarge
-from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
+from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
+from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record, RecordMetadata
+from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
 from tests.streams_runtime.tasks.running_task import (
     DEAD,
@@ -143,6 +148,142 @@ def test_should_not_lose_a_record_when_its_dead_letter_cannot_be_written_yet(
     one.run()
     one.commit()
     assert (one.output(), one.log.read(DEAD)) == (["B"], [UNREADABLE])
+
+
+LOOPS = pytest.mark.parametrize("loops", [True, False], ids=["in_a_loop", "one_by_one"])
+
+
+def refuses(bad: str) -> Callable[[str], str]:
+    def checked(value: str) -> str:
+        if value == bad:
+            raise Trouble(f"{value} is refused")
+        return value
+
+    return checked
+
+
+class ForwardsAll(Processor[str, str]):
+    """Hands on each word, and then that it was there. It hears of no error below it."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        context.schedule(1, PunctuationType.WALL_CLOCK_TIME, self.punctuate)
+
+    def process(self, record: Record[str, str]) -> None:
+        for word in record.value.split():
+            self.context.forward(record._replace(value=word))
+        self.context.forward(record._replace(value="end"))
+
+    def punctuate(self, time_ms: int) -> None:
+        for word in ("first", "bad", "last"):
+            self.context.forward(Record("k", word, time_ms))
+
+
+@dataclass
+class Asked:
+    """A handler that goes on, with dead letters. Nodes and offsets of what it was asked about."""
+
+    about: list[tuple[str, int]] = field(default_factory=list)
+
+    def __call__(self, failed: FailedRecord) -> HandlerResponse:
+        self.about.append((failed.node, failed.metadata.offset))
+        return HandlerResponse.DEAD_LETTER
+
+
+def branching(builder: StreamsBuilder) -> None:
+    """The record goes to a branch that fails, to one beside it, and to one that fails, too."""
+    stream = builder.stream("in", STRING, STRING)
+    for name in ("bad", "never", "bad "):
+        branch = stream.map_values(str.strip, name=f"{name.strip()}-{name.count(' ')}")
+        branch.map_values(refuses(name.strip()), name=f"refuses-{name.strip()}-{name.count(' ')}").to(
+            "out", key_serde=STRING, value_serde=STRING
+        )
+
+
+@LOOPS
+@pytest.mark.parametrize("configs", [DEAD_LETTERS, DEAD_LETTERS | EXACTLY_ONCE], ids=["at_least", "exactly_once"])
+def test_should_give_siblings_of_a_node_that_failed_the_record_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loops: bool, configs: dict[str, object]
+) -> None:
+    if not loops:
+        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
+    builder = StreamsBuilder()
+    branching(builder)
+    asked = Asked()
+    one = RunningTask(tmp_path, builder.build(), configs, processing_handler=asked).start()
+    one.write(IN, "a", "bad", "c")
+    one.run()
+    assert one.commit() == {IN: 3}
+    assert one.output() == ["a", "a", "a", "bad", "c", "c", "c"]
+    assert asked.about == [("refuses-bad-0", 1), ("refuses-bad-1", 1)]
+    assert (one.task.dropped_records, one.output(DEAD)) == (2, ["bad", "bad"])
+
+
+@LOOPS
+@pytest.mark.parametrize("flat", [True, False], ids=["flat_map_values", "processor"])
+def test_should_go_on_with_what_a_node_hands_on_after_a_node_below_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loops: bool, flat: bool
+) -> None:
+    if not loops:
+        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
+    builder = StreamsBuilder()
+    lines = builder.stream("in", STRING, STRING)
+    words = lines.flat_map_values(lambda line: [*line.split(), "end"]) if flat else lines.process(ForwardsAll)
+    words.map_values(refuses("bad"), name="refuses").to("out", key_serde=STRING, value_serde=STRING)
+    asked = Asked()
+    one = RunningTask(tmp_path, builder.build(), DEAD_LETTERS, processing_handler=asked).start()
+    one.write(IN, "a bad b bad", "c")
+    one.run()
+    assert one.output() == ["a", "b", "end", "c", "end"]
+    assert asked.about == [("refuses", 0), ("refuses", 0)]
+    assert one.output(DEAD) == ["a bad b bad"] * 2
+    if not flat:
+        one.clock.advance(5)
+        one.task.maybe_punctuate_system_time(one.clock.now_ms())
+        assert one.output()[-2:] == ["first", "last"]
+        assert asked.about[2:] == [("refuses", -1)]
+
+
+@LOOPS
+def test_should_end_the_record_when_a_handler_wants_the_thread_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loops: bool
+) -> None:
+    if not loops:
+        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
+    builder = StreamsBuilder()
+    branching(builder)
+    one = RunningTask(tmp_path, builder.build()).start()
+    one.write(IN, "a", "bad", "c")
+    one.poll()
+    with pytest.raises(ProcessingFailed, match="node=refuses-bad-0, record topic=in, partition=0, offset=1"):
+        one.process()
+    assert one.output() == ["a", "a", "a"]
+    assert one.commit() == {IN: 1}
+
+
+@LOOPS
+@pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
+def test_should_process_the_whole_record_again_when_the_dead_letter_of_a_branch_cannot_be_written_yet(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    loops: bool,
+    configs: dict[str, object],
+    expected: type[Exception],
+) -> None:
+    if not loops:
+        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
+    builder = StreamsBuilder()
+    branching(builder)
+    one = RunningTask(tmp_path, builder.build(), configs | DEAD_LETTERS, processing_handler=dead_letter).start()
+    one.write(IN, "bad", "c")
+    one.poll()
+    one.log.fail["send"] = LogTimeout("away")
+    with pytest.raises(expected):
+        one.process(1)
+    del one.log.fail["send"]
+    one.run()
+    assert one.commit() == {IN: 2}
+    assert (one.output()[-4:], one.output(DEAD)) == (["bad", "c", "c", "c"], ["bad", "bad"])
 
 
 def test_should_ask_the_handler_when_a_record_cannot_be_sent(tmp_path: Path) -> None:
