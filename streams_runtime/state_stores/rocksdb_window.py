@@ -314,7 +314,7 @@ class RocksDBWindowStore:
     def _place_of(self, database: RocksDBStore, stored: bytes) -> bytes:
         """The key under which the store looks for a window. Raises StoreOfAnotherKind for what is no window of it."""
         if not are_stored_windows(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
-            raise database.of_another_kind("something else")
+            raise database.of_another_kind("keys of another kind")
         return self._prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
 
     def _existing_segments(self) -> Iterator[int]:

@@ -6,7 +6,8 @@ committed offset has only records that were processed. So what cannot be read wa
 said, and no handler is asked again; nothing is counted or sent a second time.
 
 The rest is read, and written with the serdes of the store: the bytes of the topic may be others than the store's for
-the same key. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: a restore copies the bytes of the topic
+the same key. The partition time that a timestamp extractor gets is that of the records read again, -1 before the first
+of them. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: a restore copies the bytes of the topic
 (KAFKA-8037), so that bad records come back over good ones. As in Kafka, a restore begins at the beginning of the
 topic, also of a table that began at its end (`auto.offset.reset=latest`).
 """

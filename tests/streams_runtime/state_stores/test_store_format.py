@@ -232,16 +232,16 @@ def test_should_refuse_the_files_of_each_other_kind_of_store_and_leave_them_alon
 @pytest.mark.parametrize(
     "there, wanted, what",
     [
-        ("key-value", "window", "something else"),
-        ("key-value", "timestamped window", "something else"),
-        ("key-value", "window with duplicates", "something else"),
+        ("key-value", "window", "keys of another kind"),
+        ("key-value", "timestamped window", "keys of another kind"),
+        ("key-value", "window with duplicates", "keys of another kind"),
         ("key-value", "timestamped key-value", "values without timestamps"),
-        ("timestamped key-value", "window", "something else"),
+        ("timestamped key-value", "window", "keys of another kind"),
         ("window", "key-value", "windows"),
         ("window", "timestamped key-value", "windows"),
         ("timestamped window", "key-value", "windows"),
         ("window with duplicates", "key-value", "windows"),
-        ("window with duplicates", "window", "something else"),
+        ("window with duplicates", "window", "keys of another kind"),
     ],
 )
 def test_should_tell_another_kind_of_store_by_its_content_where_the_files_do_not_say_it(
