@@ -49,10 +49,10 @@ def everything(store: Any) -> list[tuple[str, int, str]]:
 
 
 def filled(directory: Path, retention_ms: int, now_ms: int, *, retain_duplicates: bool = False) -> list[Any]:
-    """A closed store with a window each half minute of its retention; what is in it."""
+    """A closed store with windows all over its retention; what is in it."""
     store = windows_of(retention_ms, retain_duplicates=retain_duplicates)
     store.open(context(directory))
-    for start_ms in range(max(0, now_ms - retention_ms + 1), now_ms + 1, MINUTE_MS // 2):
+    for start_ms in range(max(0, now_ms - retention_ms + 1), now_ms + 1, max(retention_ms // 40, MINUTE_MS // 2)):
         for key in ("a", "b", "longer"):
             store.put(key, f"{key} at {start_ms}", start_ms)
     content = everything(store)
@@ -75,10 +75,9 @@ def reopened(directory: Path, store: Any) -> list[Reason]:
 # --- another retention
 
 
-@pytest.mark.parametrize("now_ms", [NOW_MS, 30 * MINUTE_MS, 600 * MINUTE_MS])
-@pytest.mark.parametrize("retain_duplicates", [False, True])
-@pytest.mark.parametrize("knows_format", [True, False])
-@pytest.mark.parametrize("before, after", [(11, 12), (11, 601), (601, 11), (1, 2), (60, 59), (7, 7)])
+@pytest.mark.parametrize("now_ms", [NOW_MS, 30 * MINUTE_MS])
+@pytest.mark.parametrize("knows_format, retain_duplicates", [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize("before, after", [(11, 12), (11, 601), (601, 11), (7, 7)])
 def test_should_find_its_windows_after_the_retention_changed(
     tmp_path: Path, before: int, after: int, knows_format: bool, retain_duplicates: bool, now_ms: int
 ) -> None:
@@ -101,7 +100,7 @@ def test_should_find_its_windows_after_the_retention_changed(
         assert reasons == ([("s", said)] if after > before else [])
     again = windows_of(after * MINUTE_MS, retain_duplicates=retain_duplicates)
     assert reopened(tmp_path, again) == []
-    assert everything(again)[-1] == sorted(kept)[-1]
+    assert {*kept, ("a", now_ms + 1, "newest")} <= set(everything(again))
     again.close()
 
 

@@ -17,7 +17,6 @@ from streams_runtime.state_stores import (
     StoreBuilder,
     key_value_store,
     timestamped_key_value_store,
-    timestamped_window_store,
     window_store,
 )
 from streams_runtime.state_stores.window_keys import window_key
@@ -35,9 +34,6 @@ KEY_VALUE = key_value_store("counts", STRING, STRING)
 TIMESTAMPED = timestamped_key_value_store("counts", STRING, STRING)
 WINDOWS = window_store("counts", STRING, STRING, retention_ms=10 * MINUTE_MS, window_size_ms=MINUTE_MS)
 LONGER = window_store("counts", STRING, STRING, retention_ms=600 * MINUTE_MS, window_size_ms=MINUTE_MS)
-TIMESTAMPED_WINDOWS = timestamped_window_store(
-    "counts", STRING, STRING, retention_ms=10 * MINUTE_MS, window_size_ms=MINUTE_MS
-)
 OTHER = key_value_store("totals", STRING, STRING)
 A_WINDOW = (window_key(b"a", NOW_MS, 0), b"1")
 
@@ -110,9 +106,7 @@ class Version:
     [
         (KEY_VALUE, WINDOWS, "a key-value store, not a window store"),
         (TIMESTAMPED, KEY_VALUE, "a timestamped key-value store, not a key-value store"),
-        (KEY_VALUE, TIMESTAMPED, "a key-value store, not a timestamped key-value store"),
         (WINDOWS, TIMESTAMPED, "a window store, not a timestamped key-value store"),
-        (WINDOWS, TIMESTAMPED_WINDOWS, "a window store, not a timestamped window store"),
     ],
 )
 def test_should_restore_a_store_of_another_kind_from_its_changelog_and_leave_the_others_alone(
