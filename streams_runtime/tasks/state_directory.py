@@ -5,7 +5,7 @@
         cluster-id                                   of the log from which the state was restored
         <task id>/                                   one thread of that process at a time: .lock
             .checkpoint                              see `checkpoint_file`
-            rocksdb/<store>/
+            rocksdb/<store>/                         a RocksDB, and its store-format: see `store_format`
 
 Rules: when another thread of the same process holds the lock of a task's directory, a thread gets False and tries
 again later; when another process holds it, that is a mistake in the deployment and an error. A thread that holds it
