@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from assignor.access.credentials import Credentials
-from assignor.access.tokens import TokenEntry, token_of_text
+from assignor.access.tokens import TokenEntry, checked_token
 from assignor.errors import InputError
 
 LOOK_EVERY_S = 1.0
@@ -84,8 +84,14 @@ class _WatchedFile:
 
 
 def token_in(path: Path, where: str) -> str:
-    """The one token of a file, for a program that sends it. `where`: what names the file. Raises InputError."""
-    return token_of_text(text_of(path, where), f"{where}: {path}")
+    """The one token of a file, for a program that sends it: white space around it does not count.
+
+    `where`: what names the file. Raises InputError, which has nothing of the token.
+    """
+    token = text_of(path, where).strip()
+    if not token:
+        raise InputError(f"{path} has no token", where)
+    return checked_token(token, where, f"that of {path}")
 
 
 def text_of(path: Path, where: str) -> str:

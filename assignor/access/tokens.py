@@ -31,7 +31,7 @@ _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 _LATEST_MS = 221_845_392_000_000
 _RANDOM_BYTES = 32
 
-_NOT_OF_A_TOKEN = re.compile(r"[^\x21-\x7e]+")
+_NOT_OF_A_TOKEN = re.compile(r"\A +| +\Z|[^\x20-\x7e]+")
 _KINDS = {" ": "a space", "\t": "a tab", "\n": "a line end", "\r": "a line end", "\ufeff": "a byte order mark"}
 
 TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
@@ -60,11 +60,11 @@ def new_token() -> str:
     return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
 
 
-def checked_token(token: str, where: str) -> str:
+def checked_token(token: str, where: str, which: str = "this one") -> str:
     """The token. Every one passes here before a program sends it or a service takes it.
 
-    Rule: a token is visible ASCII characters, which every header carries unchanged. `where`: what the token comes from.
-    Raises InputError, which has nothing of the token.
+    Rule: a token is printable ASCII without spaces around it, which every header carries unchanged. `where`: what the
+    token comes from. Raises InputError, which has nothing of the token.
     """
     if not token:
         raise InputError("has no token", where)
@@ -74,15 +74,10 @@ def checked_token(token: str, where: str) -> str:
     place = "begins with" if found.start() == 0 else "ends with" if found.end() == len(token) else "has inside"
     letter = found[0][0]
     kind = _KINDS.get(letter) or ("a control character" if letter.isascii() else "a character that is not ASCII")
-    raise InputError(f"a token is visible ASCII characters only, and this one {place} {kind}: remove it there", where)
-
-
-def token_of_text(text: str, where: str) -> str:
-    """The token of a text without anything else, such as a file: white space around it does not count.
-
-    Raises InputError, which has nothing of the text.
-    """
-    return checked_token(text.strip(), where)
+    raise InputError(
+        f"a token is one line of printable ASCII without spaces around it, and {which} {place} {kind}: remove it there",
+        where,
+    )
 
 
 def plain_token(source: str, token: str) -> TokenEntry:
@@ -94,8 +89,11 @@ def plain_token(source: str, token: str) -> TokenEntry:
 
 
 def parse_plain_token(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """The one token of a file. `where`: begins with the setting, and is what errors name. Raises InputError."""
-    return (_entry_of_admin(where.partition(":")[0], token_of_text(text, where)),)
+    """The one token of a file, whose white space around it does not count. `where`: begins with the setting, and is
+    what errors name. Raises InputError.
+    """
+    token = text.strip()
+    return (_entry_of_admin(where.partition(":")[0], checked_token(token, where)),) if token else ()
 
 
 def _entry_of_admin(source: str, token: str) -> TokenEntry:

@@ -59,11 +59,11 @@ def test_should_say_which_directory_it_cannot_write(tmp_path: Path, monkeypatch:
 
 
 def test_should_name_the_setting_of_a_token_that_nobody_could_send_without_showing_it(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("s3cr3t s3cr3t\n")
+    (tmp_path / "token").write_text("s3cr3t\ns3cr3t\n")
     (tmp_path / "config.toml").write_text('"auth.token" = "s3cr3t\\n"\n')
-    refused = "a token is visible ASCII characters only, and this one"
+    refused = "a token is one line of printable ASCII without spaces around it, and this one"
     for flags, line in (
-        (("--auth-token-file", "token"), f"auth.token.file: token: {refused} has inside a space: remove it there"),
+        (("--auth-token-file", "token"), f"auth.token.file: token: {refused} has inside a line end: remove it there"),
         (("--config", "config.toml"), f"auth.token: {refused} ends with a line end: remove it there"),
     ):
         done = run_command(tmp_path, "serve", "--port", "0", *flags)

@@ -220,7 +220,7 @@ def test_should_refuse_a_token_that_no_header_can_carry_without_showing_it(end: 
         lambda token: CoordinatorClient("http://127.0.0.1:1", token=token),
         lambda token: StateStoreClient(["127.0.0.1:1"], token=token),
     ):
-        with pytest.raises(InputError, match="token: a token is visible ASCII characters only") as refused:
+        with pytest.raises(InputError, match="token: a token is one line of printable ASCII") as refused:
             make(f"s3cr3t{end}")
         assert "s3cr3t" not in str(refused.value)
 
