@@ -23,7 +23,7 @@ from streams_runtime.instance_states import StateListener
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import RestoreListener
-from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.tasks.exception_handling import dead_letter, fail
 
 _BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.optimization"))
 
@@ -101,6 +101,10 @@ class Application:
             raise InputError(f"must be a function of new and old state, not {state_listener!r}", "state_listener")
         object.__setattr__(self, "state_listener", state_listener)
         object.__setattr__(self, "configs", _checked_configs(configs))
+        if self.configs.errors_dead_letter_queue_topic_name is None:
+            for name in ("processing_exception_handler", "deserialization_exception_handler"):
+                if handlers[name] is dead_letter:
+                    raise InputError("is dead_letter, but errors.dead.letter.queue.topic.name is not set", name)
         topology = _checked_topology(topology)
         _check_optimizations(topology, self.configs)
         try:

@@ -13,10 +13,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from assignor.coordinator_calls import CallerToken
+from assignor.errors import InputError
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
 from streams_runtime.clock import Clock, SystemClock
-from streams_runtime.configs import StreamThreadsRunAs
+from streams_runtime.configs import StreamsConfig, StreamThreadsRunAs
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -110,6 +111,7 @@ class InstanceResources:
             cluster_id = self._log.cluster_id()
             if cluster_id is not None:
                 self._directory.belong_to(cluster_id)
+            _check_dead_letter_topic(configs, self._log)
             undo.pop_all()
         self._housekeeping = Housekeeping(
             application.id,
@@ -211,6 +213,13 @@ class InstanceResources:
                 _logger.exception("the %s could not be closed", name)
         if self._closes_client:
             self._client.close()
+
+
+def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
+    """Differs from Kafka: there, it shows with the first record that fails, perhaps long after the start."""
+    topic = configs.errors_dead_letter_queue_topic_name
+    if topic is not None and not log.partitions_of(topic):
+        raise InputError(f"the log has no topic {topic}; create it first", "errors.dead.letter.queue.topic.name")
 
 
 def _restore_listener_of(application: Application) -> RestoreListener:

@@ -33,6 +33,7 @@ from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
+from streams_runtime.processors.topology import check_functions
 from streams_runtime.record_columns import RecordColumns
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
@@ -59,6 +60,7 @@ class KStream(Generic[K, V]):
 
     def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
         """A new key and value for each record."""
+        check_functions("KStream.map", mapper=mapper)
         supplier = partial(processors.KStreamMap, mapper)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAP-", supplier, name))
 
@@ -66,26 +68,31 @@ class KStream(Generic[K, V]):
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
     ) -> KStream[K2, V2]:
         """Any number of new keys and values for each record."""
+        check_functions("KStream.flat_map", mapper=mapper)
         supplier = partial(processors.KStreamFlatMap, mapper)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-FLATMAP-", supplier, name))
 
     def select_key(self, selector: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
         """A new key for each record."""
+        check_functions("KStream.select_key", selector=selector)
         supplier = partial(processors.KStreamSelectKey, selector)
         return KStream(stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name))
 
     def map_values(self, mapper: Callable[[V], V2], *, name: str | None = None) -> KStream[K, V2]:
         """A new value for each record."""
+        check_functions("KStream.map_values", mapper=mapper)
         supplier = partial(processors.KStreamMapValues, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def map_values_with_key(self, mapper: Callable[[K, V], V2], *, name: str | None = None) -> KStream[K, V2]:
         """A new value for each record. The mapper must not change the key."""
+        check_functions("KStream.map_values_with_key", mapper=mapper)
         supplier = partial(processors.KStreamMapValuesWithKey, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def flat_map_values(self, mapper: Callable[[V], Iterable[V2]], *, name: str | None = None) -> KStream[K, V2]:
         """Any number of new values for each record."""
+        check_functions("KStream.flat_map_values", mapper=mapper)
         supplier = partial(processors.KStreamFlatMapValues, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
 
@@ -93,16 +100,19 @@ class KStream(Generic[K, V]):
         self, mapper: Callable[[K, V], Iterable[V2]], *, name: str | None = None
     ) -> KStream[K, V2]:
         """Any number of new values for each record. The mapper must not change the key."""
+        check_functions("KStream.flat_map_values_with_key", mapper=mapper)
         supplier = partial(processors.KStreamFlatMapValuesWithKey, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
 
     def filter(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
         """The records for which the predicate is true."""
+        check_functions("KStream.filter", predicate=predicate)
         supplier = partial(processors.KStreamFilter, predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
 
     def filter_not(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
         """The records for which the predicate is false."""
+        check_functions("KStream.filter_not", predicate=predicate)
         supplier = partial(processors.KStreamFilterNot, predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
 
@@ -119,6 +129,7 @@ class KStream(Generic[K, V]):
         any length, with the timestamps in it. The function treats each row alone: where a batch ends is up to the
         runtime. `retries_one_by_one`: when it raises, it is called again with one record after the other.
         """
+        check_functions("KStream.map_batches", function=function)
         supplier = partial(batch_processors.KStreamMapBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAPBATCHES-", supplier, name))
 
@@ -130,6 +141,7 @@ class KStream(Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K, V2]:
         """As `map_batches`, for new values only: the function returns one column. Keys stay."""
+        check_functions("KStream.map_values_batches", function=function)
         supplier = partial(batch_processors.KStreamMapValuesBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUESBATCHES-", supplier, name))
 
@@ -141,16 +153,19 @@ class KStream(Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K, V]:
         """As `map_batches`, but the function returns True or False for each record, and those that are true stay."""
+        check_functions("KStream.filter_batches", function=function)
         supplier = partial(batch_processors.KStreamFilterBatches, function, retries_one_by_one)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTERBATCHES-", supplier, name))
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Call `action` with each record and hand the record on."""
+        check_functions("KStream.peek", action=action)
         supplier = partial(processors.KStreamPeek, action)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-PEEK-", supplier, name))
 
     def for_each(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
         """Call `action` with each record; the stream ends here."""
+        check_functions("KStream.for_each", action=action)
         supplier = partial(processors.ForeachProcessor, action)
         stream_operations.unchanged(self._stage, "KSTREAM-FOREACH-", supplier, name)
 
@@ -160,6 +175,7 @@ class KStream(Generic[K, V]):
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
         """The records of both, in no order between them. Give serdes again where they are needed."""
+        _check_kind("KStream.merge", other, KStream)
         return KStream(stream_operations.merged(self._stage, other._stage, name))
 
     def process(
@@ -222,6 +238,7 @@ class KStream(Generic[K, V]):
         name: str | None = None,
     ) -> KGroupedStream[K2, V]:
         """Group the records by a new key, always by way of a repartition topic. `name`: of the node and the topic."""
+        check_functions("KStream.group_by", selector=selector)
         supplier = partial(processors.KStreamSelectKey, selector)
         stage: Stage[K2, V] = stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name)
         return KGroupedStream(StreamGrouping(stage.with_serdes(key_serde, value_serde), name))
@@ -240,6 +257,7 @@ class KStream(Generic[K, V]):
         Both must have the same number of partitions. The serdes are for a repartition topic, in case there has to be
         one.
         """
+        check_functions("KStream.join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
         supplier = partial(joins.StreamTableJoinProcessor, table._stage.supplier, joiner)
@@ -255,6 +273,7 @@ class KStream(Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K, V2]:
         """Like `join`, but records without a match or without a key stay. The table's value is None for them."""
+        check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
         supplier = partial(joins.StreamTableLeftJoinProcessor, table._stage.supplier, joiner)
@@ -275,6 +294,7 @@ class BranchedKStream(Generic[K, V]):
 
     def branch(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> BranchedKStream[K, V]:
         """One more branch. Without a name it is called by its number, from 1."""
+        check_functions("BranchedKStream.branch", predicate=predicate)
         self._add(predicate, name)
         return self
 
@@ -313,16 +333,19 @@ class KGroupedStream(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, A]:
         """`aggregator`: key, value and the aggregate so far to the new one. None removes it."""
+        check_functions("KGroupedStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
 
     def reduce(self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None) -> KTable[K, V]:
         """`reducer`: the value so far and the next value to the new one. The first value is taken as it is."""
+        check_functions("KGroupedStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
         return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
 
     def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream[K, V]:
         """The records of each key in windows of time."""
+        _check_kind("KGroupedStream.windowed_by", windows, TimeWindows)
         return TimeWindowedKStream(self._grouping, windows)
 
 
@@ -351,6 +374,7 @@ class TimeWindowedKStream(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """`aggregator`: key, value and the window's aggregate so far to the new one. None removes it."""
+        check_functions("TimeWindowedKStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
 
@@ -358,6 +382,7 @@ class TimeWindowedKStream(Generic[K, V]):
         self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None
     ) -> KTable[Windowed[K], V]:
         """`reducer`: the value so far and the next value to the new one. A window's first value is taken as it is."""
+        check_functions("TimeWindowedKStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
         return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
 
@@ -389,6 +414,7 @@ class KTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V]:
         """The entries for which the predicate is true. An entry is removed when it no longer is."""
+        check_functions("KTable.filter", predicate=predicate)
         result = table_operations.Result(key_serde, value_serde, store)
         return KTable(table_operations.filtered(self._stage, predicate, True, result, name))
 
@@ -402,6 +428,7 @@ class KTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V]:
         """The entries for which the predicate is false."""
+        check_functions("KTable.filter_not", predicate=predicate)
         result = table_operations.Result(key_serde, value_serde, store)
         return KTable(table_operations.filtered(self._stage, predicate, False, result, name))
 
@@ -415,6 +442,7 @@ class KTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper never gets None: a removal stays one."""
+        check_functions("KTable.map_values", mapper=mapper)
         result = table_operations.Result(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, _WithoutKey(mapper), result, name))
 
@@ -428,6 +456,7 @@ class KTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper must not change the key, and never gets None as the value."""
+        check_functions("KTable.map_values_with_key", mapper=mapper)
         result = table_operations.Result(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, mapper, result, name))
 
@@ -444,6 +473,7 @@ class KTable(Generic[K, V]):
         name: str | None = None,
     ) -> KGroupedTable[K2, V2]:
         """Group the entries by a new key, always by way of a repartition topic. `name`: of the node and the topic."""
+        check_functions("KTable.group_by", selector=selector)
         stage: Stage[K2, V2] = table_operations.under_new_keys(self._stage, selector, name)
         return KGroupedTable(TableGrouping(stage.with_serdes(key_serde, value_serde), name))
 
@@ -458,6 +488,8 @@ class KTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V2]:
         """Keys that both tables have. Both must have the same number of partitions."""
+        _check_kind("KTable.join", other, KTable)
+        check_functions("KTable.join", joiner=joiner)
         sides = joins.inner_join(self._stage.supplier, other._stage.supplier, joiner)
         result = table_operations.Result(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
@@ -473,6 +505,8 @@ class KTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V2]:
         """All keys of this table. The other's value is None where it has none."""
+        _check_kind("KTable.left_join", other, KTable)
+        check_functions("KTable.left_join", joiner=joiner)
         sides = joins.left_join(self._stage.supplier, other._stage.supplier, joiner)
         result = table_operations.Result(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
@@ -502,6 +536,7 @@ class KGroupedTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, A]:
         """One aggregate for each group."""
+        check_functions("KGroupedTable.aggregate", initializer=initializer, adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by(initializer, adder, subtractor, value_serde)
         return KTable(self._grouping.aggregated(aggregation, store, name))
 
@@ -514,6 +549,7 @@ class KGroupedTable(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V]:
         """`adder`, `subtractor`: the value so far and an entry's value to the new one. The first is taken as it is."""
+        check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)
         return KTable(self._grouping.aggregated(aggregation, store, name))
 
@@ -526,6 +562,11 @@ class _WithoutKey(Generic[V, V2]):
 
     def __call__(self, key: object, value: V) -> V2:
         return self._mapper(value)
+
+
+def _check_kind(operation: str, given: object, wanted: type) -> None:
+    if not isinstance(given, wanted):
+        raise TopologyError(f"Invalid topology: {operation} takes a {wanted.__name__}, not a {type(given).__name__}")
 
 
 def _check_table(other: object) -> None:

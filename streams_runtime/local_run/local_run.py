@@ -75,11 +75,12 @@ class LocalRun:
         configs = self.application.configs
         servers = configs.bootstrap_servers
         with ExitStack() as opened:
+            self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
+            self._check_topics(self._log)
             if not self.coordinator_url:
                 directory = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="assignor-")))
                 settings = {**_AT_ONCE, "cluster.bootstrap.servers": kafka_servers(servers) or servers}
                 self.coordinator_url = opened.enter_context(CoordinatorProcess(directory, settings)).url
-            self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
             client = opened.enter_context(closing(CoordinatorClient(self.coordinator_url)))
             client.declare(self.application.id, group_body(self.application))
             options = InstanceOptions(serve_at=configs.application_server or f"{LOOPBACK}:0")
@@ -123,6 +124,21 @@ class LocalRun:
         parsed = self.application.parsed()
         topics = sorted({topic for each in parsed.subtopologies for topic in each.source_topics})
         return ProgressMeter(self._log, self.application.id, topics).wait(_everything_is_done, timeout_s, looked)
+
+    def _check_topics(self, log: Log) -> None:
+        """Elsewhere a group waits for its topics. Here the application would seem to have caught up with nothing."""
+        parsed = self.application.parsed().subtopologies
+        reads = {topic for each in parsed for topic in each.source_topics}
+        writes = {topic for each in parsed for topic in each.sink_topics}
+        made_by_the_group = {topic.name for each in parsed for topic in each.repartition_source_topics}
+        uses = dict.fromkeys(writes, "which the topology writes") | dict.fromkeys(reads, "which the topology reads")
+        missing = [
+            f"{topic}, {use}"
+            for topic, use in sorted(uses.items())
+            if topic not in made_by_the_group and not log.partitions_of(topic)
+        ]
+        if missing:
+            raise InputError(f"the log has no topic {'; '.join(missing)}; create it first", self.application.id)
 
     def _of_instance(self, number: int) -> Application:
         configs = self.application.configs

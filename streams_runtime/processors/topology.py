@@ -68,6 +68,8 @@ class Topology:
         auto_offset_reset: OffsetReset | str | None = None,
     ) -> Topology:
         """A node that reads `topics`. A topic can have only one source. Repartition topics go by their short names."""
+        if timestamp_extractor is not None:
+            check_functions(f"Source {name}", timestamp_extractor=timestamp_extractor)
         settings = SourceSettings(key_serde, value_serde, timestamp_extractor, _offset_reset(name, auto_offset_reset))
         self.builder.add_source(name, topics, supplier=settings)
         return self
@@ -100,6 +102,8 @@ class Topology:
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
         """A node that writes the records of its parents to `topic`."""
+        if partitioner is not None:
+            check_functions(f"Sink {name}", partitioner=partitioner)
         self.builder.add_sink(name, topic, parents, supplier=SinkSettings(key_serde, value_serde, partitioner))
         return self
 
@@ -159,6 +163,16 @@ class Topology:
         from streams_runtime.topology_view.picture import draw_topology  # slow to import, and few need it
 
         return draw_topology(self.builder.definition(), Path(path))
+
+
+def check_functions(owner: str, **functions: object) -> None:
+    """Raises TopologyError for what cannot be called. `owner`: the operation or node to which the functions belong.
+
+    It would be called with the first record only.
+    """
+    for name, function in functions.items():
+        if not callable(function):
+            raise _invalid(f"The {name} of {owner} must be a function, not {function!r}.")
 
 
 def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:

@@ -135,7 +135,11 @@ class ProcessorRuntime:
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
     ) -> Cancellable:
-        """Raises StreamsRuntimeError for an interval under 1 ms and for a start before the epoch."""
+        """Raises StreamsRuntimeError for an interval under 1 ms, a start before the epoch, and what is no function."""
+        if not callable(callback):
+            raise StreamsRuntimeError(
+                f"processor {node}: the callback of a punctuation must be a function, not {callback!r}", self.task_id
+            )
         if interval_ms < 1:
             raise StreamsRuntimeError(
                 f"processor {node}: the shortest interval of a punctuation is 1 ms, not {interval_ms}", self.task_id

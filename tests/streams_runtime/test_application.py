@@ -17,7 +17,8 @@ from streams_runtime.configs import StreamsConfig
 from streams_runtime.processors.api import FailedRecord, HandlerResponse
 from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import SilentRestoreListener
-from streams_runtime.tasks.exception_handling import fail
+from streams_runtime.streams_instance import StreamsInstance
+from streams_runtime.tasks.exception_handling import dead_letter, fail
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder
 from tests.streams_runtime.processors.test_topology import word_count
 
@@ -130,6 +131,11 @@ class Builder:
         ({"deserialization_exception_handler": None}, "deserialization_exception_handler: must be a function"),
         ({"uncaught_exception_handler": 1}, "uncaught_exception_handler: must be a function, not 1"),
         (
+            {"processing_exception_handler": dead_letter},
+            "processing_exception_handler: is dead_letter, but errors.dead",
+        ),
+        ({"deserialization_exception_handler": dead_letter}, "deserialization_exception_handler: is dead_letter, but"),
+        (
             {"restore_listener_factory": SilentRestoreListener()},
             "restore_listener_factory: must be a function that makes a listener",
         ),
@@ -140,6 +146,18 @@ def test_should_refuse_what_cannot_run(arguments: dict[str, Any], message: str) 
 
     with pytest.raises(InputError, match=message):
         Application(given.pop("topology"), given.pop("configs"), **given)
+
+
+def test_should_refuse_to_start_without_its_dead_letter_topic(tmp_path: Path) -> None:
+    """Else the first record that fails ends the application, perhaps months later."""
+    configs = {"bootstrap.servers": f"embedded:{tmp_path / 'log'}", "state.dir": tmp_path / "state"}
+    dead_letters = {"errors.dead.letter.queue.topic.name": "bad"}
+    application = Application(word_count(), {**CONFIGS, **configs, **dead_letters})
+
+    with pytest.raises(InputError) as refused:
+        StreamsInstance(application, "http://127.0.0.1:9").start()
+
+    assert str(refused.value) == "errors.dead.letter.queue.topic.name: the log has no topic bad; create it first"
 
 
 def test_should_refuse_a_store_that_no_processor_uses() -> None:

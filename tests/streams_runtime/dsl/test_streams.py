@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
 from assignor.errors import InputError, TopologyError
-from streams_runtime.dsl import KStream, StreamsBuilder
+from streams_runtime.dsl import KStream, KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.table_source import PlainTableSource
+from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
@@ -279,3 +281,101 @@ def test_should_read_a_topic_once_that_is_named_twice() -> None:
         assert run.read("out") == [("k", "v", 1)]
     with pytest.raises(TopologyError, match="Topic in has already been registered by another source"):
         Topology().add_source("source", ["in", "in"])
+
+
+def _stream() -> KStream[str, str]:
+    return source(StreamsBuilder())
+
+
+def _table() -> KTable[str, str]:
+    return StreamsBuilder().table("in", STRING, STRING)
+
+
+def _grouped() -> Any:
+    return _stream().group_by_key()
+
+
+def _groups() -> Any:
+    return _table().group_by(lambda k, v: (v, k))
+
+
+@pytest.mark.parametrize(
+    ("operation", "call"),
+    [
+        ("mapper of KStream.map", lambda no: _stream().map(no)),
+        ("mapper of KStream.flat_map", lambda no: _stream().flat_map(no)),
+        ("selector of KStream.select_key", lambda no: _stream().select_key(no)),
+        ("mapper of KStream.map_values", lambda no: _stream().map_values(no)),
+        ("mapper of KStream.map_values_with_key", lambda no: _stream().map_values_with_key(no)),
+        ("mapper of KStream.flat_map_values", lambda no: _stream().flat_map_values(no)),
+        ("mapper of KStream.flat_map_values_with_key", lambda no: _stream().flat_map_values_with_key(no)),
+        ("predicate of KStream.filter", lambda no: _stream().filter(no)),
+        ("predicate of KStream.filter_not", lambda no: _stream().filter_not(no)),
+        ("function of KStream.map_batches", lambda no: _stream().map_batches(no)),
+        ("function of KStream.map_values_batches", lambda no: _stream().map_values_batches(no)),
+        ("function of KStream.filter_batches", lambda no: _stream().filter_batches(no)),
+        ("action of KStream.peek", lambda no: _stream().peek(no)),
+        ("action of KStream.for_each", lambda no: _stream().for_each(no)),
+        ("predicate of BranchedKStream.branch", lambda no: _stream().split().branch(no)),
+        ("selector of KStream.group_by", lambda no: _stream().group_by(no)),
+        ("joiner of KStream.join", lambda no: _stream().join(_table(), no)),
+        ("joiner of KStream.left_join", lambda no: _stream().left_join(_table(), no)),
+        ("initializer of KGroupedStream.aggregate", lambda no: _grouped().aggregate(no, max, value_serde=LONG)),
+        ("aggregator of KGroupedStream.aggregate", lambda no: _grouped().aggregate(int, no, value_serde=LONG)),
+        ("reducer of KGroupedStream.reduce", lambda no: _grouped().reduce(no)),
+        (
+            "aggregator of TimeWindowedKStream.aggregate",
+            lambda no: _grouped().windowed_by(TimeWindows(5)).aggregate(int, no, value_serde=LONG),
+        ),
+        ("reducer of TimeWindowedKStream.reduce", lambda no: _grouped().windowed_by(TimeWindows(5)).reduce(no)),
+        ("predicate of KTable.filter", lambda no: _table().filter(no)),
+        ("predicate of KTable.filter_not", lambda no: _table().filter_not(no)),
+        ("mapper of KTable.map_values", lambda no: _table().map_values(no)),
+        ("mapper of KTable.map_values_with_key", lambda no: _table().map_values_with_key(no)),
+        ("selector of KTable.group_by", lambda no: _table().group_by(no)),
+        ("joiner of KTable.join", lambda no: _table().join(_table(), no)),
+        ("joiner of KTable.left_join", lambda no: _table().left_join(_table(), no)),
+        ("adder of KGroupedTable.aggregate", lambda no: _groups().aggregate(int, no, max, value_serde=LONG)),
+        (
+            "subtractor of KGroupedTable.aggregate",
+            lambda no: _groups().aggregate(int, max, no, value_serde=LONG),
+        ),
+        ("adder of KGroupedTable.reduce", lambda no: _groups().reduce(no, max)),
+        ("subtractor of KGroupedTable.reduce", lambda no: _groups().reduce(max, no)),
+    ],
+)
+@pytest.mark.parametrize("nothing", [None, "upper"])
+def test_should_refuse_what_is_no_function(operation: str, call: Callable[[Any], object], nothing: object) -> None:
+    """It would fail with the first record only."""
+    with pytest.raises(TopologyError) as refused:
+        call(nothing)
+    assert str(refused.value) == f"Invalid topology: The {operation} must be a function, not {nothing!r}."
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: _stream().merge(None), "KStream.merge takes a KStream, not a NoneType"),  # type: ignore[arg-type]
+        (lambda: _table().join(_stream(), max), "KTable.join takes a KTable, not a KStream"),  # type: ignore[arg-type]
+        (lambda: _table().left_join(None, max), "KTable.left_join takes a KTable, not a NoneType"),  # type: ignore[arg-type]
+        (lambda: _grouped().windowed_by(5), "KGroupedStream.windowed_by takes a TimeWindows, not a int"),
+    ],
+)
+def test_should_refuse_what_an_operation_cannot_work_with(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        call()
+
+
+def test_should_refuse_functions_of_sources_and_sinks_that_are_none() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", STRING, STRING, timestamp_extractor=7)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match="timestamp_extractor of Source KSTREAM-SOURCE-0000000000 must be a fun"):
+        builder.build()
+    builder = StreamsBuilder()
+    source(builder).to("out", partitioner="hash")  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match="partitioner of Sink KSTREAM-SINK-0000000001 must be a function"):
+        builder.build()
+    builder = StreamsBuilder()
+    source(builder).process(None)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match="supplier of Processor KSTREAM-PROCESSOR-0000000001 must be a class"):
+        builder.build()

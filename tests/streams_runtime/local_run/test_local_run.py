@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -41,7 +41,7 @@ def application(directory: Path, **more: object) -> Application:
 def feed(directory: Path, lines: int, text: str) -> None:
     log = open_log(f"embedded:{directory / 'log'}")
     if "lines" not in log.topics():
-        log.create_topics([NewTopic("lines", 2)])
+        log.create_topics([NewTopic("lines", 2), NewTopic("out", 1)])
     producer = log.producer()
     for number in range(lines):
         producer.send(TopicPartition("lines", number % 2), None, text.encode(), 1_000)
@@ -104,10 +104,8 @@ def test_should_say_how_far_it_came_when_time_is_up(tmp_path: Path) -> None:
 
 def test_should_answer_where_application_server_says(tmp_path: Path) -> None:
     feed(tmp_path, 1, "the cat")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with LocalRun(application(tmp_path, **{"application.server": address})) as run:
-        assert run.endpoints == (f"http://{address}",)
+    with LocalRun(application(tmp_path, **{"application.server": "localhost:0"})) as run:
+        assert run.endpoints[0].startswith("http://localhost:")  # without the config: 127.0.0.1
         assert httpx.get(f"{run.endpoints[0]}/v1/stores", trust_env=False).json()["application_id"] == "words"
 
 
@@ -116,6 +114,30 @@ def test_should_refuse_one_port_for_several_instances(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"2 instances cannot all answer at 127\.0\.0\.1:7001: give port 0"):
         LocalRun(app, instances=2)
     LocalRun(application(tmp_path, **{"application.server": "127.0.0.1:0"}), instances=2)
+
+
+@pytest.mark.parametrize(
+    ("topics", "missing"),
+    [
+        ([], "lines, which the topology reads; out, which the topology writes"),
+        (["out"], "lines, which the topology reads"),
+        (["lines"], "out, which the topology writes"),
+    ],
+)
+def test_should_refuse_to_start_without_the_topics(tmp_path: Path, topics: list[str], missing: str) -> None:
+    """It would seem to have caught up with a topic that is misspelt."""
+    with closing(open_log(f"embedded:{tmp_path / 'log'}")) as log:
+        log.create_topics([NewTopic(topic, 1) for topic in topics])
+    builder = StreamsBuilder()
+    stream = builder.stream("lines", STRING, STRING)
+    stream.to("out")
+    stream.group_by(lambda _key, value: value, key_serde=STRING).count(store="counts")
+    run = LocalRun(Application(builder.build(), application(tmp_path).configs))
+
+    with pytest.raises(InputError) as refused, run:
+        pass
+
+    assert str(refused.value) == f"words: the log has no topic {missing}; create it first"
 
 
 def test_should_refuse_no_instance_at_all_and_an_environment_without_a_coordinator(
