@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from struct import Struct
 from typing import Any
 
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.fused_loop import CheckChange, Given, LoopWriter
 from streams_runtime.records import RecordContext
 from streams_runtime.serdes import LONG, BytesSerde, serializer_of
@@ -69,16 +70,21 @@ class FusedTableStore(ABC):
         loop.line(f"{stored} = None if {value} is None else {packed}" if deletes else f"{stored} = {packed}")
         check = loop.outputs.change_check(self._store.name) if self._is_logged else None
         if check is not None:
-            self._write_check(*check, stored, deletes=deletes)
+            self._write_check(*check, stored, timestamp_ms, deletes=deletes)
         return stored
 
-    def _write_check(self, check: CheckChange, most_bytes: int, stored: str, *, deletes: bool) -> None:
+    def _write_check(
+        self, check: CheckChange, limits: RecordLimits, stored: str, timestamp_ms: str, *, deletes: bool
+    ) -> None:
         """The lines that raise for an entry that the changelog does not take. They come before the store is changed."""
         loop, empty = self._loop, _TIMESTAMP.size
         size = f"({empty} if {stored} is None else len({stored}))" if deletes else f"len({stored})"
-        with loop.block(f"if len({self.key}) + {size} > {most_bytes + empty - self._suffix_bytes}:"):
+        asks = f"len({self.key}) + {size} > {limits.max_bytes + empty - self._suffix_bytes}"
+        if limits.checks is not None:
+            asks = f"{timestamp_ms} > {loop.bind('checks', limits.checks)}.rows_pass_to_ms or {asks}"
+        with loop.block(f"if {asks}:"):
             value = f"None if {stored} is None else {stored}[{empty}:]"
-            loop.line(f"{loop.bind('check', check)}({self._changelog_key()}, {value})")
+            loop.line(f"{loop.bind('check', check)}({self._changelog_key()}, {value}, {timestamp_ms})")
 
     @property
     @abstractmethod

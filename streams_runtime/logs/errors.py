@@ -50,7 +50,15 @@ class RecordTooLarge(LogError):
     """A single record is larger than its topic allows. The message names partition and size."""
 
 
+class RecordsRefused(LogError):
+    """The brokers have refused records that `send` had taken; all others are written. The message names the first."""
+
+
 class InvalidRecord(LogError):
     """No log can take the record (a wrong type, no timestamp that there is), or its topic cannot: a key is missing and
     the topic is compacted. The message names the partition and what is wrong.
     """
+
+
+class InvalidTimestamp(InvalidRecord):
+    """Its topic takes no record whose timestamp is so far from the clock."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge
+from streams_runtime.logs.broker_checks import BrokerChecks
+from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.record_checks import NAME_ERRORS, record_bytes, record_headers, record_timestamp
 from streams_runtime.records import Headers
 
@@ -25,10 +26,18 @@ class CheckedRecord(NamedTuple):
 
 
 class RecordLimits(NamedTuple):
-    """`max_bytes`: of key, value and headers together. `compacts`: every record needs a key."""
+    """`max_bytes`: of key, value and headers together. `compacts`: every record needs a key. `checks`: None where
+    nobody looks at timestamps.
+    """
 
     max_bytes: int
     compacts: bool
+    checks: BrokerChecks | None = None
+
+    def takes_unchecked(self, key: bytes, value: bytes | None, timestamp_ms: int) -> bool:
+        """Whether `checked` would take this record without headers, as far as can be seen at a glance."""
+        size = len(key) + (0 if value is None else len(value))
+        return size <= self.max_bytes and (self.checks is None or timestamp_ms <= self.checks.rows_pass_to_ms)
 
     def checked(
         self, partition: TopicPartition, key: Any, value: Any, timestamp_ms: Any, headers: Any
@@ -41,6 +50,14 @@ class RecordLimits(NamedTuple):
             timestamp_ms, headers = record_timestamp(timestamp_ms), record_headers(headers)
         except ValueError as error:
             raise InvalidRecord(f"record for {partition} {error}") from None
+        checks = self.checks
+        if checks is not None and timestamp_ms > checks.rows_pass_to_ms:
+            try:
+                checks.check_timestamp(timestamp_ms)
+            except ValueError as error:
+                raise InvalidTimestamp(f"record for {partition} {error}") from None
+            if reason := checks.take_refusal((key, value, timestamp_ms, headers)):
+                raise InvalidRecord(f"record for {partition} was refused by the brokers: {reason}")
         size = (0 if key is None else len(key)) + (0 if value is None else len(value))
         if headers:
             size += sum(len(name.encode(errors=NAME_ERRORS)) + len(octets or b"") for name, octets in headers)

@@ -6,16 +6,20 @@ leaves alone (the active segment), 1 MiB by default. With Kafka's 1 GiB the chan
 compacted. `retention.ms` has no limit by default. With Kafka's seven days, records that are older by their own
 timestamps would be deleted before anybody has read them; a topic whose configs name a retention has that one. With
 `cleanup.policy` compact,delete it counts from the newest timestamp of the partition (`retention`).
+`message.timestamp.after.max.ms` has no limit by default either: with Kafka's one hour, records of a clock that is ahead
+would be refused. A topic whose configs name one has that one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import ConfigChanges, NewTopic, TopicDescription
+from streams_runtime.logs.broker_checks import BrokerChecks
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
 from streams_runtime.logs.record_limits import RecordLimits
 
@@ -35,10 +39,14 @@ class TopicConfigs:
     min_cleanable_dirty_ratio: float = 0.5
     segment_bytes: int = 1_048_576
     max_message_bytes: int = 1_048_588
+    timestamp_after_max_ms: int = JAVA_LONG_MAX
+    timestamp_before_max_ms: int = JAVA_LONG_MAX
 
     @property
     def record_limits(self) -> RecordLimits:
-        return RecordLimits(self.max_message_bytes, self.compacts)
+        times_ms = self.timestamp_after_max_ms, self.timestamp_before_max_ms
+        checks = None if min(times_ms) == JAVA_LONG_MAX else BrokerChecks(*times_ms)
+        return RecordLimits(self.max_message_bytes, self.compacts, checks)
 
     @property
     def deletes_by_stream_time(self) -> bool:
@@ -59,6 +67,11 @@ class TopicConfigs:
         """Raises InvalidTopic."""
         read = _ConfigReader(topic, configs)
         policies = read.policies()
+        # the log's own time is never too far from its clock
+        times_given = configs.get("message.timestamp.type") != "LogAppendTime"
+        limit_ms = partial(read.integer, default=JAVA_LONG_MAX, low=0, high=JAVA_LONG_MAX)
+        after_max_ms = limit_ms("message.timestamp.after.max.ms")
+        before_max_ms = limit_ms("message.timestamp.before.max.ms")
         return cls(
             compacts="compact" in policies,
             deletes="delete" in policies,
@@ -69,6 +82,8 @@ class TopicConfigs:
             min_cleanable_dirty_ratio=read.ratio("min.cleanable.dirty.ratio", 0.5),
             segment_bytes=read.integer("segment.bytes", cls().segment_bytes, 1, JAVA_INT_MAX),
             max_message_bytes=read.integer("max.message.bytes", cls().max_message_bytes, 0, JAVA_INT_MAX),
+            timestamp_after_max_ms=after_max_ms if times_given else JAVA_LONG_MAX,
+            timestamp_before_max_ms=before_max_ms if times_given else JAVA_LONG_MAX,
         )
 
 

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.loop_text import (
     CHANGES,
@@ -122,9 +123,9 @@ class Outputs(Protocol):
         """Take rows also for changes that the store logs by itself. Raises as `write_row` does."""
         ...
 
-    def change_check(self, store: str) -> tuple[CheckChange, int] | None:
-        """What raises for a change that the changelog of a store does not take, and how many bytes key and value may
-        have together; None for a store without one. Raises as `write_row` does.
+    def change_check(self, store: str) -> tuple[CheckChange, RecordLimits] | None:
+        """What raises for a change that the changelog of a store does not take, and what the changelog takes without a
+        check; None for a store without one. Raises as `write_row` does.
         """
         ...
 
@@ -139,8 +140,8 @@ WriteColumns = Callable[[Sequence[Any], Sequence[Any], Sequence[int]], bool]
 """Writes columns of keys, values and timestamps. False: it wrote nothing, and each row has to be looked at."""
 
 
-CheckChange = Callable[[bytes, bytes | None], None]
-"""Raises for the key and the value of a change that its changelog does not take."""
+CheckChange = Callable[[bytes, bytes | None, int], None]
+"""Raises for the key, the value and the timestamp of a change that its changelog does not take."""
 
 WriteChanges = Callable[[list[Any], list[Any], list[int]], None]
 """Adds columns of keys, values and timestamps."""

@@ -27,7 +27,7 @@ V_co = TypeVar("V_co", covariant=True)
 class ChangeLogger(Protocol):
     """Where a logged store sends its changes, as bytes. `value` None is a deletion."""
 
-    def check_change(self, store: str, key: bytes, value: bytes | None) -> None:
+    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Raise what `log_change` raises for a change that the changelog does not take. Nothing is sent."""
         ...
 

@@ -22,7 +22,7 @@ BytesStore = KeyValueStore[bytes, bytes]
 
 
 class _NotLogged:
-    def check_change(self, store: str, key: bytes, value: bytes | None) -> None:
+    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """There is no changelog that could refuse it."""
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
@@ -69,7 +69,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner]):
 
     def check(self, key: bytes, value: bytes | None) -> None:
         """Raise for a change that the changelog does not take. `key`, `value`: as the store has them."""
-        self._check_change(self._name, key, value)
+        self._check_change(self._name, key, value, self._clock.record_timestamp_ms)
 
 
 class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
@@ -81,9 +81,10 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
         return self._inner.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        self._check_change(self._name, key, value)
+        timestamp_ms = self._clock.record_timestamp_ms
+        self._check_change(self._name, key, value, timestamp_ms)
         self._inner.put(key, value)
-        self._log_change(self._name, key, value, self._clock.record_timestamp_ms)
+        self._log_change(self._name, key, value, timestamp_ms)
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
         present = self._inner.get(key)
@@ -140,7 +141,10 @@ class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore
         self._log(key, value)
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        self._check_change(self._name, key, None if value is None else raw_value(value))
+        if value is None:
+            super().check(key, None)
+        else:
+            self._check_change(self._name, key, raw_value(value), timestamp_of(value))
 
     def _log(self, key: bytes, value: bytes | None) -> None:
         if value is None:
@@ -182,7 +186,10 @@ class ChangeLoggingTimestampedWindowBytesStore(ChangeLoggingWindowBytesStore):
     __slots__ = ()
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        self._check_change(self._name, key, None if value is None else raw_value(value))
+        if value is None:
+            super().check(key, None)
+        else:
+            self._check_change(self._name, key, raw_value(value), timestamp_of(value))
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         self.check(window_key(key, start_ms, 0), value)

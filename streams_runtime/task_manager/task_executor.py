@@ -15,6 +15,8 @@ Rules:
 - Until a transaction whose commit timed out has ended, no task of the thread processes or punctuates: the log may be
   about to end it, and a record that is sent meanwhile would be lost, with its offset committed later.
 
+- A record that the brokers refuse after `send` has taken it makes the tasks of the commit start over.
+
 Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again. Kafka cannot know
 whether the commit happened and wipes the tasks; these logs say so when they are asked again.
 """
@@ -27,8 +29,8 @@ from typing import cast
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted
+from streams_runtime.logs.errors import LogTimeout, RecordsRefused
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.task_manager.tasks import AnyTask
 from streams_runtime.task_manager.thread_listener import ThreadListener
@@ -39,6 +41,8 @@ from streams_runtime.tasks.task_errors import with_task
 
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4
+_MOST_REFUSALS = 3
+"""In a row. An application may make another record at each try, which nobody can recognise."""
 
 
 class TaskExecutor:
@@ -69,6 +73,7 @@ class TaskExecutor:
         self._listener = listener
         self._metrics = metrics
         self._records_a_turn = 1
+        self._refusals = 0
 
     def forget(self, task: TaskId) -> None:
         """The task was assigned again, and has processed nothing since."""
@@ -171,7 +176,22 @@ class TaskExecutor:
                 active = cast("StreamTask", task)
                 offsets.append((active.claim, active.offsets_to_commit()))
         if offsets or self._producer.transaction_in_flight:
-            self._producer.commit(offsets)
+            try:
+                self._producer.commit(offsets)
+            except StreamsRuntimeError as error:
+                if not isinstance(error.__cause__, RecordsRefused):
+                    raise
+                raise self._refused(tasks, error) from error
+            self._refusals = 0
+
+    def _refused(self, tasks: Iterable[AnyTask], error: StreamsRuntimeError) -> StreamsRuntimeError:
+        """The tasks do their work again, and find the record refused where it is handed over: so the handler of
+        processing errors is asked, with the input record. If that helps nothing, the error ends the thread.
+        """
+        self._refusals += 1
+        if self._refusals > _MOST_REFUSALS:
+            return error
+        return TaskCorrupted([task.id for task in tasks if task.type is TaskType.ACTIVE], str(error))
 
     def _turn(self, task: StreamTask, now_ms: int) -> int:
         try:

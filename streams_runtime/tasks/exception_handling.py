@@ -10,8 +10,8 @@ of rows: the record may be a good one.
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
 Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter has key and value
-also when something of its record was sent before; Kafka has let go of them then. The header with the task is not
-Kafka's.
+also when something of its record was sent before; Kafka has let go of them then. One whose topic takes no such
+timestamp has the time at which it is sent. The header with the task is not Kafka's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
-from streams_runtime.errors import ProcessingFailed, SchemaRegistryUnavailable, WrongBatchResult, error_text
+from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.errors import (
+    ProcessingFailed,
+    SchemaRegistryUnavailable,
+    StreamsRuntimeError,
+    WrongBatchResult,
+    error_text,
+)
+from streams_runtime.logs.errors import InvalidTimestamp
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.notices import one_line
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
@@ -142,7 +150,7 @@ class DeadLetterSender(Protocol):
 class ExceptionHandling:
     """Asks a handler and does what it answers. `dead_letter_topic`: full name, None when there is none."""
 
-    __slots__ = ("_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sender")
+    __slots__ = ("_clock", "_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sender")
 
     def __init__(
         self,
@@ -151,7 +159,9 @@ class ExceptionHandling:
         processing: ExceptionHandler,
         deserialization: ExceptionHandler,
         losses: TaskLosses,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock or SystemClock()
         self._sender = sender
         self._dead_letter_topic = dead_letter_topic
         self._processing = processing
@@ -197,8 +207,15 @@ class ExceptionHandling:
                 f"{described(record)}",
                 record.task_id,
             ) from record.error
-        timestamp_ms = max(0, record.timestamp_ms)  # the timestamp itself may be what is wrong with the record
-        self._sender.send(topic, None, record.key, record.value, timestamp_ms, dead_letter_headers(record))
+        # the timestamp itself may be what is wrong with the record
+        timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
+        try:
+            self._sender.send(topic, None, record.key, record.value, timestamp_ms, headers)
+        except StreamsRuntimeError as error:
+            if not isinstance(error.__cause__, InvalidTimestamp):
+                raise
+            now_ms = self._clock.now_ms()
+            self._sender.send(topic, None, record.key, record.value, now_ms, headers)
 
 
 def _the_last(record: FailedRecord) -> str:

@@ -28,9 +28,13 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 _BYTES_OR_NONE = frozenset({bytes, type(None)})
 
 _ChangeRow = tuple[
-    Callable[[bytes | None], None], Callable[[bytes | None], None], Callable[[int], None], int, list[bytes | None]
+    Callable[[bytes | None], None],
+    Callable[[bytes | None], None],
+    Callable[[int], None],
+    RecordLimits,
+    list[bytes | None],
 ]
-"""An `AddRow`, how many bytes key and value may have, and the keys that were added."""
+"""An `AddRow`, what the changelog takes, and the keys that were added."""
 
 
 class RecordCollector:
@@ -100,19 +104,18 @@ class RecordCollector:
             self._settle(target)
         self._send(target, key, value, timestamp_ms, headers)
 
-    def check_change(self, store: str, key: bytes, value: bytes | None) -> None:
-        """Raise what `log_change` raises for a change that is too large for its changelog. Raises as `send` does."""
+    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Raise what `log_change` raises for a change that its changelog does not take. Raises as `send` does."""
         rows = self._change_rows.get(store)
-        if rows is not None and len(key) + (0 if value is None else len(value)) <= rows[3]:
-            return
-        self._producer.check(self._changelogs[store], key, value)
+        if rows is None or not rows[3].takes_unchecked(key, value, timestamp_ms):
+            self._producer.check(self._changelogs[store], key, value, timestamp_ms if timestamp_ms > 0 else 0)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Send a store's change to its changelog, or add it to the rows. Raises as `send` does."""
         rows = self._change_rows.get(store)
         if rows is not None:
-            add_key, add_value, add_time, most_bytes, keys = rows
-            if len(key) + (0 if value is None else len(value)) <= most_bytes:
+            add_key, add_value, add_time, limits, keys = rows
+            if limits.takes_unchecked(key, value, timestamp_ms):
                 add_key(key)
                 add_value(value)
                 add_time(timestamp_ms if timestamp_ms > 0 else 0)
@@ -138,7 +141,7 @@ class RecordCollector:
         targets = self._targets.get(topic) or self._look_up(topic)
         partitions = [self._rows_of(target) for target in targets]
         limits = self._producer.limits_of(targets[0])
-        with loop.block(f"if {_too_large(loop, limits, key, value)}:"):
+        with loop.block(f"if {_needs_check(loop, limits, key, value, timestamp_ms)}:"):
             chosen = "None" if hashed is None else f"{loop.bind('place_of', partition_of)}({hashed}, {len(partitions)})"
             loop.line(f"{loop.bind('send', self.send)}({topic!r}, {chosen}, {key}, {value}, {timestamp_ms}, ())")
         with loop.block("else:"):
@@ -170,6 +173,8 @@ class RecordCollector:
                 return False
             if keyless and limits.compacts:
                 return False
+            if limits.checks is not None and max(timestamps_ms, default=0) > limits.checks.rows_pass_to_ms:
+                return False
             rows.extend(keys, values, timestamps_ms, keyless)
             return True
 
@@ -181,7 +186,7 @@ class RecordCollector:
         if changelog is None:
             return
         limits = self._producer.limits_of(changelog)
-        with loop.block(f"if {_too_large(loop, limits, key, value)}:"):
+        with loop.block(f"if {_needs_check(loop, limits, key, value, timestamp_ms)}:"):
             loop.line(f"{loop.bind('log_change', self.log_change)}({store!r}, {key}, {value}, {timestamp_ms})")
         with loop.block("else:"):
             _add_row(loop, self._rows_of(changelog), key, value, timestamp_ms)
@@ -192,14 +197,14 @@ class RecordCollector:
         if changelog is not None and store not in self._change_rows:
             limits = self._producer.limits_of(changelog)
             rows = self._rows_of(changelog)
-            self._change_rows[store] = (*rows.add, limits.max_bytes, rows.keys)
+            self._change_rows[store] = (*rows.add, limits, rows.keys)
 
-    def change_check(self, store: str) -> tuple[CheckChange, int] | None:
+    def change_check(self, store: str) -> tuple[CheckChange, RecordLimits] | None:
         """See `Outputs`."""
         changelog = self._changelogs.get(store)
         if changelog is None:
             return None
-        return partial(self.check_change, store), self._producer.limits_of(changelog).max_bytes
+        return partial(self.check_change, store), self._producer.limits_of(changelog)
 
     def changes_writer(self, store: str) -> WriteChanges | None:
         """See `Outputs`."""
@@ -303,10 +308,12 @@ def _longest(column: Sequence[bytes | None], enough: int) -> tuple[int, int]:
     return (together if together <= enough else max(map(len, column))), 0  # type: ignore[arg-type]
 
 
-def _too_large(loop: LoopWriter, limits: RecordLimits, key: str, value: str) -> str:
-    """The condition for a record that cannot be a row, because the topic refuses it."""
+def _needs_check(loop: LoopWriter, limits: RecordLimits, key: str, value: str, timestamp_ms: str) -> str:
+    """The condition for a record that cannot be a row, because the topic refuses it or has to look at it."""
     most = loop.bind("most_bytes", limits.max_bytes)
     size = f"(0 if {key} is None else len({key})) + (0 if {value} is None else len({value})) > {most}"
+    if limits.checks is not None:
+        size = f"{timestamp_ms} > {loop.bind('checks', limits.checks)}.rows_pass_to_ms or {size}"
     return f"{key} is None or {size}" if limits.compacts else size
 
 

@@ -107,6 +107,7 @@ class StreamTask:
             processing_handler,
             deserialization_handler,
             losses,
+            clock,
         )
         self._offsets = InputOffsets(
             task_id,

@@ -78,10 +78,10 @@ class StreamsProducer:
         except LogError as error:
             raise _translated(error, f"sending a record to {partition}") from error
 
-    def check(self, partition: TopicPartition, key: bytes | None, value: bytes | None) -> None:
+    def check(self, partition: TopicPartition, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         """Raise what `send` raises for a record that the topic does not take. Sends nothing."""
         try:
-            self._open().limits_of(partition).checked(partition, key, value, 0, ())
+            self._open().limits_of(partition).checked(partition, key, value, timestamp_ms, ())
         except LogError as error:
             raise _translated(error, f"sending a record to {partition}") from error
 

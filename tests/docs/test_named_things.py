@@ -32,7 +32,7 @@ OF_OTHERS = {
 }
 """Pages that name things of other programs, or of earlier days."""
 OF_KAFKA = {
-    *("cleanup.policy", "max.message.bytes", "retention.ms"),  # of topics
+    *("cleanup.policy", "max.message.bytes", "message.timestamp.after.max.ms", "retention.ms"),  # of topics
     *("broker.rack", "client.rack"),  # of brokers and consumers
     *("group.instance.id", "group.protocol", "isolation.level", "max.poll.interval.ms"),  # of consumers
 }

@@ -36,7 +36,8 @@ from streams_runtime.logs.errors import InvalidRecord, LogError, RecordTooLarge
 from streams_runtime.tasks.exception_handling import described
 
 TOO_LARGE = bytes(2_000_000)
-Change = Callable[[Record[Any, Any]], Any]
+Change = Callable[[Any], Any]
+"""Takes a record."""
 
 WRONG: dict[str, Change] = {
     "a header with text": lambda record: record._replace(headers=(("trace", "abc"),)),
@@ -91,7 +92,8 @@ def outcome(topology: Topology, headers: Any = ()) -> tuple[list[bytes | None], 
     asked = Asked()
     with TopologyTestDriver(topology, processing_exception_handler=asked) as driver:
         topic = driver.create_input_topic("in", BYTES, BYTES)
-        given = [Record(key, b"v", 1_795_000_000_000, headers) for key in (b"good 1", b"bad", b"good 2")]
+        at_ms = 1_795_000_000_000
+        given: list[Any] = [Record(key, b"v", at_ms, headers) for key in (b"good 1", b"bad", b"good 2")]
         topic.pipe_records(given, together=True)
         written = driver.create_output_topic("out", BYTES, BYTES).read_all()
     return [record.key for record in written], asked

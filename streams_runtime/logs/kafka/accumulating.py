@@ -2,7 +2,8 @@
 them.
 
 Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic; only a single record can be larger.
-Records of a partition keep their order. Of each partition one batch at a time is on its way, so a batch that is sent
+Records of a partition keep their order. A batch that the brokers refuse is split until each part is taken or is a
+single record. Of each partition one batch at a time is on its way, so a batch that is sent
 again never overtakes another. A batch without a sequence number was never sent and can be dropped without a trace.
 Source: `RecordAccumulator`, `ProducerBatch`.
 """
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.kafka.record_batch_v2 import encoded, number, row_writer
+from streams_runtime.logs.broker_checks import AnyRecord
+from streams_runtime.logs.kafka.record_batch_v2 import BatchHeader, decoded, encoded, number, row_writer
 from streams_runtime.logs.record_batches import BATCH_BYTES
 from streams_runtime.records import Headers
 
@@ -22,11 +24,12 @@ from streams_runtime.records import Headers
 class Batch:
     """`rows`: what it takes. `is_numbered`: it may have been sent."""
 
-    __slots__ = ("_codec", "_is_transactional", "_payload", "is_numbered", "rows")
+    __slots__ = ("_codec", "_is_transactional", "_limit", "_payload", "is_numbered", "rows")
 
     def __init__(self, limit: int, codec: int, *, is_transactional: bool) -> None:
         self.rows = row_writer(limit, BATCH_BYTES)
         self.is_numbered = False
+        self._limit = limit
         self._codec = codec
         self._is_transactional = is_transactional
         self._payload: bytearray | None = None
@@ -39,6 +42,22 @@ class Batch:
     def size(self) -> int:
         """Of keys, values and headers, in bytes."""
         return self.rows.size
+
+    def records(self) -> Iterator[AnyRecord]:
+        """Of a batch that was sent."""
+        assert self._payload is not None, "it was sent"
+        view = memoryview(self._payload)
+        _, timestamps_ms, keys, values, headers = decoded(view, BatchHeader.of(view))
+        return zip(keys, values, timestamps_ms, headers or [()] * self.count, strict=True)
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Of a batch that was sent, has several records, and was not taken."""
+        parts = tuple(Batch(self._limit, self._codec, is_transactional=self._is_transactional) for _ in range(2))
+        first = self.count // 2
+        for place, (key, value, timestamp_ms, headers) in enumerate(self.records()):
+            taken = parts[place >= first].rows.append(key, value, timestamp_ms, headers)
+            assert taken, "all of them were in one batch"
+        return parts[0], parts[1]
 
     def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytearray:
         """The bytes to send, the same for every try until `PartitionQueue.renumber`."""
@@ -189,6 +208,18 @@ class Accumulator:
                 self.bytes -= batch.size
             if base_offset is not None and base_offset >= 0:
                 self.last_offsets[partition] = base_offset + batch.count - 1
+
+    def split(self, partition: TopicPartition, batch: Batch) -> None:
+        """The brokers have refused the batch for one or some of its records, and have taken none of it.
+
+        Source: `RecordAccumulator.splitAndReenqueue`.
+        """
+        halves = batch.halves()
+        with self.lock:
+            queue = self.queues[partition]
+            if queue.full and queue.full[0] is batch:
+                queue.full.popleft()
+                queue.full.extendleft(reversed(halves))
 
     def drop(self) -> bool:
         """Drop everything that is not acknowledged. True when some of it may have been sent."""

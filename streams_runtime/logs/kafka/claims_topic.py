@@ -288,6 +288,7 @@ class ClaimsWriter:
             self._accumulator.last_offsets.pop(partition, None)
             try:
                 await self._sender.drain()
+                self._sender.raise_refused()
             except LogError:
                 await self.close()
                 raise

@@ -1,7 +1,7 @@
 """`batch_rows` as aiokafka does it, record by record: for those who have not compiled ours, which is slower then.
 
 Rules and results are those of `batch_rows`, but a batch has less than `limit` bytes, and not just as many. And aiokafka
-knows no header whose name is not UTF-8: a batch with one is read by `batch_rows`, and a record with one is refused.
+knows no header whose name is not UTF-8: a batch that has one, or begins with one, is read and written by `batch_rows`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from streams_runtime.logs.errors import InvalidRecord
 from streams_runtime.logs.kafka import batch_rows
 from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns, Written
 from streams_runtime.records import Headers
+
+T = TypeVar("T")
 
 _MAGIC, _NOT_COMPRESSED, _APPEND_TIME = 2, 0, 0x08
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -54,7 +55,9 @@ def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int,
 class LibraryRowWriter:
     def __init__(self, limit: int, most: int) -> None:
         self.count = self.size = 0
+        self._limit = limit
         self._most = most
+        self._own: batch_rows.BatchRowWriter | None = None
         self._builder = DefaultRecordBatchBuilder(_MAGIC, _NOT_COMPRESSED, 0, -1, -1, -1, limit)
 
     def extend(
@@ -65,6 +68,8 @@ class LibraryRowWriter:
         start: int,
         stop: int,
     ) -> int:
+        if self._own is not None:
+            return self._counted(self._own.extend(keys, values, timestamps_ms, start, stop))
         add, most = self._builder.append, self._most
         count, size = self.count, self.size
         for index in range(start, stop):
@@ -82,11 +87,13 @@ class LibraryRowWriter:
         size = (0 if key is None else len(key)) + (0 if value is None else len(value))
         try:
             size += sum(len(name.encode()) + (0 if text is None else len(text)) for name, text in headers)
-        except UnicodeEncodeError as error:
-            raise InvalidRecord(
-                f"a record has a header whose name is not UTF-8: {error.object!a}. Only the compiled module of this "
-                "package can write it (pip install with a C compiler)"
-            ) from None
+        except UnicodeEncodeError:
+            if self.count == 0:
+                self._own = batch_rows.row_writer(self._limit, self._most)
+            elif self._own is None:
+                return False
+        if self._own is not None:
+            return self._counted(self._own.append(key, value, timestamp_ms, headers))
         if self.count and self.size + size > self._most:
             return False
         if self._builder.append(self.count, timestamp_ms, key, value, list(headers)) is None:
@@ -96,9 +103,16 @@ class LibraryRowWriter:
         return True
 
     def finish(self) -> Written:
+        if self._own is not None:
+            return self._own.finish()
         batch = self._builder.build()
         assert len(batch) >= HEADER_BYTES, "its header is built as well"
         return batch, *_TIMES.unpack_from(batch, _TIMES_AT)
+
+    def _counted(self, taken: T) -> T:
+        assert self._own is not None, "it has taken them"
+        self.count, self.size = self._own.count, self._own.size
+        return taken
 
 
 row_writer = LibraryRowWriter

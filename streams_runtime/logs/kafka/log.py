@@ -8,6 +8,7 @@ In the child of a fork the log opens new connections; consumers and producers ma
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -33,6 +34,7 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
+from streams_runtime.logs.broker_checks import AnyRecord, BrokerChecks
 from streams_runtime.logs.errors import (
     InvalidTopic,
     LogError,
@@ -61,7 +63,14 @@ from streams_runtime.logs.topic_configs import (
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
-_LIMITS = ("cleanup.policy", "max.message.bytes", "retention.ms")
+_LIMITS = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.type",
+    "retention.ms",
+)
 
 
 class _KnownLimits(NamedTuple):
@@ -263,6 +272,15 @@ class KafkaLog:
     def _is_old(self, known: _KnownLimits) -> bool:
         return time.monotonic() - known.at > self.settings.client.milliseconds("metadata.max.age.ms") / 1_000
 
+    def record_refused(
+        self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
+    ) -> None:
+        """Recognise the record when it is sent again. The topic's configs are read anew, as they may have changed."""
+        known = self._limits.get(partition.topic)
+        if known is not None and known.limits.checks is not None:
+            known.limits.checks.was_refused(record, reason, for_its_timestamp=for_its_timestamp)
+            self._limits[partition.topic] = known._replace(at=-math.inf)
+
     async def check_claims(self, claims: Sequence[Claim]) -> None:
         for group_id, of_it in _by_group(claims).items():
             await self._in_claims(group_id).check(of_it)
@@ -297,7 +315,15 @@ class KafkaLog:
             raise UnknownTopicOrPartition(f"there is no partition {partition}")
         found = (await self._configs([name], only_own=False)).get(name, {})
         configs = TopicConfigs.of(name, {key: found[key] for key in _LIMITS if key in found})
-        return _KnownLimits(time.monotonic(), there[name].partitions, configs.record_limits, configs.deletes_after_ms)
+        times_ms = configs.timestamp_after_max_ms, configs.timestamp_before_max_ms
+        known = self._limits.get(name)
+        checks = None if known is None else known.limits.checks
+        if checks is None:
+            checks = BrokerChecks(*times_ms)
+        else:
+            checks.configure(*times_ms)  # producers have it
+        limits = configs.record_limits._replace(checks=checks)
+        return _KnownLimits(time.monotonic(), there[name].partitions, limits, configs.deletes_after_ms)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
         """Empty without the right to read them: the brokers check every record anyway."""

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
+from streams_runtime.logs.broker_checks import AnyRecord
 from streams_runtime.logs.commit_checks import check_offsets
-from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced
+from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.loop_calls import in_loop
@@ -40,6 +42,12 @@ class ProducerLog(Protocol):
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
+        ...
+
+    def record_refused(
+        self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
+    ) -> None:
+        """The brokers have refused a record that passed the topic's limits. Called in the event loop."""
         ...
 
     async def check_claims(self, claims: Sequence[Claim]) -> None:
@@ -69,7 +77,9 @@ class KafkaProducer:
         self._leadership = Leadership(settings.client)
         self.transactions = TransactionManager(self._leadership, transactional_id, settings.transaction_timeout_ms)
         self._accumulator = Accumulator()
-        self._sender = Sender(self._leadership, self.transactions, self._accumulator, settings.linger_ms)
+        self._sender = Sender(
+            self._leadership, self.transactions, self._accumulator, settings.linger_ms, log.record_refused
+        )
         self._call_soon = in_loop(loop)
         self._targets: dict[TopicPartition, _Target] = {}
         self._state = ProducerState(transactional_id)
@@ -138,8 +148,8 @@ class KafkaProducer:
     def flush(self) -> None:
         self._state.check_usable()
         self._accumulator.close_open()
-        if not self._accumulator.is_empty or self._sender.error is not None:
-            self._run(self._sender.drain())
+        if not self._accumulator.is_empty or self._sender.error is not None or self._sender.refused:
+            self._run(self._write_all())
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
         self._state.check_in_transaction()
@@ -195,10 +205,15 @@ class KafkaProducer:
 
     # --- in the event loop
 
+    async def _write_all(self) -> None:
+        await self._sender.drain()
+        self._sender.raise_refused()
+
     async def _commit(self, offsets: OffsetsToCommit) -> None:
         if not self._is_ending:
             groups = _by_group(offsets)
             await _first_error(self._sender.drain(), self._add_offsets(groups))
+            self._sender.raise_refused()
             try:
                 if offsets:
                     await self._log.check_claims([claim for claim, _ in offsets])
@@ -220,6 +235,7 @@ class KafkaProducer:
         if claims and not self._accumulator.is_empty:
             await self._log.check_claims(claims)
         await self._sender.drain()
+        self._sender.raise_refused()
         if claims:
             await self._log.check_claims(claims)
         for group, moved in _by_group(offsets).items():
@@ -269,10 +285,19 @@ class KafkaProducer:
             raise
         except LogTimeout:
             raise
+        except RecordsRefused:
+            self._look_up_limits_again()
+            raise
         except LogError:
             if not self.is_transactional:
                 self._sender.error = None  # the caller gets it now; what can be written is still written
             raise
+
+    def _look_up_limits_again(self) -> None:
+        """Something was refused that had passed them."""
+        with suppress(LogError):
+            for partition, target in self._targets.items():
+                self._targets[partition] = target._replace(limits=self._log.limits_of(partition))
 
     def _new_target(self, partition: TopicPartition) -> _Target:
         limits = self._log.limits_of(partition)
@@ -309,6 +334,7 @@ class KafkaProducer:
         self._accumulator.drop()
         self._sender.in_transaction.clear()
         self._sender.error = None
+        self._sender.refused.clear()
         self._offset_groups.clear()
         self._is_ending = False
         self._state.end_transaction()

@@ -3,7 +3,9 @@
 Rules: a pass takes the first batch of every partition and sends one request to each leader, all at once. A batch that
 was not acknowledged is sent again with the same sequence number, so the broker writes it once. The sender tries for as
 long as the producer lives; a caller waits at most `default.api.timeout.ms` and may wait again. Under a transactional
-id a partition joins the transaction before its first batch is sent. Source: `Sender`, KIP-98.
+id a partition joins the transaction before its first batch is sent. A batch that is refused for one of its records is
+split until the record stands alone; all others are written. Source: `Sender`, KIP-98. Differs from Kafka: there, a
+refused record takes the others of its batch with it, and the transaction.
 """
 
 from __future__ import annotations
@@ -17,26 +19,41 @@ from aiokafka.protocol.produce import ProduceRequest
 from assignor.types import TopicPartition
 from kafka_client.error_codes import check
 from kafka_client.errors import KafkaRefused, NotNow
-from streams_runtime.logs.errors import InvalidRecord, LogError, LogTimeout, RecordTooLarge
+from streams_runtime.logs.broker_checks import AnyRecord
+from streams_runtime.logs.errors import LogError, LogTimeout, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, Batch
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.transaction_manager import FENCED, TransactionManager
 
 _ALL = -1
 _TOO_LARGE = frozenset({10, 18})
-_INVALID_RECORD = frozenset({32, 87})
+_INVALID_TIMESTAMP, _INVALID_RECORD = 32, 87
+_REFUSED = {*_TOO_LARGE, _INVALID_TIMESTAMP, _INVALID_RECORD}
 _DUPLICATE = 46
 _SEQUENCE_LOST = frozenset({45, 59})
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
 _REQUEST_BYTES = 8 * 1024 * 1024
 
 
+Refused = Callable[[TopicPartition, AnyRecord, str, bool], None]
+"""Hears of a record that the brokers refuse, why, and whether for its timestamp. Called in the loop."""
+
+
 class Sender:
-    """`in_transaction`: partitions of the open transaction. `error`: while it is set, no batch is sent."""
+    """`in_transaction`: partitions of the open transaction. `error`: while it is set, no batch is sent. `refused`: what
+    the brokers have refused, in words.
+    """
 
     def __init__(
-        self, leadership: Leadership, transactions: TransactionManager, accumulator: Accumulator, linger_ms: int
+        self,
+        leadership: Leadership,
+        transactions: TransactionManager,
+        accumulator: Accumulator,
+        linger_ms: int,
+        on_refused: Refused | None = None,
     ) -> None:
+        self.refused: list[str] = []
+        self._on_refused = on_refused
         self.in_transaction: set[TopicPartition] = set()
         self.error: LogError | None = None
         self._leadership = leadership
@@ -192,11 +209,29 @@ class Sender:
             return True
         if code in FENCED:
             raise self._transactions.fenced()
-        if code in _TOO_LARGE or code in _INVALID_RECORD:
-            self._accumulator.done(partition, batch, None)
-            raise _refused(code, partition, batch)
+        if code in _REFUSED:
+            if batch.count > 1:
+                self._accumulator.split(partition, batch)
+            else:
+                self._accumulator.done(partition, batch, None)
+                self._refuse(code, partition, batch)
+            return False
         check(code, f"writing to {partition}")
         return False
+
+    def _refuse(self, code: int, partition: TopicPartition, batch: Batch) -> None:
+        (record,) = batch.records()
+        reason = _reason(code, batch, record[2])
+        self.refused.append(f"the brokers refuse a record for {partition}: {reason}")
+        if self._on_refused is not None:
+            self._on_refused(partition, record, reason, code == _INVALID_TIMESTAMP)
+
+    def raise_refused(self) -> None:
+        """Once for all records that were refused since the last call. Raises RecordsRefused."""
+        refused, self.refused = self.refused, []
+        if refused:
+            more = "" if len(refused) == 1 else f"; and {len(refused) - 1} more"
+            raise RecordsRefused(f"{refused[0]}{more}. All other records are written")
 
     async def _renumber(self) -> None:
         """Send what was not acknowledged under a new producer id. Inside a transaction that would not be safe."""
@@ -208,10 +243,15 @@ class Sender:
                 queue.renumber()
 
 
-def _refused(code: int, partition: TopicPartition, batch: Batch) -> LogError:
+def _reason(code: int, batch: Batch, timestamp_ms: int) -> str:
     if code in _TOO_LARGE:
-        return RecordTooLarge(
-            f"a batch of {batch.count} records with {batch.size} bytes for {partition} is larger than the brokers take "
-            "(max.message.bytes of the topic, message.max.bytes of the brokers)"
+        return (
+            f"its batch, which has {batch.size} bytes beside its header, is larger than they take (max.message.bytes "
+            "of the topic, message.max.bytes of the brokers)"
         )
-    return InvalidRecord(f"the brokers refuse a record for {partition}: its timestamp, or no key in a compacted topic")
+    if code == _INVALID_TIMESTAMP:
+        return (
+            f"its timestamp, {timestamp_ms}, is too far from their clock (message.timestamp.after.max.ms or "
+            "message.timestamp.before.max.ms of the topic)"
+        )
+    return "it is invalid, as one without a key in a compacted topic is"

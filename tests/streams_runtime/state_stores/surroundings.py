@@ -24,7 +24,7 @@ class Change(NamedTuple):
 class RecordedChanges:
     changes: list[Change] = field(default_factory=list)
 
-    def check_change(self, store: str, key: bytes, value: bytes | None) -> None:
+    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Every change is taken."""
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from assignor.types import TaskId
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError, TaskTimeout
-from streams_runtime.logs.errors import LogTimeout
+from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskTimeout
+from streams_runtime.logs.errors import LogTimeout, RecordsRefused
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.task_manager.task_executor import MOST_RECORDS_A_TURN, TaskExecutor
+from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.tasks.thread_rig import MovableClock
 from tests.streams_runtime.word_counting import RememberingListener
@@ -34,6 +35,15 @@ class CountingTask:
     turns: list[int] = field(default_factory=list)
     since_ms: float = 0.0
     timeout_started: int = 0
+
+    type = TaskType.ACTIVE
+    claim = None
+
+    def prepare_commit(self) -> None:
+        """Nothing is held back."""
+
+    def offsets_to_commit(self) -> dict[str, int]:
+        return {}
 
     def commit_needed(self) -> bool:
         return bool(self.turns)
@@ -76,6 +86,12 @@ class SentAt:
         self.times_ms: list[int] = []
         self.fails: Exception | None = None
         self._clock = clock
+
+    transaction_in_flight = True
+
+    def commit(self, offsets: object) -> None:
+        if self.fails is not None:
+            raise self.fails
 
     def send_now(self) -> None:
         if self.fails is not None:
@@ -199,3 +215,30 @@ def test_should_name_the_task_when_its_code_fails() -> None:
 def test_should_fire_both_kinds_of_punctuations_of_every_task() -> None:
     executing = Executing()
     assert executing.executor.punctuate(cast("list[StreamTask]", [executing.task(0, 0), executing.task(1, 0)])) == 4
+
+
+def refused() -> StreamsRuntimeError:
+    """As the thread's producer raises it."""
+    error = StreamsRuntimeError("committing: the brokers refuse a record")
+    error.__cause__ = RecordsRefused("the brokers refuse a record")
+    return error
+
+
+def test_should_have_tasks_do_again_what_the_brokers_refused_and_end_when_that_does_not_help() -> None:
+    executing = Executing()
+    both = cast("list[StreamTask]", [executing.task(0, 0), executing.task(1, 0)])
+    for _ in range(2):  # a commit in between starts the count anew
+        executing.producer.fails = refused()
+        for _ in range(3):
+            with pytest.raises(TaskCorrupted, match="the brokers refuse a record: 0_0, 0_1") as caught:
+                executing.executor.commit_together(both)
+            assert caught.value.tasks == {each.id for each in both}
+        executing.producer.fails = None
+        executing.executor.commit_together(both)
+    executing.producer.fails = refused()
+    for _ in range(3):
+        with pytest.raises(TaskCorrupted):
+            executing.executor.commit_together(both)
+    with pytest.raises(StreamsRuntimeError, match="the brokers refuse a record") as last:
+        executing.executor.commit_together(both)
+    assert not isinstance(last.value, TaskCorrupted)

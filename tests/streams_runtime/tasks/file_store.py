@@ -21,7 +21,7 @@ class NoRecordClock:
 class ChangesSeen:
     """A change logger that is only there to be handed on."""
 
-    def check_change(self, store: str, key: bytes, value: bytes | None) -> None:
+    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Every change is taken."""
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:

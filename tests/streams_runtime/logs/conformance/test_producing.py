@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.clock import SystemClock
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.logs.errors import InvalidRecord, LogError, RecordTooLarge
+from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, LogError, RecordTooLarge
+from streams_runtime.records import Headers
 from tests.streams_runtime.logs.reading_and_writing import (
     C0,
     NOW_MS,
@@ -161,3 +165,65 @@ def test_should_write_nothing_more_once_its_records_were_discarded(log: Log) -> 
         producer.send(T0, b"k", b"refused", 0)
     producer.close()
     assert values_of(log, T0) == [(0, b"written")]
+
+
+def test_should_refuse_a_timestamp_that_is_too_far_from_the_clock_and_go_on(log: Log) -> None:
+    near = TopicPartition("near", 0)
+    configs = {"message.timestamp.after.max.ms": "60000", "message.timestamp.before.max.ms": "60000"}
+    log.create_topics([NewTopic("near", 1, configs)])
+    now_ms = SystemClock().now_ms()
+    producer = log.producer("t")
+    producer.begin_transaction()
+    producer.send(near, b"k", b"1", now_ms + 30_000)
+    for far_ms, where in ((now_ms + 120_000, "ahead of"), (now_ms - 120_000, "behind")):
+        with pytest.raises(
+            InvalidTimestamp, match=rf"record for near-0 has the timestamp {far_ms}, .* {where} the clock"
+        ):
+            producer.send(near, b"k", b"bad", far_ms)
+    producer.send(near, b"k", b"2", now_ms)
+    producer.commit_transaction()
+    producer.close()
+    assert [value for _, value in values_of(log, near)] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "timestamp_ms", "headers"),
+    [
+        ("text", b"v", 5, ()),
+        (b"k", "text", 5, ()),
+        (b"k", 5, 5, ()),
+        (b"k", b"v", 5.0, ()),
+        (b"k", b"v", True, ()),
+        (b"k", b"v", None, ()),
+        (b"k", b"v", 2**63, ()),
+        (b"k", b"v", 5, (("trace", "abc"),)),
+        (b"k", b"v", 5, ((b"trace", b"abc"),)),
+        (b"k", b"v", 5, {"trace": b"abc"}),
+    ],
+)
+def test_should_refuse_what_is_no_record_and_go_on(
+    log: Log, key: Any, value: Any, timestamp_ms: Any, headers: Any
+) -> None:
+    producer = log.producer()
+    producer.send(T0, b"k", b"1", 0)
+    with pytest.raises(InvalidRecord, match="record for topic-0 has "):
+        producer.send(T0, key, value, timestamp_ms, headers)
+    producer.send(T0, b"k", b"2", 0)
+    producer.close()
+    assert [value for _, value in values_of(log, T0)] == [b"1", b"2"]
+
+
+def test_should_keep_every_timestamp_and_the_bytes_of_headers(log: Log) -> None:
+    foreign = b"\xff".decode(errors="surrogateescape")
+    headers: Headers = (("trace", b"\xc3\x28\x00\xff"), ("none", None), ("", b""), (foreign, b"1"))
+    times_ms = [0, 2**63 - 1, 5, 1_795_000_000_000_000_000, 2**63 - 1, 0]
+    log.create_topics([NewTopic("any-time", 1, {"message.timestamp.after.max.ms": str(2**63 - 1)})])
+    partition = TopicPartition("any-time", 0)
+    producer = log.producer()
+    for timestamp_ms in times_ms:
+        producer.send(partition, b"k", b"v", timestamp_ms, headers)
+    producer.send_columns(partition, [b"k"] * 6, [b"v"] * 6, times_ms)
+    producer.close()
+    read = read_from(log, partition)
+    assert [record.timestamp_ms for record in read] == times_ms * 2
+    assert [record.headers for record in read] == [headers] * 6 + [()] * 6

@@ -138,3 +138,39 @@ def test_should_have_a_record_linger_that_did_not_fit_into_a_full_batch() -> Non
     accumulator.close_open()
     assert accumulator.append_columns(queue, [None] * 2, [bytes(600)] * 2, [0, 0])
     assert accumulator.lingers
+
+
+@given(found=ROWS.filter(lambda rows: len(rows) > 1))
+def test_should_split_a_batch_that_was_refused_until_its_records_stand_alone(found: list[Row]) -> None:
+    accumulator = Accumulator()
+    queue = accumulator.queues[P] = PartitionQueue(10_000_000, 0, is_transactional=False)
+    for row in found:
+        accumulator.append(queue, *row, 0)
+    accumulator.close_open()
+    alone: list[Row] = []
+    while (batch := accumulator.heads().get(P)) is not None:
+        batch.numbered(1, 0, len(alone))
+        if batch.count > 1:
+            accumulator.split(P, batch)
+            assert not any(half.is_numbered for half in list(queue.full)[:2])
+        else:
+            alone += batch.records()
+            accumulator.done(P, batch, None)
+    assert alone == found
+
+
+def test_should_write_names_of_headers_that_are_no_text() -> None:
+    foreign = b"\xff".decode(errors="surrogateescape")
+    found: list[Row] = [
+        (b"k", b"%d" % number, number, ((foreign, b"h"),) if number in (0, 3) else ()) for number in range(6)
+    ]
+    queue = PartitionQueue(10_000_000, 0, is_transactional=False)
+    for row in found:
+        queue.append(*row)
+    assert queue.extend([b"k"], [b"more"], [6]) == (5, False)
+    queue.close()
+    written: list[Row] = []
+    for batch in queue.full:
+        batch.numbered(1, 0, len(written))
+        written += batch.records()
+    assert written == [*found, (b"k", b"more", 6, ())]

@@ -1,0 +1,96 @@
+"""A record whose timestamp its topic does not take goes to the handler, with and without a loop and a record cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.processors.topology import Topology
+from streams_runtime.serdes import STRING
+from streams_runtime.state_stores.thread_cache import ThreadCache
+from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, IN, OUT, RunningTask, counting, uppercase
+
+HOUR_MS = 3_600_000
+AN_HOUR = {"message.timestamp.after.max.ms": str(HOUR_MS)}
+
+
+class Asked:
+    def __init__(self, response: HandlerResponse = HandlerResponse.CONTINUE) -> None:
+        self.response = response
+        self.about: list[tuple[int, str]] = []
+
+    def __call__(self, failed: FailedRecord) -> HandlerResponse:
+        self.about.append((failed.metadata.offset, failed.node))
+        return self.response
+
+
+@contextmanager
+def running(
+    directory: Path, topology: Topology, handler: ExceptionHandler, *, cached: bool = False, guarantee: str
+) -> Iterator[RunningTask]:
+    """Records of now, two hours ahead, and now again have been processed and committed. All topics take one hour."""
+    configs = {"errors.dead.letter.queue.topic.name": "dead", "processing.guarantee": guarantee}
+    task = RunningTask(
+        directory, topology, configs, processing_handler=handler, cache=ThreadCache(1_000_000) if cached else None
+    )
+    for topic in (OUT, DEAD, COUNTS):
+        task.log.alter_topic(topic.topic, None, AN_HOUR)
+    task.start()
+    now_ms = time.time_ns() // 1_000_000
+    for value, ahead_ms in (("a", 0), ("ahead", 2 * HOUR_MS), ("b", 0)):
+        task.write(IN, value, first_ms=now_ms + ahead_ms)
+    task.run()
+    task.commit()
+    yield task
+    task.stop()
+
+
+GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+
+
+@GUARANTEES
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_should_ask_about_an_output(tmp_path: Path, one_by_one: bool, guarantee: str) -> None:
+    asked = Asked()
+    with running(tmp_path, uppercase(one_by_one=one_by_one), asked, guarantee=guarantee) as task:
+        assert task.output() == ["A", "B"]
+        committed = task.committed()
+        assert committed is not None
+        assert committed.offset == 3
+    assert asked.about == [(1, "sink")]
+
+
+@GUARANTEES
+def test_should_ask_about_a_change_and_put_nothing_into_the_store(tmp_path: Path, guarantee: str) -> None:
+    asked = Asked()
+    with running(tmp_path, counting(), asked, guarantee=guarantee) as task:
+        assert task.output() == ["1", "2"]
+        assert len(task.log.read(COUNTS)) == 2
+    assert asked.about == [(1, "count")]
+
+
+@GUARANTEES
+@pytest.mark.parametrize("cached", [False, True])
+def test_should_ask_about_a_change_of_a_table(tmp_path: Path, cached: bool, guarantee: str) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", STRING, STRING).group_by_key().count(store="counts", name="counted")
+    asked = Asked()
+    with running(tmp_path, builder.build(), asked, cached=cached, guarantee=guarantee) as task:
+        assert [int.from_bytes(value or b"", "big") for _, value, _ in task.log.read(COUNTS)][-1] == 2
+    assert asked.about == [(1, "counted")]
+
+
+@GUARANTEES
+def test_should_send_a_dead_letter_with_the_time_of_now(tmp_path: Path, guarantee: str) -> None:
+    asked = Asked(HandlerResponse.DEAD_LETTER)
+    with running(tmp_path, uppercase(), asked, guarantee=guarantee) as task:
+        ((key, value, timestamp_ms),) = task.log.read(DEAD)
+        assert (key, value) == (b"k", b"ahead")
+        assert abs(timestamp_ms - task.clock.now_ms()) < HOUR_MS
+        assert task.output() == ["A", "B"]
