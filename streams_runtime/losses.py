@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from assignor.configs import WINDOW_STORE_ADDITIONAL_RETENTION_MS
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.metrics import TaskMetrics
-from streams_runtime.notices import NoticeCode, Notices
+from streams_runtime.notices import NoticeCode, Notices, duration_text
 
 WARNINGS = 10
 """So many records of one reason and place are named in the log, each in a line."""
@@ -82,7 +81,7 @@ class WindowsAtRisk(NamedTuple):
         return (self.behind_ms // _DAY_MS + 1) * _DAY_MS
 
     def text(self) -> str:
-        behind = timedelta(seconds=max(0, self.behind_ms) // 1_000)
+        behind = duration_text(max(0, self.behind_ms) // 1_000 * 1_000)
         enough_ms = self.retention_ms + self.needed_ms
         return (
             f"windows at most, as stream time is {behind} behind the clock: set retention.ms={enough_ms} "

@@ -165,7 +165,7 @@ def duration_text(duration_ms: int) -> str:
     seconds, left_ms = divmod(duration_ms, 1_000)
     days, seconds = divmod(seconds, 86_400)
     text = f"{seconds // 3_600}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{left_ms:03}" if left_ms else "")
-    return text if days == 0 else f"{days:,} day{'' if days == 1 else 's'}, {text}"
+    return text if days == 0 else f"{days} day{'' if days == 1 else 's'}, {text}"
 
 
 def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:

@@ -85,8 +85,10 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         return Windowed(key, start_ms, window_end_ms(start_ms, self.window_size_ms))
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None:
-        if not 0 <= window_start_ms <= JAVA_LONG_MAX:
-            raise StreamsRuntimeError(f"store {self.name}: no window can start at {window_start_ms} ms")
+        if type(window_start_ms) is not int or not 0 <= window_start_ms <= JAVA_LONG_MAX:
+            raise StreamsRuntimeError(
+                f"store {self.name}: no window can start at {window_start_ms!r} ms; a whole number is needed"
+            )
         self._inner.put(self._stored_key(key), None if value is None else self._to_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:

@@ -159,11 +159,11 @@ def test_should_restore_and_go_on_with_every_timestamp_on_the_embedded_log(
 
 @given(st.integers(0, 999_999_999) | st.integers(0, JAVA_LONG_MAX // 1_000 // 86_400 // 200))
 def test_should_say_durations_as_timedelta_does(seconds: int) -> None:
-    assert duration_text(seconds * 1_000).replace(",", "") == str(timedelta(seconds=seconds)).replace(",", "")
+    assert duration_text(seconds * 1_000) == str(timedelta(seconds=seconds))
 
 
 def test_should_say_durations_that_timedelta_has_not() -> None:
-    assert duration_text(JAVA_LONG_MAX) == "106,751,991,167 days, 7:12:55.807"
+    assert duration_text(JAVA_LONG_MAX) == "106751991167 days, 7:12:55.807"
     assert duration_text(1_500) == "0:00:01.500"
 
 
