@@ -92,7 +92,8 @@ class RecordCollector:
         """Raises StreamsRuntimeError for a record that its topic cannot take, TaskMigrated, LogTimeout."""
         targets = self._targets.get(topic) or self._look_up(topic)
         try:
-            key = record_bytes("key", key)
+            if key is not None and type(key) is not bytes:
+                key = record_bytes("key", key)
             if partition is None:
                 partition = (self._next_keyless() if key is None else positive_hash(key)) % len(targets)
             else:
