@@ -30,6 +30,7 @@ from benchmarks.forwarding import running as forwarding
 from benchmarks.group_load import running as group_load
 from benchmarks.jvm_leader import running as jvm_leader
 from benchmarks.jvm_runtime import running as jvm_runtime
+from benchmarks.latency import running as latency
 from benchmarks.storage_faults import running as storage_faults
 
 BENCHMARKS = {
@@ -50,6 +51,7 @@ BENCHMARKS = {
     "group-load": group_load.run,
     "storage-faults": storage_faults.run,
     "forwarding": forwarding.run,
+    "latency": latency.run,
 }
 
 WITH_OPTIONS = {
@@ -57,6 +59,7 @@ WITH_OPTIONS = {
     "group-load": group_load.run_with_options,
     "jvm-leader": jvm_leader.run_with_options,
     "jvm-runtime": jvm_runtime.run_with_options,
+    "latency": latency.run_with_options,
     "storage-faults": storage_faults.run_with_options,
 }
 """They take options of their own when they are run alone: `python -m benchmarks failover-defaults --help`."""

@@ -17,7 +17,7 @@ README = Path(__file__).parent.parent / "README.md"
 ADDRESS = "embedded:/var/lib/words"
 MODULE, NAME = "my_module", "app"
 APPLICATION_ID = "words"
-LINES, PARTITIONS = "lines", 4
+LINES, RESULTS, PARTITIONS = "lines", "word-counts", 4
 STATELESS, STATEFUL = "0", "1"
 """Its subtopologies: the first splits lines into words, the second counts them."""
 INSTANCES, THREADS = 3, 2

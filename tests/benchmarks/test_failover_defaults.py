@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ def test_should_measure_the_application_of_the_readme_with_its_settings(
 ) -> None:
     (tmp_path / f"{readme.MODULE}.py").write_text(readme.module_text("embedded:/elsewhere"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, readme.MODULE, raising=False)  # that of another test
 
     application = load_application(f"{readme.MODULE}:{readme.NAME}")
 
