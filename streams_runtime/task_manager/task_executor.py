@@ -29,7 +29,7 @@ from typing import cast
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted
+from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.logs.errors import LogTimeout, RecordsRefused
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.task_manager.tasks import AnyTask
@@ -134,6 +134,11 @@ class TaskExecutor:
             self._send_is_late = True
             self._timed_out([task for task in tasks if task.commit_needed()], timeout)
             return
+        except TaskMigrated:
+            raise
+        except StreamsRuntimeError as error:
+            sent = ", ".join(str(task.id) for task in tasks if task.commit_needed())
+            raise StreamsRuntimeError(f"what tasks [{sent}] have sent cannot be written: {error}") from error
         self._sent_ms = now_ms
         if self._send_is_late:
             self._send_is_late = False

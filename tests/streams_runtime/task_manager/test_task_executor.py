@@ -176,6 +176,15 @@ def test_should_count_a_log_that_is_away_against_the_tasks_that_sent_and_try_aga
         executing.executor.send(both, at_once=True)
 
 
+def test_should_name_the_tasks_whose_records_cannot_be_written() -> None:
+    executing = Executing()
+    first, second, silent = executing.task(0, 1), executing.task(1, 1), executing.task(2, 0)
+    executing.process(first, second, silent)
+    executing.producer.fails = StreamsRuntimeError("the disk is full")
+    with pytest.raises(StreamsRuntimeError, match=r"what tasks \[0_0, 0_1\] have sent cannot be written: the disk is"):
+        executing.executor.send(cast("list[StreamTask]", [first, second, silent]), at_once=True)
+
+
 def test_should_take_turns_so_that_no_task_waits_for_another_to_run_dry() -> None:
     executing = Executing()
     first, second = executing.task(0, 10**9), executing.task(1, 10**9)
