@@ -132,13 +132,15 @@ def _measured(cell: Cell, place: Place, seconds: float) -> Run:
     source, sink = topics_of(cell, place)
     total = round(cell.rate * (WARM_UP_S + seconds))
     instances = [_started(run_instance, cell, place) for _ in range(cell.instances)]
-    reader = feeder = None
+    started = list(instances)
     try:
-        for each in instances:
-            each.expect("running", _LONGEST_START_S)
+        for instance in instances:
+            instance.expect("running", _LONGEST_START_S)
         reader = _started(read, place.servers, sink, total, round(cell.rate * WARM_UP_S))
+        started.append(reader)
         reader.expect("reading", _LONGEST_START_S)
         feeder = _started(feed, place.servers, source, total, cell.rate)
+        started.append(feeder)
         if cell.killed:
             time.sleep(WARM_UP_S + seconds / 2)
             instances[0].kill()
@@ -146,9 +148,8 @@ def _measured(cell: Cell, place: Place, seconds: float) -> Run:
         reader.say("all are sent")
         took_s, lost = reader.answer(_LONGEST_REST_S + _LONGEST_START_S)
     finally:
-        for each in (*instances, reader, feeder):
-            if each is not None:
-                each.end()
+        for each in started:
+            each.end()
     return Run(took_s, lost, total / fed_s)
 
 
