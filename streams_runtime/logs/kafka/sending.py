@@ -111,6 +111,7 @@ class Sender:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
+        self._open_is_due = False
         running, self._running = self._running, None
         if running is not None and not running.done():
             running.cancel()
