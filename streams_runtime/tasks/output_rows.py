@@ -17,18 +17,34 @@ AddRow = tuple[Callable[[bytes | None], None], Callable[[bytes | None], None], C
 
 
 class PartitionRows:
-    """Lists of the same length. They stay the same objects, because loops know their `append`."""
+    """Lists of the same length. They stay the same objects, because loops know their `append`.
 
-    __slots__ = ("add", "keys", "partition", "timestamps_ms", "values")
+    `order`: notes this partition with its first row, behind those that have got one before; None: nobody asks.
+    """
 
-    def __init__(self, partition: TopicPartition) -> None:
+    __slots__ = ("_order", "add", "keys", "partition", "timestamps_ms", "values")
+
+    def __init__(self, partition: TopicPartition, order: dict[TopicPartition, None] | None = None) -> None:
         self.partition = partition
+        self._order = order
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps_ms: list[int] = []
-        self.add: AddRow = (self.keys.append, self.values.append, self.timestamps_ms.append)
+        add_key = self.keys.append if order is None else self._add_key_in_order
+        self.add: AddRow = (add_key, self.values.append, self.timestamps_ms.append)
 
-    def extend(self, keys: list[bytes | None], values: list[bytes | None], timestamps_ms: list[int]) -> None:
+    def _add_key_in_order(self, key: bytes | None) -> None:
+        self._note()
+        self.keys.append(key)
+
+    def _note(self) -> None:
+        if self._order is not None:
+            self._order[self.partition] = None
+
+    def extend(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]
+    ) -> None:
+        self._note()
         self.keys += keys
         self.values += values
         self.timestamps_ms += timestamps_ms
@@ -57,10 +73,7 @@ class TopicRows:
         if len(partitions) == 1:
             for _ in range(keyless):  # the other topics of the task take their turns with it
                 self._keyless()
-            only = partitions[0]
-            only.keys += keys
-            only.values += values
-            only.timestamps_ms += times_ms
+            partitions[0].extend(keys, values, times_ms)
             return
         by_key, place = self.by_key, self.place
         for key, value, timestamp_ms in zip(keys, values, times_ms, strict=True):

@@ -240,7 +240,7 @@ class RecordCollector:
     def _rows_of(self, partition: TopicPartition) -> PartitionRows:
         rows = self._rows.get(partition)
         if rows is None:
-            rows = self._rows[partition] = PartitionRows(partition)
+            rows = self._rows[partition] = PartitionRows(partition, self._producer.order)
         return rows
 
     def _next_keyless(self) -> int:

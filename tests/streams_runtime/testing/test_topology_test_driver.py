@@ -11,7 +11,7 @@ import pytest
 
 from assignor.errors import InputError
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
@@ -357,6 +357,21 @@ def test_should_take_turns_among_equal_timestamps_in_the_order_of_writing(number
             topic.pipe_input("a", str(time_ms + 1), time_ms)
         values = driver.create_output_topic("out", STRING, STRING).read_values()
     assert values == (["1/1", "2/2", "3/3"] if table_first else ["1/None", "2/1", "3/2"])
+
+
+def test_should_take_turns_in_the_order_of_writing_where_a_loop_writes_a_topic_in_two_places() -> None:
+    """The merged stream comes first in the topology, but its branch that has nothing for this record."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", STRING, STRING)
+    nothing: KStream[str, str] = stream.flat_map(lambda _key, _value: [])
+    keyed = stream.select_key(lambda key, _value: key)
+    merged = stream.merge(nothing)
+    table = keyed.to_table(store="table", key_serde=STRING, value_serde=STRING)
+    joined = merged.join(table, lambda one, other: f"{one}/{other}", key_serde=STRING, value_serde=STRING)
+    joined.to("out", key_serde=STRING, value_serde=STRING)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", "1", 0)
+        assert driver.create_output_topic("out", STRING, STRING).read_values() == ["1/1"]
 
 
 def test_should_take_configs_as_values_and_refuse_what_an_application_refuses() -> None:
