@@ -25,3 +25,28 @@ CoordinatorUrl = Annotated[
 TokenFile = Annotated[
     Path | None, typer.Option(help="File with the coordinator's bearer token. Default: ASSIGNOR_AUTH_TOKEN.")
 ]
+Stores = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        metavar="STORE=WHAT",
+        help="What Topology#describe does not say: STORE=not-logged, STORE=topic:NAME, STORE=key-value, "
+        "STORE=retention.ms:N (windowed) or STORE=history.retention.ms:N (versioned).",
+    ),
+]
+Copartitioned = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--copartitioned",
+        metavar="TOPIC,TOPIC",
+        help="Topics of which Kafka requires equal numbers of partitions, as for a join; repeat for more.",
+    ),
+]
+NotCopartitioned = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--not-copartitioned",
+        metavar="TOPIC,TOPIC",
+        help="Topics whose records only meet in a store of processors of your own; repeat for more.",
+    ),
+]

@@ -19,7 +19,15 @@ from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
-from kafka_groups.kafka_command_options import KAFKA, ClientProperties, CoordinatorUrl, TokenFile
+from kafka_groups.kafka_command_options import (
+    KAFKA,
+    ClientProperties,
+    CoordinatorUrl,
+    Copartitioned,
+    NotCopartitioned,
+    Stores,
+    TokenFile,
+)
 
 if TYPE_CHECKING:
     from kafka_client.settings.client_settings import ClientSettings
@@ -29,10 +37,6 @@ if TYPE_CHECKING:
 _TOPOLOGY_HELP = "Topology#describe text, or JSON: input.topology of rebalance/1 or a whole definition."
 _CONFIG_HELP = "A placement config of the application, such as num.standby.replicas=1; repeat for more."
 _CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
-_STORE_HELP = (
-    "What Topology#describe does not say: STORE=not-logged, STORE=topic:NAME, STORE=key-value, STORE=retention.ms:N "
-    "(windowed) or STORE=history.retention.ms:N (versioned)."
-)
 _ASSIGNOR_HELP = "A built-in task assignor, or your own class as module:Class."
 _INSTANCE_HELP = "group.instance.id that all leaders of the group share. [default: GROUP-assignor-leader]"
 _SESSION_HELP = "session.timeout.ms of this member. [default: the least that the brokers allow, from 6000]"
@@ -62,7 +66,9 @@ class LeadOptions:
     topology: Annotated[Path, typer.Option(metavar="FILE", help=_TOPOLOGY_HELP)]
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
     config_file: Annotated[Path | None, typer.Option(metavar="FILE", help=_CONFIG_FILE_HELP)] = None
-    store: Annotated[list[str] | None, typer.Option(metavar="STORE=WHAT", help=_STORE_HELP)] = None
+    store: Stores = None
+    copartitioned: Copartitioned = None
+    not_copartitioned: NotCopartitioned = None
     assignor: Annotated[str | None, typer.Option(metavar="NAME", help=_ASSIGNOR_HELP)] = None
     group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None
     session_timeout_ms: Annotated[int | None, typer.Option(min=1, help=_SESSION_HELP)] = None
@@ -107,14 +113,18 @@ class LeadOptions:
         """What the command line says goes before the application's own files."""
         from kafka_client.settings.client_settings import read_properties_file
         from kafka_groups.application_file import configured_assignor, placement_configs, read_application_file
-        from kafka_groups.leader.definition import configs_from_options, stores_from_options
+        from kafka_groups.leader.definition import configs_from_options
         from kafka_groups.leader.leading import LedApplication
+        from kafka_groups.topology_facts import TOPOLOGY_OPTIMIZATION, topology_facts
 
         properties = {} if self.config_file is None else read_properties_file(self.config_file)
-        configs = {**placement_configs(properties), **configs_from_options(self.config or [])}
-        stores = stores_from_options(self.store or [])
+        optimization = None if self.config_file is None else properties.get(TOPOLOGY_OPTIMIZATION, "none")
+        given = configs_from_options(self.config or [])
+        optimization = given.pop(TOPOLOGY_OPTIMIZATION, optimization)
+        configs = {**placement_configs(properties), **given}
+        facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or (), optimization)
         assignor = self.assignor or configured_assignor(properties)
-        return LedApplication(read_application_file(self.topology), configs, assignor, stores)
+        return LedApplication(read_application_file(self.topology), configs, assignor, facts)
 
     def reporting(self) -> Reporting:
         from kafka_groups.leader.leading import Reporting

@@ -1,20 +1,13 @@
 """What a leader leads: the application's file, completed by the command line and by the topics of the cluster.
 
-The command line overrides the file. The text of `Topology#describe` lacks some facts about stores. The configs of a
-changelog that exists tell its kind; `--store` adds what nobody can see, and goes before what was seen:
-
-| fact | the store |
-|---|---|
-| `STORE=not-logged` | has no changelog |
-| `STORE=topic:NAME` | is restored from a topic that the application reads, without a changelog of its own |
-| `STORE=key-value` | is neither windowed nor versioned |
-| `STORE=retention.ms:N` | is windowed; its changelog keeps windowstore.changelog.additional.retention.ms more |
-| `STORE=history.retention.ms:N` | is versioned |
+The command line overrides the file. The text of `Topology#describe` lacks some facts. The configs of a changelog that
+exists tell what its store is; `TopologyFacts` from the command line add what nobody can see, and go before what was
+seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assignor.cluster import Cluster
@@ -23,13 +16,10 @@ from assignor.errors import InputError
 from assignor.recording.assignor_fields import as_assignor
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.described.described_topology import topology_from_description
-from assignor.topology.described.stores import StoreFacts
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, ApplicationFile
+from kafka_groups.topology_facts import TopologyFacts
 
-_NO_STORE_FACTS = StoreFacts()
-_STORE_FORMS = (
-    "STORE=not-logged, STORE=topic:NAME, STORE=key-value, STORE=retention.ms:N or STORE=history.retention.ms:N"
-)
+_NO_FACTS = TopologyFacts()
 _WHAT_TO_DO = (
     "say what each of these stores is before the application starts, so that its changelog is created as a JVM creates "
     "it: --store STORE=key-value, --store STORE=retention.ms:N (windowed) or --store STORE=history.retention.ms:N "
@@ -58,7 +48,7 @@ def definition_of(
     assignor: str | None,
     configs: Mapping[str, object],
     seen: SeenTopics,
-    stores: StoreFacts = _NO_STORE_FACTS,
+    facts: TopologyFacts = _NO_FACTS,
 ) -> tuple[RebalanceSnapshot, tuple[str, ...]]:
     """The group without members and cluster, and as sentences the assumptions made and what to do about them.
 
@@ -67,10 +57,8 @@ def definition_of(
     placement = AssignmentConfigs.from_dotted({**file.configs, **configs}, "--config")
     topology = file.topology
     assumptions: tuple[str, ...] = ()
-    if topology is not None and stores:
-        raise InputError(
-            f"goes with the text of Topology#describe only; {file.path} already describes its stores", "--store"
-        )
+    if topology is not None:
+        facts.check_unused(file.path)
     if topology is None:
         assert file.description is not None
         try:
@@ -78,7 +66,8 @@ def definition_of(
                 file.description,
                 group,
                 seen.partition_counts,
-                stores=stores,
+                stores=facts.stores,
+                copartition=facts.copartition,
                 changelog_configs=seen.changelog_configs,
                 configs=placement,
                 creates_missing=True,
@@ -110,32 +99,3 @@ def configs_from_options(options: list[str]) -> dict[str, str]:
             raise InputError(f"{key} is given twice", "--config")
         configs[key] = value
     return configs
-
-
-def stores_from_options(options: Sequence[str]) -> StoreFacts:
-    """Each option is `STORE=WHAT`, as above. Raises InputError."""
-    said: dict[str, str] = {}
-    names: dict[str, set[str]] = {"not-logged": set(), "key-value": set()}
-    topics: dict[str, str] = {}
-    times: dict[str, dict[str, int]] = {"retention.ms": {}, "history.retention.ms": {}}
-    for option in options:
-        store, _, fact = option.partition("=")
-        kind, _, value = fact.partition(":")
-        if store in said:
-            raise InputError(f"{store} is given twice", "--store")
-        said[store] = fact
-        if store and fact in names:
-            names[fact].add(store)
-        elif store and kind == "topic" and value:
-            topics[store] = value
-        elif store and kind in times and value.isascii() and value.isdecimal():
-            times[kind][store] = int(value)
-        else:
-            raise InputError(f"must be {_STORE_FORMS}, not {option!r}", "--store")
-    return StoreFacts(
-        not_logged=frozenset(names["not-logged"]),
-        source_changelogs=topics,
-        retention_ms=times["retention.ms"],
-        history_retention_ms=times["history.retention.ms"],
-        key_value=frozenset(names["key-value"]),
-    )

@@ -17,7 +17,6 @@ from assignor.errors import AssignorFault
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.recording import is_class_path
 from assignor.snapshot import RebalanceSnapshot
-from assignor.topology.described.stores import StoreFacts
 from kafka_client.admin.cluster_admin import ClusterAdmin, first_contact
 from kafka_client.errors import FencedInstance, KafkaRefused
 from kafka_client.group_membership import GroupMembership, MembershipSettings
@@ -31,6 +30,7 @@ from kafka_groups.leader.own_member import PROTOCOL, PROTOCOL_TYPE
 from kafka_groups.leader.own_session import OwnSession
 from kafka_groups.leader.rebalance_decider import LedRebalanceFailed, RebalanceDecider
 from kafka_groups.leader.rebalance_records import RebalanceRecords
+from kafka_groups.topology_facts import TopologyFacts
 
 _LONGEST_WAY_OUT_S = 10.0
 _LONGEST_REPORT_S = 3.0
@@ -38,12 +38,12 @@ _LONGEST_REPORT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class LedApplication:
-    """The application to lead. `configs`, `assignor`, `stores`: from the command line."""
+    """The application to lead. `configs`, `assignor`, `facts`: from the command line."""
 
     file: ApplicationFile
     configs: Mapping[str, object]
     assignor: str | None
-    stores: StoreFacts = field(default_factory=StoreFacts)
+    facts: TopologyFacts = field(default_factory=TopologyFacts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ async def _definition(
         counts = {name: topic.partitions for name, topic in (await admin.topics()).items()}
         seen = SeenTopics(counts, await _changelog_configs(admin, changelogs_among(counts, settings.group), say))
     definition, assumptions = definition_of(
-        application.file, settings.group, application.assignor, application.configs, seen, application.stores
+        application.file, settings.group, application.assignor, application.configs, seen, application.facts
     )
     for assumption in assumptions:
         say(f"topology: {assumption}")

@@ -18,6 +18,9 @@ from kafka_client.settings.properties_file import read_properties_file
 from kafka_groups.application_file import DEFAULT_ASSIGNOR, configured_assignor, placement_configs
 from kafka_groups.recorder.group_recorder import GroupChoices
 from kafka_groups.recorder.topologies import ShownTopology, TopologySource, read_topology
+from kafka_groups.topology_facts import TopologyFacts
+
+_NO_FACTS = TopologyFacts()
 
 
 def group_choices(
@@ -26,8 +29,9 @@ def group_choices(
     config_files: Sequence[str],
     configs: Sequence[str],
     assignor: str | None,
+    facts: TopologyFacts = _NO_FACTS,
 ) -> list[GroupChoices]:
-    """One for each group, in order. Raises InputError."""
+    """One for each group, in order. `facts`: of every topology that is given as text. Raises InputError."""
     if not groups:
         raise InputError("name at least one group; a Kafka Streams group has the application.id as its name", "--group")
     if len(set(groups)) < len(groups) or not all(groups):
@@ -35,7 +39,9 @@ def group_choices(
     topology_files = _per_group(groups, topologies, "--topology")
     property_files = _per_group(groups, config_files, "--config-file")
     return [
-        _choices(group, topology_files.get(group), property_files.get(group), _own(groups, group, configs), assignor)
+        _choices(
+            group, topology_files.get(group), property_files.get(group), _own(groups, group, configs), assignor, facts
+        )
         for group in groups
     ]
 
@@ -46,12 +52,17 @@ def explicit_configs(groups: Sequence[str], configs: Sequence[str]) -> dict[str,
 
 
 def _choices(
-    group: str, topology: str | None, config_file: str | None, explicit: Mapping[str, str], assignor: str | None
+    group: str,
+    topology: str | None,
+    config_file: str | None,
+    explicit: Mapping[str, str],
+    assignor: str | None,
+    facts: TopologyFacts,
 ) -> GroupChoices:
     properties = {} if config_file is None else read_properties_file(config_file)
     parsed = AssignmentConfigs.from_dotted({**placement_configs(properties), **explicit}, f"configs of {group}")
     name = as_assignor(assignor or configured_assignor(properties) or DEFAULT_ASSIGNOR, "--assignor")
-    source: TopologySource = ShownTopology() if topology is None else read_topology(Path(topology))
+    source: TopologySource = ShownTopology() if topology is None else read_topology(Path(topology), facts)
     return GroupChoices(group, name, parsed, source, load_own_assignor(name) if is_class_path(name) else None)
 
 

@@ -20,7 +20,15 @@ from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, shown
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
-from kafka_groups.kafka_command_options import KAFKA, ClientProperties, CoordinatorUrl, TokenFile
+from kafka_groups.kafka_command_options import (
+    KAFKA,
+    ClientProperties,
+    CoordinatorUrl,
+    Copartitioned,
+    NotCopartitioned,
+    Stores,
+    TokenFile,
+)
 
 if TYPE_CHECKING:
     from kafka_groups.recorder.following import Following
@@ -63,6 +71,9 @@ class RecordOptions:
     until_generations: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N lines.")] = None
     for_seconds: Annotated[float | None, typer.Option("--for", min=0, metavar="SECONDS", help=_FOR_HELP)] = None
     topology: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_TOPOLOGY_HELP)] = None
+    store: Stores = None
+    copartitioned: Copartitioned = None
+    not_copartitioned: NotCopartitioned = None
     assignor: Annotated[str | None, typer.Option(help="The task assignor of the application.")] = None
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
     config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None
@@ -85,12 +96,14 @@ class RecordOptions:
         from kafka_groups.recorder.choices import group_choices
         from kafka_groups.recorder.following import Following, RecordingLimits
         from kafka_groups.recorder.output import OutputFile, StandardOutput
+        from kafka_groups.topology_facts import topology_facts
 
         assert self.bootstrap_server is not None
         properties = {} if self.command_config is None else read_properties_file(self.command_config)
         settings = client_settings(self.bootstrap_server, properties)
+        facts = topology_facts(self.store or (), self.copartitioned or (), self.not_copartitioned or ())
         groups = group_choices(
-            self.group or (), self.topology or (), self.config_file or (), self.config or (), self.assignor
+            self.group or (), self.topology or (), self.config_file or (), self.config or (), self.assignor, facts
         )
         coordinator = None if self.coordinator is None else CoordinatorAddress(self.coordinator, self.token_file)
         return Following(

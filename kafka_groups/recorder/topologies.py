@@ -16,6 +16,9 @@ from assignor.topology.described.inferred import topology_from_cluster
 from assignor.topology.group_topology import GroupTopology, Subtopology
 from kafka_groups.application_file import read_application_file
 from kafka_groups.recorder.shown_tasks import ShownTasks
+from kafka_groups.topology_facts import TopologyFacts
+
+_NO_FACTS = TopologyFacts()
 
 
 class TopologySource(Protocol):
@@ -46,15 +49,21 @@ class GivenTopology:
 class TextTopology:
     """The text of `Topology#describe`, completed by the topics of the cluster."""
 
-    def __init__(self, text: str, origin: str) -> None:
+    def __init__(self, text: str, origin: str, facts: TopologyFacts = _NO_FACTS) -> None:
         self.origin = origin
         self._text = text
+        self._facts = facts
 
     def topology(
         self, application_id: str, shown: ShownTasks, partition_counts: Mapping[str, int]
     ) -> DescribedTopology:
         return topology_from_description(
-            self._text, application_id, partition_counts, has_run=bool(shown.assigned or shown.stateful)
+            self._text,
+            application_id,
+            partition_counts,
+            stores=self._facts.stores,
+            copartition=self._facts.copartition,
+            has_run=bool(shown.assigned or shown.stateful),
         )
 
 
@@ -77,15 +86,16 @@ class ShownTopology:
         )
 
 
-def read_topology(path: Path) -> TopologySource:
+def read_topology(path: Path, facts: TopologyFacts = _NO_FACTS) -> TopologySource:
     """The file is JSON when it begins with a brace, else text. Raises InputError."""
     file = read_application_file(path)
     if file.topology is not None:
+        facts.check_unused(str(path))
         return GivenTopology(file.topology, f"definition {path.name}")
     assert file.description is not None
     try:
-        topology_from_description(file.description, "application")
+        topology_from_description(file.description, "application", stores=facts.stores)
     except InputError as error:
         if "the topics of the cluster are needed" not in str(error):
             raise InputError(str(error), str(path)) from None
-    return TextTopology(file.description, f"Topology#describe text {path.name}")
+    return TextTopology(file.description, f"Topology#describe text {path.name}", facts)

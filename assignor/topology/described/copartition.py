@@ -1,80 +1,190 @@
-"""Which sources of a described topology are co-partitioned: joins, recognised by the stores that both sides use.
+"""Which sources of a described topology are co-partitioned, decided where the text leaves it open.
 
-Every co-partitioning join of the DSL (streams, tables, a stream with a table, by foreign key, cogroup) gives a
-processor below one source a store that is filled below another. So when a processor uses a store whose first user has
-other sources above it, the sources of both are co-partitioned. A merge, or an aggregate after it, does not make such a
-pair.
-
-A user's own processor that shares a store makes one, though Kafka requires nothing of its topics. When the cluster's
-counts differ, Kafka cannot have required them to be equal, and the pair is left out. It is kept when the processor has
-a name that only joins of the DSL get: then the topics have changed since, and Kafka throws. Differs from Kafka: for a
-cogroup Kafka takes the topics before they are repartitioned, and this code those after, which get the same counts.
-Source: `AbstractStream.ensureCopartitionWith`, `InternalTopologyBuilder.copartitionSources`.
+An open fact that changes no number of partitions is decided either way, with a word. One that changes a number, or
+whether Kafka refuses the topics, has to be answered by the caller, unless the cluster shows what ran. Source:
+`CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assignor.topology.definition import ProcessorNode, SourceNode, TopologyDefinition
+from assignor.errors import InputError
+from assignor.topology.definition import TopologyDefinition
+from assignor.topology.described.shown_joins import Copartitioning, Sources, copartitionings
 
-_JOINS = tuple(
-    f"{kind}-{numbered}-"
-    for kind, names in {
-        "KSTREAM": ("JOIN", "LEFTJOIN", "JOINTHIS", "JOINOTHER", "OUTERTHIS", "OUTEROTHER"),
-        "KTABLE": ("JOINTHIS", "JOINOTHER"),
-    }.items()
-    for numbered in names
-)
-"""How the names of joins begin that need equal counts; joins by foreign key do not."""
+COPARTITIONED = "--copartitioned"
+NOT_COPARTITIONED = "--not-copartitioned"
+"""The options with which a user answers."""
+
+MISSING_TOPICS = "source topics are missing"
+"""The outcome when the cluster lacks topics that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopartitionFacts:
+    """What the caller knows: topics of which Kafka requires equal numbers of partitions, and topics of which it does
+    not. Each as `Topology#describe` names them, or with the application id in front.
+    """
+
+    together: Collection[frozenset[str]] = ()
+    apart: Collection[frozenset[str]] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.together or self.apart)
 
 
 @dataclass(frozen=True, slots=True)
 class CopartitionedSources:
     """`sources`: groups of source nodes, in the order in which the joins were added."""
 
-    sources: tuple[tuple[str, ...], ...]
-    assumptions: tuple[str, ...]
+    sources: tuple[Sources, ...]
+    assumptions: tuple[str, ...] = ()
 
 
-def copartitioned_sources(
-    definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
-) -> CopartitionedSources:
-    """`partition_counts`: topics of the cluster by full name; empty when not known."""
-    groups: dict[frozenset[str], tuple[str, ...]] = {}
-    refused: dict[frozenset[str], str] = {}
-    for sources, store, user in _sharing(definition):
-        topics = [
-            definition.full_topic(topic, application_id) for name in sources for topic in definition.source_topics(name)
+class CopartitionChoice:
+    """Decides what the text leaves open: by what the caller knows, by what ran, or because it comes to the same.
+
+    `outcome`: the partition counts of all repartition topics with these groups of sources, or a word for Kafka's
+    refusal; None when the topics of the cluster are not known. `existing`: full names of the topics of the cluster.
+    `has_run`: the group has completed a rebalance, so Kafka did not refuse the topics.
+    """
+
+    def __init__(
+        self,
+        definition: TopologyDefinition,
+        application_id: str,
+        facts: CopartitionFacts,
+        existing: Collection[str],
+        outcome: Callable[[tuple[Sources, ...]], Mapping[str, int] | str] | None,
+        *,
+        has_run: bool,
+    ) -> None:
+        self._definition = definition
+        self._application_id = application_id
+        self._facts = facts
+        self._existing = existing
+        self._outcome = outcome
+        self._has_run = has_run
+
+    def decided(self) -> CopartitionedSources:
+        """Raises InputError: for facts that do not fit the topology, and for each open fact that decides something."""
+        found = [self._by_facts(each) for each in copartitionings(self._definition)]
+        given = self._given_groups()
+        certain = tuple(each.alternatives[0] if len(each.alternatives) == 1 else () for each in found) + given
+        open_ = [index for index, each in enumerate(found) if len(each.alternatives) > 1]
+        chosen = list(certain)
+        assumptions: list[str] = []
+        questions: dict[frozenset[frozenset[str]], str] = {}
+        for index in open_:
+            each = found[index]
+            outcomes = self._outcomes(certain, index, each.alternatives)
+            decided = self._by_what_ran(each, outcomes)
+            if decided is None:
+                alternatives = frozenset(map(self._topics, each.alternatives))
+                questions.setdefault(alternatives, self._question(each, outcomes))
+                continue
+            chosen[index] = decided
+            assumptions.append(self._assumption(each, decided))
+        if questions:
+            raise InputError("; ".join(questions.values()), "co-partitioned topics")
+        return CopartitionedSources(tuple(filter(None, chosen)), tuple(dict.fromkeys(assumptions)))
+
+    def _by_facts(self, found: Copartitioning) -> Copartitioning:
+        """With the alternatives that the facts allow."""
+        left = [sources for sources in found.alternatives if not self._is_apart(sources)]
+        if not left:
+            if len(found.alternatives) == 1:
+                names = ", ".join(sorted(self._topics(found.alternatives[0])))
+                raise InputError(f"a join or cogroup needs equal numbers of partitions of {names}", NOT_COPARTITIONED)
+            return Copartitioning(((),))
+        for sources in left:
+            if sources and any(self._topics(sources) <= self._short(topics) for topics in self._facts.together):
+                return Copartitioning((sources,))
+        return Copartitioning(tuple(left), found.reason)
+
+    def _is_apart(self, sources: Sources) -> bool:
+        topics = self._topics(sources)
+        return any(self._short(apart) <= topics for apart in self._facts.apart)
+
+    def _given_groups(self) -> tuple[Sources, ...]:
+        read = {topic: name for name in self._definition.nodes for topic in self._definition.source_topics(name)}
+        for option, groups in ((COPARTITIONED, self._facts.together), (NOT_COPARTITIONED, self._facts.apart)):
+            for topics in groups:
+                unread = sorted(self._short(topics) - read.keys())
+                if unread:
+                    raise InputError(f"the topology does not read {', '.join(unread)}", option)
+                if len(topics) < 2:
+                    raise InputError(f"name at least two topics, not {', '.join(topics)} alone", option)
+        return tuple(
+            tuple(dict.fromkeys(read[topic] for topic in sorted(self._short(topics))))
+            for topics in self._facts.together
+        )
+
+    def _outcomes(
+        self, certain: tuple[Sources, ...], index: int, alternatives: tuple[Sources, ...]
+    ) -> list[Mapping[str, int] | str]:
+        if self._outcome is None:
+            return [{} for _ in alternatives]
+        return [
+            self._outcome(tuple(filter(None, (*certain[:index], each, *certain[index + 1 :])))) for each in alternatives
         ]
-        counts = {partition_counts[topic] for topic in topics if topic in partition_counts}
-        if len(counts) > 1 and not user.startswith(_JOINS):
-            text = f"{', '.join(sorted(topics))} differ in partitions: assumed to be not co-partitioned (store {store})"
-            refused.setdefault(frozenset(sources), text)
-        else:
-            groups.setdefault(frozenset(sources), sources)
-    return CopartitionedSources(tuple(groups.values()), tuple(refused.values()))
+
+    def _by_what_ran(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
+        """None when the caller has to decide it."""
+        if all(each == outcomes[0] for each in outcomes) and outcomes[0] != MISSING_TOPICS:
+            return found.alternatives[0]
+        accepted = [
+            each for each, outcome in zip(found.alternatives, outcomes, strict=True) if not isinstance(outcome, str)
+        ]
+        internal = [
+            self._definition.full_topic(topic, self._application_id)
+            for topic in self._topics({source for sources in found.alternatives for source in sources})
+            if topic in self._definition.repartition_topics
+        ]
+        ran = self._has_run or (internal and all(topic in self._existing for topic in internal))
+        return accepted[0] if ran and len(accepted) == 1 else None
+
+    def _question(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> str:
+        topics = [self._topics(each) for each in found.alternatives]
+        groups = [",".join(sorted(each)) for each in topics if len(each) > 1]
+        ways = [f"{COPARTITIONED} {group}" for group in groups]
+        if len(groups) < len(topics):
+            ways += [f"{NOT_COPARTITIONED} {group}" for group in groups]
+        return (
+            f"the text does not say whether Kafka requires equal numbers of partitions of {' or of '.join(groups)}: "
+            f"{found.reason}. {_what_it_decides(outcomes)}; say {' or '.join(ways)}"
+        )
+
+    def _assumption(self, found: Copartitioning, chosen: Sources) -> str:
+        topics = {topic for sources in found.alternatives for topic in self._topics(sources)}
+        names = ", ".join(sorted(self._definition.full_topic(topic, self._application_id) for topic in topics))
+        word = "co-partitioned" if chosen else "not co-partitioned"
+        return f"assumed to be {word}: {names}: {found.reason}"
+
+    def _topics(self, sources: Iterable[str]) -> frozenset[str]:
+        return frozenset(topic for source in sources for topic in self._definition.source_topics(source))
+
+    def _short(self, topics: Iterable[str]) -> frozenset[str]:
+        """Internal topics without the application id."""
+        prefix = f"{self._application_id}-"
+        return frozenset(
+            topic.removeprefix(prefix) if topic.removeprefix(prefix) in self._definition.repartition_topics else topic
+            for topic in topics
+        )
 
 
-def _sharing(definition: TopologyDefinition) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Sources that belong together, with the store and the user that show it, in the order of the joins."""
-    above = _sources_above(definition)
-    global_nodes = definition.global_nodes()
-    first_user: dict[str, str] = {}
-    for name, node in definition.nodes.items():
-        for store in node.stores if isinstance(node, ProcessorNode) and name not in global_nodes else ():
-            owner = first_user.setdefault(store, name)
-            if set(above[owner]) != set(above[name]):
-                yield tuple(dict.fromkeys((*above[name], *above[owner]))), store, name
-
-
-def _sources_above(definition: TopologyDefinition) -> dict[str, tuple[str, ...]]:
-    """The source nodes that a node's records come from; a source has itself."""
-    above: dict[str, tuple[str, ...]] = {}
-    for name, node in definition.nodes.items():  # parents come first
-        if isinstance(node, SourceNode):
-            above[name] = (name,)
-        else:
-            above[name] = tuple(dict.fromkeys(source for parent in node.parents for source in above[parent]))
-    return above
+def _what_it_decides(outcomes: Sequence[Mapping[str, int] | str]) -> str:
+    if MISSING_TOPICS in outcomes:
+        return "What it decides is not known while source topics are missing"
+    counts = [each for each in outcomes if not isinstance(each, str)]
+    if len(counts) < len(outcomes):
+        refusals = sorted({each for each in outcomes if isinstance(each, str)})
+        return f"It decides whether the group runs: {', '.join(refusals)}"
+    texts = [
+        f"{topic} ({' or '.join(str(each.get(topic)) for each in counts)})"
+        for topic in sorted({topic for each in counts for topic in each})
+        if len({each.get(topic) for each in counts}) > 1
+    ]
+    return f"It decides the partitions of {', '.join(texts)}"

@@ -11,23 +11,31 @@ call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.configs import AssignmentConfigs
-from assignor.errors import InputError, KafkaError, TopologyError
+from assignor.errors import InputError, KafkaError, MissingSourceTopicError, TopologyError
 from assignor.topology.assembly import assemble
 from assignor.topology.definition import TopologyDefinition
-from assignor.topology.described.copartition import copartitioned_sources
+from assignor.topology.described.copartition import (
+    MISSING_TOPICS,
+    CopartitionChoice,
+    CopartitionFacts,
+)
 from assignor.topology.described.graph import described_graph
+from assignor.topology.described.shown_joins import Sources
 from assignor.topology.described.stores import SeenChangelogs, StoreFacts, described_stores
 from assignor.topology.described.text import read_description
-from assignor.topology.group_topology import GroupTopology
+from assignor.topology.group_topology import ChangelogConfig, GroupTopology
 from assignor.topology.internal_topics import InternalTopicCatalog
 from assignor.topology.repartition_topics import prepare_repartition_topics
 
 _NO_FACTS = StoreFacts()
+_NO_COPARTITION_FACTS = CopartitionFacts()
+_REFUSED = "Kafka refuses unequal numbers"
+_ORDERS_TRIED = 24
 _DEFAULT_CONFIGS = AssignmentConfigs()
 
 
@@ -48,6 +56,7 @@ def topology_from_description(
     partition_counts: Mapping[str, int] | None = None,
     *,
     stores: StoreFacts = _NO_FACTS,
+    copartition: CopartitionFacts = _NO_COPARTITION_FACTS,
     changelog_configs: Mapping[str, Mapping[str, str]] | None = None,
     configs: AssignmentConfigs = _DEFAULT_CONFIGS,
     has_run: bool = False,
@@ -55,12 +64,14 @@ def topology_from_description(
 ) -> DescribedTopology:
     """The topology as Kafka's leader has it, with the application id in front of internal topics.
 
-    `partition_counts`: all topics of the cluster; without them every store counts as logged. `stores`: what the caller
-    knows about stores. `changelog_configs`: changelog topic to the configs set on the topic itself, of as many as the
-    caller may read; None when it did not ask. `configs`: the application's, with which its changelogs were created.
-    `has_run`: the group has completed a rebalance, so a changelog that does not exist is not wanted, even when none
-    exists. `creates_missing`: the caller creates missing topics, so a changelog that does not exist will be created.
-    Raises InputError: with the line for text that is not a description, and for `stores` that do not fit it.
+    `partition_counts`: all topics of the cluster; without them every store counts as logged. `stores`, `copartition`:
+    what the caller knows about stores and about co-partitioned topics. `changelog_configs`: changelog topic to the
+    configs set on the topic itself, of as many as the caller may read; None when it did not ask. `configs`: the
+    application's, with which its changelogs were created. `has_run`: the group has completed a rebalance, so a
+    changelog that does not exist is not wanted, even when none exists. `creates_missing`: the caller creates missing
+    topics, so a changelog that does not exist will be created.
+    Raises InputError: with the line for text that is not a description, for `stores` and `copartition` that do not fit
+    it, and for what the text does not tell and would change the partitions of a topic.
     """
     graph = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
@@ -68,20 +79,33 @@ def topology_from_description(
     found = described_stores(
         graph.definition, application_id, seen, stores, has_run=has_run, creates_missing=creates_missing
     )
-    groups = copartitioned_sources(graph.definition, application_id, counts)
-    definition = replace(graph.definition, stores=found.definitions, copartitioned_sources=groups.sources)
+    definition = replace(graph.definition, stores=found.definitions)
+
+    def outcome(sources: tuple[Sources, ...]) -> Mapping[str, int] | str:
+        return _outcome(replace(definition, copartitioned_sources=sources), application_id, counts)
+
+    groups = CopartitionChoice(
+        definition,
+        application_id,
+        copartition,
+        counts,
+        None if partition_counts is None else outcome,
+        has_run=has_run,
+    ).decided()
+    definition = replace(definition, copartitioned_sources=groups.sources)
     try:
         repartition = repartition_counts(definition, application_id, counts)
         topology = assemble(replace(definition, repartition_topics=repartition.fixed), application_id)
     except TopologyError as error:
         raise InputError(str(error), "topology") from None
+    if partition_counts is not None:
+        _check_order_of_changelogs(topology, found.assumed, partition_counts)
     return DescribedTopology(
         _as_led(topology),
         (
             *graph.assumptions,
             *found.assumptions,
             *groups.assumptions,
-            *_said_of_groups(topology),
             *repartition.assumptions,
         ),
         found.in_doubt,
@@ -102,10 +126,85 @@ def _as_led(topology: GroupTopology) -> GroupTopology:
     )
 
 
-def _said_of_groups(topology: GroupTopology) -> Iterator[str]:
-    if topology.copartition_groups:
-        groups = "; ".join(sorted(", ".join(sorted(group)) for group in topology.copartition_groups))
-        yield f"assumed to be co-partitioned, because processors behind them share a store, as joins do: {groups}"
+def _check_order_of_changelogs(
+    topology: GroupTopology, assumed_stores: Collection[str], partition_counts: Mapping[str, int]
+) -> None:
+    """Raises InputError when the count of a repartition topic that is not there follows from assumed stores.
+
+    Kafka's leader walks the subtopologies in the order of a hash map, in which the configs of the changelogs count, and
+    a repartition topic gets the largest count that is known when its turn comes.
+    """
+    missing = {
+        topic.name
+        for each in topology.subtopologies
+        for topic in each.repartition_source_topics
+        if topic.name not in partition_counts
+    }
+    in_doubt = [
+        store.name for each in topology.subtopologies for store in each.stores if store.name in set(assumed_stores)
+    ]
+    if not missing or not in_doubt:
+        return
+    counted = [_counts_or_refusal(each, partition_counts) for each in _with_other_changelogs(topology, set(in_doubt))]
+    possible = {
+        topic: {counts.get(topic) for counts in counted if not isinstance(counts, str)} for topic in sorted(missing)
+    }
+    differing = [
+        f"{topic} ({' or '.join(map(str, sorted(filter(None, counts))))})"
+        for topic, counts in possible.items()
+        if len(counts) > 1
+    ]
+    if differing or len({isinstance(each, str) for each in counted}) > 1:
+        raise InputError(
+            f"the partitions of {', '.join(differing) or ', '.join(sorted(missing))} follow from the order in which "
+            f"Java walks the changelogs, so what these stores are has to be known: {', '.join(in_doubt)}; say it with "
+            "--store for each, or give the topology as JSON",
+            "repartition topics",
+        )
+
+
+def _with_other_changelogs(topology: GroupTopology, stores: Collection[str]) -> Iterator[GroupTopology]:
+    """The topology, and others whose changelogs of these stores are different ones."""
+    yield topology
+    for number in range(_ORDERS_TRIED):
+        yield replace(
+            topology,
+            subtopologies=tuple(
+                replace(
+                    each,
+                    stores=tuple(
+                        replace(store, changelog=ChangelogConfig(configs={f"{number}.{store.name}": f"{number}"}))
+                        if store.name in stores and store.changelog is not None
+                        else store
+                        for store in each.stores
+                    ),
+                )
+                for each in topology.subtopologies
+            ),
+        )
+
+
+def _outcome(
+    definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
+) -> Mapping[str, int] | str:
+    """The counts of all repartition topics, or a few words when Kafka's leader would refuse the topics."""
+    fixed = repartition_counts(definition, application_id, partition_counts).fixed
+    try:
+        topology = assemble(replace(definition, repartition_topics=fixed), application_id)
+    except KafkaError:
+        return _REFUSED
+    return _counts_or_refusal(topology, partition_counts)
+
+
+def _counts_or_refusal(topology: GroupTopology, partition_counts: Mapping[str, int]) -> Mapping[str, int] | str:
+    cluster = Cluster((), {name: TopicMetadata(count) for name, count in partition_counts.items()})
+    try:
+        topology = _as_led(topology)
+        return prepare_repartition_topics(topology, cluster, InternalTopicCatalog(), AssignmentConfigs()).ready
+    except MissingSourceTopicError:
+        return MISSING_TOPICS
+    except KafkaError:
+        return _REFUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ doubt gets a changelog that loses nothing. Source: `InternalTopologyBuilder`,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -31,6 +32,8 @@ _KIND_WORDS = {
     ChangelogType.WINDOWED: "windowed",
     ChangelogType.VERSIONED: "versioned",
 }
+_DSL_TABLE = re.compile(r"KTABLE-SOURCE-\d{10}|.+-table-source", re.ASCII | re.DOTALL)
+_GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re.ASCII)
 _NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
 """The windows of a join keep records with equal keys. Source: `StreamJoinedStoreFactory`."""
 _KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
@@ -41,7 +44,9 @@ class StoreFacts:
     """What the caller knows about stores that the text does not say, by store name.
 
     `source_changelogs`: to the topic that serves as changelog. `retention_ms`: of windowed stores, session stores
-    among them; `history_retention_ms`: of versioned ones; `key_value`: stores that are neither.
+    among them; `history_retention_ms`: of versioned ones; `key_value`: stores that are neither. `reuses_source_topics`:
+    whether the application's `topology.optimization` restores the tables of the DSL from their source topics; None when
+    not known.
     """
 
     not_logged: Collection[str] = frozenset()
@@ -49,8 +54,10 @@ class StoreFacts:
     retention_ms: Mapping[str, int] = field(default_factory=dict)
     history_retention_ms: Mapping[str, int] = field(default_factory=dict)
     key_value: Collection[str] = frozenset()
+    reuses_source_topics: bool | None = None
 
     def __bool__(self) -> bool:
+        """Whether anything is said of a store by name."""
         return any(
             (self.not_logged, self.source_changelogs, self.retention_ms, self.history_retention_ms, self.key_value)
         )
@@ -71,12 +78,13 @@ class SeenChangelogs:
 @dataclass(frozen=True, slots=True)
 class DescribedStores:
     """`in_doubt`: stores whose kind neither the text nor the cluster tells, in words such as `counts (key-value or
-    windowed)`.
+    windowed)`. `assumed`: every store of which anything was assumed: whether it is logged, where to, or its kind.
     """
 
     definitions: Mapping[str, StoreDefinition]
     assumptions: tuple[str, ...]
     in_doubt: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 def described_stores(
@@ -90,10 +98,11 @@ def described_stores(
 ) -> DescribedStores:
     """Every store that a processor uses. `has_run`, `creates_missing`: see `topology_from_description`.
 
-    Raises InputError for facts about another store, for facts that exclude each other, and for a topic that the
-    store's subtopology does not read.
+    Raises InputError for facts about another store, for facts that exclude each other, for a topic that the store's
+    subtopology does not read, and for a store whose changelog would be created although the text does not tell whether
+    it has one.
     """
-    users = _users(definition)
+    users = users_of_stores(definition)
     _check_facts(definition, users, facts)
     topics = {store: f"{application_id}-{store}-changelog" for store in users}
     there = {store for store, topic in topics.items() if topic in (seen.partition_counts or {})}
@@ -103,8 +112,17 @@ def described_stores(
     guessed: list[str] = []
     unknown: list[str] = []
     endless: list[str] = []
+    assumed: list[str] = []
+    open_: dict[str, str] = {}
     for store in users:
+        reusable = None if store in there or _is_told(store, facts) else _reusable_topic(definition, users[store])
         known = _known(store, facts)
+        if known is None and reusable is not None and reusable.certain and facts.reuses_source_topics:
+            known = StoreDefinition(store, LOGGED, reusable.topic)
+        elif reusable is not None and creates_missing and (facts.reuses_source_topics is None or not reusable.certain):
+            open_[store] = reusable.topic
+        if not _is_told(store, facts) and (store not in there or topics[store] not in (seen.changelog_configs or {})):
+            assumed.append(store)
         if known is not None:
             stores[store] = known
         elif store in there or not telling or creates_missing:
@@ -119,13 +137,56 @@ def described_stores(
             stores[store] = StoreDefinition(store, None if topic is None else LOGGED, topic)
             what = "not logged" if topic is None else f"restored from its source topic {topic}"
             assumptions.append(f"{topics[store]} is not on the cluster: store {store} assumed to be {what}")
+    if open_:
+        raise InputError(_how_to_tell(open_), "stores")
     if guessed:
         assumptions.append(f"assumed to be logged, each to a changelog of its own: {', '.join(guessed)}")
     if unknown:
         assumptions.append(f"not known which they are, changelogs assumed to be compacted only: {', '.join(unknown)}")
     if endless:
         assumptions.append(f"windows of joins, changelogs assumed to delete nothing: {', '.join(endless)}")
-    return DescribedStores(stores, tuple(assumptions), (*unknown, *endless))
+    return DescribedStores(stores, tuple(assumptions), (*unknown, *endless), tuple(assumed))
+
+
+@dataclass(frozen=True, slots=True)
+class _ReusableTopic:
+    """A topic that may serve as changelog. `certain`: in an optimized topology it does, as that of a table."""
+
+    topic: str
+    certain: bool
+
+
+def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> _ReusableTopic | None:
+    """The source topic of a table of the DSL, or of what may be a read-only store: its processor has a name of the
+    user's own, reads one topic and forwards to nobody.
+    """
+    for user in users:
+        read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
+        if len(read) != 1 or read[0] in definition.repartition_topics:
+            continue
+        if _DSL_TABLE.fullmatch(user.name):
+            return _ReusableTopic(read[0], certain=True)
+        if not _GENERATED_NODE.fullmatch(user.name) and not any(
+            user.name in node.parents for node in definition.nodes.values()
+        ):
+            return _ReusableTopic(read[0], certain=False)
+    return None
+
+
+def _how_to_tell(open_: Mapping[str, str]) -> str:
+    stores = ", ".join(f"{store} (of topic {topic})" for store, topic in open_.items())
+    one, topic = next(iter(open_.items()))
+    return (
+        f"not known whether they have a changelog of their own or are restored from their source topic: {stores}. With "
+        "topology.optimization=all a table is restored from its topic, and a read-only store always is: give the "
+        "application's properties with --config-file, or --config topology.optimization=none or all, or for each store "
+        f"one of --store {one}=topic:{topic} and --store {one}=key-value"
+    )
+
+
+def _is_told(store: str, facts: StoreFacts) -> bool:
+    told = (facts.not_logged, facts.source_changelogs, facts.retention_ms, facts.history_retention_ms, facts.key_value)
+    return any(store in each for each in told)
 
 
 def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
@@ -158,7 +219,7 @@ def _in_words(kinds: StoreKinds) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _users(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
+def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
     """The processors that use a store, in the order added."""
     global_nodes = definition.global_nodes()
     users: dict[str, list[ProcessorNode]] = {}

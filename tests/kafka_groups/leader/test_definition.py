@@ -12,7 +12,8 @@ from assignor.recording import rebalance_input
 from assignor.topology.described.stores import StoreFacts
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from kafka_groups.application_file import placement_configs, read_application_file
-from kafka_groups.leader.definition import SeenTopics, configs_from_options, definition_of, stores_from_options
+from kafka_groups.leader.definition import SeenTopics, configs_from_options, definition_of
+from kafka_groups.topology_facts import topology_facts
 from tests.group_model import SimulatedGroup, topology_of
 
 GROUP = SimulatedGroup(*topology_of([2]), leader_in_group=False)
@@ -58,12 +59,12 @@ def test_should_read_the_text_of_a_description_and_say_what_it_assumed(tmp_path:
 def test_should_take_what_is_said_of_stores(tmp_path: Path) -> None:
     path = tmp_path / "topology.txt"
     path.write_text(DESCRIBED)
-    stores = stores_from_options(["store-0=retention.ms:86400000"])
+    stores = topology_facts(["store-0=retention.ms:86400000"])
     definition, _ = definition_of(read_application_file(path), "app", None, {}, SEEN, stores)
     (store,) = definition.topology.subtopologies[0].stores
     assert store.changelog == ChangelogConfig(ChangelogType.WINDOWED, retention_ms=86_400_000)
     options = ["a=not-logged", "b=topic:lines", "c=history.retention.ms:7", "d=key-value"]
-    assert stores_from_options(options) == StoreFacts({"a"}, {"b": "lines"}, {}, {"c": 7}, {"d"})
+    assert topology_facts(options).stores == StoreFacts({"a"}, {"b": "lines"}, {}, {"c": 7}, {"d"})
 
 
 def test_should_know_a_store_by_the_configs_of_its_changelog_and_name_the_others_and_what_to_say(
@@ -98,7 +99,7 @@ def test_should_name_a_store_whose_changelog_cannot_be_looked_at(tmp_path: Path)
 )
 def test_should_refuse_what_says_nothing_of_a_store(option: str) -> None:
     with pytest.raises(InputError, match="--store: must be STORE=not-logged"):
-        stores_from_options([option])
+        topology_facts([option])
 
 
 def test_should_refuse_to_be_told_of_stores_that_the_file_describes(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_should_refuse_to_be_told_of_stores_that_the_file_describes(tmp_path: Pa
     path.write_text(json.dumps(INPUT))
     with pytest.raises(InputError, match="goes with the text of Topology#describe only"):
         definition_of(
-            read_application_file(path), "app", None, {}, NOTHING_SEEN, stores_from_options(["store-0=not-logged"])
+            read_application_file(path), "app", None, {}, NOTHING_SEEN, topology_facts(["store-0=not-logged"])
         )
 
 

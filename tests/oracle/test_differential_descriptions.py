@@ -1,0 +1,49 @@
+"""Freshly drawn programs that Kafka describes: what the reader of the text makes of it, beside what Kafka does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.assignor.topology.described_programs import (
+    answered,
+    asked,
+    described_programs,
+    has_fixed_counts,
+    here,
+    in_kafka,
+)
+from tests.oracle.differential_run import DifferentialRun, cases_of_this_run
+from tests.oracle.oracle import DESCRIBED_TOPOLOGIES, Line, Oracle
+from tests.told import Tell
+
+pytestmark = pytest.mark.java
+
+
+def test_should_count_repartition_topics_as_kafka_does_or_ask(oracle_jars: str, tell: Tell) -> None:
+    """What is asked is answered as Kafka did it."""
+    with Oracle(harness=DESCRIBED_TOPOLOGIES) as oracle:
+        fresh = DifferentialRun("descriptions", oracle.ask)
+        for number in range(cases_of_this_run() // 5):
+            program = fresh.ask({"id": f"described-{number}", "seed": fresh.seed * 1_000_000 + number})
+            if "describe" in program["output"] and not has_fixed_counts(program):
+                _compare(fresh, program)
+    tell(f"{fresh.as_text()}")
+    fresh.check()
+
+
+def test_should_be_given_the_committed_programs_again(oracle_jars: str) -> None:
+    with Oracle(harness=DESCRIBED_TOPOLOGIES) as oracle:
+        for program in described_programs():
+            assert oracle.ask({"id": program["id"], "seed": program["seed"]}) == program
+
+
+def _compare(fresh: DifferentialRun, program: Line) -> None:
+    fresh.compared += 1
+    fresh.features["ask for co-partitioned topics"] += "--copartitioned" in (asked(program) or "")
+    facts = answered(program)
+    if facts is None:
+        fresh.failed(program, f"no answer fits: {asked(program)}")
+    elif asked(program, facts) is not None:
+        fresh.features["ask what their stores are"] += 1
+    elif here(program, facts) != in_kafka(program):
+        fresh.failed(program, f"here {here(program, facts)}, in Kafka {in_kafka(program)}")
