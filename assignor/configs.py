@@ -7,14 +7,14 @@ are this project's own, for MinimalMovementTaskAssignor; no other assignor looks
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignor.errors import InputError
+from assignor.java.config_values import listed, trimmed, whole_number
 from assignor.near_names import did_you_mean
 from assignor.pins import Pin, TaskWeights, pins_from, weights_from
-from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
 ACCEPTABLE_RECOVERY_LAG = "acceptable.recovery.lag"
@@ -32,20 +32,20 @@ TOPIC_PREFIX = "topic."
 
 RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
+MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH = 20
 
-# key -> lowest and highest value that Kafka accepts
+# key -> lowest and highest value that Kafka accepts; where it has no lowest one, it takes any int or long
 INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
-    NUM_STANDBY_REPLICAS: (0, JAVA_INT_MAX),
+    NUM_STANDBY_REPLICAS: (JAVA_INT_MIN, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
     MAX_WARMUP_REPLICAS: (1, JAVA_INT_MAX),
     PROBING_REBALANCE_INTERVAL_MS: (60_000, JAVA_LONG_MAX),
-    RACK_AWARE_ASSIGNMENT_TRAFFIC_COST: (0, JAVA_INT_MAX),
-    RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST: (0, JAVA_INT_MAX),
-    REPLICATION_FACTOR: (-1, 2**15 - 1),
-    WINDOW_STORE_ADDITIONAL_RETENTION_MS: (0, JAVA_LONG_MAX),
+    RACK_AWARE_ASSIGNMENT_TRAFFIC_COST: (JAVA_INT_MIN, JAVA_INT_MAX),
+    RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST: (JAVA_INT_MIN, JAVA_INT_MAX),
+    REPLICATION_FACTOR: (JAVA_INT_MIN, JAVA_INT_MAX),
+    WINDOW_STORE_ADDITIONAL_RETENTION_MS: (JAVA_LONG_MIN, JAVA_LONG_MAX),
 }
 NULLABLE = frozenset({RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST})
-_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,40}")
 KNOWN_KEYS = (
     *INTEGER_BOUNDS,
     RACK_AWARE_ASSIGNMENT_TAGS,
@@ -96,7 +96,7 @@ class AssignmentConfigs:
             rack_aware_assignment_strategy=_strategy(values.get(RACK_AWARE_ASSIGNMENT_STRATEGY), where),
             rack_aware_traffic_cost=integer(RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, None),
             rack_aware_non_overlap_cost=integer(RACK_AWARE_ASSIGNMENT_NON_OVERLAP_COST, None),
-            replication_factor=_replication_factor(integer(REPLICATION_FACTOR, -1), where),
+            replication_factor=integer(REPLICATION_FACTOR, -1) or 0,
             window_store_additional_retention_ms=integer(WINDOW_STORE_ADDITIONAL_RETENTION_MS, 86_400_000) or 0,
             topic_configs=topic_configs,
             minimal_movement_task_weights=weights_from(
@@ -114,8 +114,9 @@ class AssignmentConfigs:
 def _bounded_integer(key: str, value: object, where: str) -> int | None:
     if value is None and key in NULLABLE:
         return None
-    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()) is not None:
-        value = int(value)
+    if isinstance(value, str):
+        number = whole_number(value)
+        value = value if number is None else number
     if not isinstance(value, int) or isinstance(value, bool):
         raise InputError(f"{key} must be a whole number, not {_shortened(repr(value))}", where)
     low, high = INTEGER_BOUNDS[key]
@@ -129,32 +130,39 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _replication_factor(value: int | None, where: str) -> int:
-    if value is None or value == 0:
-        raise InputError(f"{REPLICATION_FACTOR} must be -1 (the broker's default) or at least 1, not {value}", where)
-    return value
-
-
 def _tags(value: object, where: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        value = listed(value)
     if not isinstance(value, (list, tuple)) or not all(isinstance(tag, str) for tag in value):
-        raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} must be a list of tag names, not {value!r}", where)
+        raise InputError(
+            f"{RACK_AWARE_ASSIGNMENT_TAGS} must be a list of tag names, not {_shortened(repr(value))}", where
+        )
     if not all(value):
         raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} has an empty tag name", where)
     if len(value) > MAX_RACK_AWARE_ASSIGNMENT_TAGS:
         raise InputError(f"{RACK_AWARE_ASSIGNMENT_TAGS} takes at most {MAX_RACK_AWARE_ASSIGNMENT_TAGS} tags", where)
+    too_long = [tag for tag in value if len(utf16_order(tag)) // 2 > MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH]
+    if too_long:
+        raise InputError(
+            f"{RACK_AWARE_ASSIGNMENT_TAGS} takes tag keys of at most {MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH} "
+            f"characters, not {_shortened(repr(too_long[0]))}",
+            where,
+        )
     return tuple(value)
 
 
 def _strategy(value: object, where: str) -> str:
     if value is None:
         return "none"
+    if isinstance(value, str):
+        value = trimmed(value)
     if value not in RACK_AWARE_STRATEGIES:
         raise InputError(
-            f"{RACK_AWARE_ASSIGNMENT_STRATEGY} must be one of {', '.join(RACK_AWARE_STRATEGIES)}, not {value!r}", where
+            f"{RACK_AWARE_ASSIGNMENT_STRATEGY} must be one of {', '.join(RACK_AWARE_STRATEGIES)}, "
+            f"not {_shortened(repr(value))}",
+            where,
         )
     return str(value)
 
@@ -164,4 +172,4 @@ def _as_config_text(key: str, value: object, where: str) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise InputError(f"{key} must be text or a number, not {value!r}", where)
+    raise InputError(f"{key} must be text or a number, not {_shortened(repr(value))}", where)

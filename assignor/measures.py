@@ -65,7 +65,7 @@ def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasure
         standby_moved += len(placed.standby - placed.warm_ups - had)
     loads = _thread_loads(problem, {process: _copies(placed) for process, placed in placement.clients.items()})
     active = _thread_loads(problem, {process: len(placed.active) for process, placed in placement.clients.items()})
-    wanted = problem.configs.num_standby_replicas * len(problem.stateful_tasks)
+    wanted = max(0, problem.configs.num_standby_replicas) * len(problem.stateful_tasks)
     return RebalanceMeasures(
         tasks=len(problem.tasks),
         stateful_tasks=len(problem.stateful_tasks),
@@ -126,7 +126,7 @@ def _moves_a_standby(problem: PlacementProblem, placement: Placement) -> bool:
             lag = client.lags.lag_for(task) if task in client.lags else UNKNOWN_OFFSET_SUM
             holders.setdefault(task, []).append((JAVA_LONG_MAX if lag == UNKNOWN_OFFSET_SUM else lag, process))
     for task, found in holders.items():
-        for _, process in sorted(found)[: problem.configs.num_standby_replicas]:
+        for _, process in sorted(found)[: max(0, problem.configs.num_standby_replicas)]:
             placed = placement.clients[process]
             if task not in placed.standby and task not in placed.active:
                 return True

@@ -231,7 +231,7 @@ def _topic_racks(snapshot: RebalanceSnapshot) -> TopicRacks:
 
 
 def _partition_racks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> Mapping[str, tuple[Racks, ...]]:
-    with_standbys = snapshot.configs.num_standby_replicas > 0
+    with_standbys = snapshot.configs.num_standby_replicas != 0
     changelogs = _changelogs(tasks) if with_standbys else set()
     return _topic_racks(snapshot).of(_topics(tasks.partitions), tasks.internal_topics, changelogs)
 

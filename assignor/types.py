@@ -20,7 +20,9 @@ UNKNOWN_OFFSET_SUM = -3
 """An offset sum (and then a lag) that is not known. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
 
 JAVA_LONG_MAX = 2**63 - 1
+JAVA_LONG_MIN = -(2**63)
 JAVA_INT_MAX = 2**31 - 1
+JAVA_INT_MIN = -(2**31)
 
 _TASK_ID = re.compile(r"(?:(?P<name>.+)__)?(?P<subtopology>\d+)_(?P<partition>\d+)\Z", re.ASCII | re.DOTALL)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z", re.ASCII | re.IGNORECASE)

@@ -16,6 +16,7 @@ from typing import Any
 from assignor.access.tls import VERIFY_MODES, ServerTls, server_tls
 from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from assignor.errors import InputError
+from assignor.java.config_values import whole_number
 from assignor.legal_names import LONGEST_NAME, NAME_RULE, is_legal_name, shown_name
 from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
@@ -387,8 +388,9 @@ def _optimization(value: object, where: str) -> frozenset[str]:
 
 def _integer(key: str, value: object, where: str) -> int:
     low, high = _INTEGER_BOUNDS[key]
-    if isinstance(value, str) and value.strip().lstrip("+-").isascii() and value.strip().lstrip("+-").isdigit():
-        value = int(value)
+    if isinstance(value, str):
+        number = whole_number(value)
+        value = value if number is None else number
     if not isinstance(value, int) or isinstance(value, bool):
         raise InputError(f"{key} must be a whole number, not {value!r}", where)
     if not low <= value <= high:

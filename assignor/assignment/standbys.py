@@ -19,7 +19,7 @@ from assignor.assignment.task_assignment import (
     add_missing_clients,
 )
 from assignor.decisions import Decision, DecisionKind
-from assignor.java.order import JavaHashMap, hash_set_order, task_hash
+from assignor.java.order import JavaHashMap, hash_set_order, int32, task_hash
 from assignor.types import ProcessId, Role, TaskId
 
 Tag = tuple[str, str]
@@ -111,7 +111,7 @@ class _StandbysToPlace:
                 break
             self._assign(task, client)
             last = client
-            missing -= 1
+            missing = int32(missing - 1)
             if missing <= 0:
                 break
         return missing

@@ -28,6 +28,11 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+def int16(value: int) -> int:
+    """`Integer.shortValue()`."""
+    return ((value + 0x8000) & 0xFFFF) - 0x8000
+
+
 def int32(value: int) -> int:
     """Wraps as Java's int arithmetic does."""
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000

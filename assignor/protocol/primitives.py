@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from assignor.errors import DecodeError, InputError
+from assignor.errors import DecodeError, InputError, TaskAssignmentError
 from assignor.java import text as java_text
 from assignor.types import ProcessId
 
@@ -230,11 +230,17 @@ def pack_ints(values: Sequence[int], field: str) -> bytes:
 
 
 def pack_modified_utf8(value: str, field: str) -> bytes:
-    """`DataOutputStream.writeUTF(value)`: unsigned 16-bit length and modified UTF-8."""
+    """`DataOutputStream.writeUTF(value)`: unsigned 16-bit length and modified UTF-8.
+
+    Raises TaskAssignmentError for a longer text: Kafka's leader answers a host of that length with an error assignment.
+    """
     raw = java_text.to_modified_utf8(value)
     if len(raw) > java_text.MAX_MODIFIED_UTF8_BYTES:
         limit = java_text.MAX_MODIFIED_UTF8_BYTES
-        raise InputError(f"{_shortened(value)} takes {len(raw)} bytes, more than {limit}", field)
+        raise TaskAssignmentError(
+            "Failed to encode AssignmentInfo",
+            f"{field}: {_shortened(value)} takes {len(raw)} bytes, more than {limit}",
+        )
     return _UINT16.pack(len(raw)) + raw
 
 

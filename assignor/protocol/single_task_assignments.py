@@ -38,7 +38,7 @@ class SingleTaskAssignments:
         self._standby: dict[str, _Pack] = {}
 
     def active(self, task: TaskId, partition: TopicPartition) -> AssignmentParts | None:
-        """`partition`: the only one of `task`. Raises InputError for a topic whose name does not fit its field."""
+        """`partition`: the only one of `task`. Raises TaskAssignmentError for a topic that is too long."""
         subtopology, task_number, name = task
         topic, number = partition
         if name:
@@ -50,7 +50,7 @@ class SingleTaskAssignments:
             return None
 
     def standby(self, task: TaskId, partition: TopicPartition) -> AssignmentParts | None:
-        """`partition`: the only one of `task`. Raises InputError for a topic whose name does not fit its field."""
+        """`partition`: the only one of `task`. Raises TaskAssignmentError for a topic that is too long."""
         subtopology, task_number, name = task
         topic, number = partition
         if name:

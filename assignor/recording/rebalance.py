@@ -240,7 +240,7 @@ def _as_created_topics(value: object, where: str) -> dict[str, RecordedTopic]:
         fields = Fields(entry, at, ("partitions",), ("replication_factor", "configs"))
         topics[topic] = RecordedTopic(
             fields.read("partitions", as_partitions),
-            fields.read_or_none("replication_factor", lambda item, path: as_integer(item, path, -1, 2**15 - 1)),
+            fields.read_or_none("replication_factor", lambda item, path: as_integer(item, path, -(2**15), 2**15 - 1)),
             fields.read_or_none("configs", _as_configs_of_topic),
         )
     return topics

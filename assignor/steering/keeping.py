@@ -96,7 +96,7 @@ def _most_behind(
     found: dict[ProcessId, set[TaskId]] = {process: set() for process in standby}
     for task, processes in holders.items():
         by_lag = sorted(processes, key=lambda process: _distance(problem, process, task))
-        for process in by_lag[problem.configs.num_standby_replicas :]:
+        for process in by_lag[max(0, problem.configs.num_standby_replicas) :]:
             found[process].add(task)
     return {process: frozenset(tasks) for process, tasks in found.items()}
 

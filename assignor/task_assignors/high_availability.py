@@ -37,7 +37,7 @@ class HighAvailabilityTaskAssignor:
         assign_active_targets(state)
         if traffic is not None:
             _save_traffic_of_active(state, traffic, costs, configs.rack_aware_assignment_strategy)
-        if configs.num_standby_replicas > 0:
+        if configs.num_standby_replicas != 0:
             standbys = standby_task_assignor(state, configs)
             standbys.assign(state, configs.num_standby_replicas)
             balance_standbys_over_threads(state, standbys.may_move)

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from assignor.configs import AssignmentConfigs
 from assignor.decisions import Decision, DecisionKind
-from assignor.java.order import JavaHashMap
+from assignor.java.order import JavaHashMap, int32
 from assignor.task_assignors.client_heap import CLIENT, load_bits
 from assignor.task_assignors.working_state import NamedNumbers, WorkingState
 from assignor.types import Role
@@ -131,19 +131,23 @@ class ClientTagStandbyTaskAssignor:
             placed = self._assign_on_unused_tags(state, queue, task, num_standby_replicas)
             for client in placed:
                 heappush(queue, (state.load(client), client))
-            if len(placed) < num_standby_replicas:
-                missing[task] = num_standby_replicas - len(placed)
+            remaining = int32(num_standby_replicas - len(placed))
+            if remaining > 0:
+                missing[task] = remaining
         if missing:
             assign_to_least_loaded(state, ((task, missing[task]) for task in _in_map_order(state, missing)))
 
     def _assign_on_unused_tags(
         self, state: WorkingState, queue: list[tuple[float, int]], task: int, num_standby_replicas: int
     ) -> list[int]:
-        """Returns the clients chosen, which are no longer in the queue."""
+        """Returns the clients chosen, which are no longer in the queue.
+
+        As in Kafka, the first one is chosen before anybody looks at the number, which may be negative.
+        """
         used: set[Tag] = set()
         placed: list[int] = []
         last = state.owner[task]
-        while len(placed) < num_standby_replicas:
+        while not placed or int32(num_standby_replicas - len(placed)) > 0:
             self._use_tags_of(last, used, used_clients=len(placed) + 1)
             client = self._draw(state, queue, task, used)
             if client is None:

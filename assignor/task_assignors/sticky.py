@@ -151,7 +151,7 @@ class StickyPlacement:
     def save_traffic_of_standbys(self) -> None:
         """After `save_traffic_of_active` and `assign_standbys`."""
         configs = self._problem.configs
-        if self._traffic is None or configs.num_standby_replicas == 0:
+        if self._traffic is None or configs.num_standby_replicas <= 0:
             return
         tasks = sorted(self._problem.stateful_tasks)
         numbers = {task: number for number, task in enumerate(tasks)}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from assignor.cluster import TopicMetadata
 from assignor.configs import AssignmentConfigs
 from assignor.errors import BrokersRefusal, IllegalArgumentError, StreamsError
-from assignor.java.order import hash_set_copy_order, hash_set_order, int32, string_hash
+from assignor.java.order import hash_set_copy_order, hash_set_order, int16, int32, string_hash
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from assignor.types import JAVA_LONG_MAX
 
@@ -136,7 +136,7 @@ def make_ready(
             raise StreamsError(f"Topic {name} number of partitions not defined")
         existing = catalog.existing.get(name)
         if existing is None:
-            missing[name] = CreatedTopic(topic.partitions, configs.replication_factor, topic.configs(configs))
+            missing[name] = CreatedTopic(topic.partitions, int16(configs.replication_factor), topic.configs(configs))
         elif existing.partitions != topic.partitions:
             raise StreamsError(
                 f"Existing internal topic {name} has invalid partitions: expected: {topic.partitions}; "

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, WithJsonSc
 
 from assignor.configs import (
     INTEGER_BOUNDS,
+    MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH,
     MAX_RACK_AWARE_ASSIGNMENT_TAGS,
     MINIMAL_MOVEMENT_PINS,
     MINIMAL_MOVEMENT_TASK_WEIGHTS,
@@ -22,7 +23,6 @@ from assignor.configs import (
     RACK_AWARE_ASSIGNMENT_STRATEGY,
     RACK_AWARE_ASSIGNMENT_TAGS,
     RACK_AWARE_STRATEGIES,
-    REPLICATION_FACTOR,
 )
 from assignor.legal_names import NAME_PATTERN
 from assignor.pins import HEAVIEST_WEIGHT
@@ -64,13 +64,12 @@ Assignor = Annotated[str, WithJsonSchema(_BUILT_IN_OR_CLASS)]
 def _number(key: str) -> dict[str, Any]:
     least, most = INTEGER_BOUNDS[key]
     number: dict[str, Any] = {"type": "integer", "minimum": least, "maximum": most}
-    if key == REPLICATION_FACTOR:
-        number["not"] = {"const": 0}
-    kinds: list[dict[str, Any]] = [number, {"type": "string", "pattern": r"^\s*[+-]?\d{1,40}\s*$"}]
+    kinds: list[dict[str, Any]] = [number, {"type": "string", "pattern": r"^[\x00-\x20]*[+-]?\d{1,4000}[\x00-\x20]*$"}]
     return {"anyOf": [*kinds, {"type": "null"}] if key in NULLABLE else kinds}
 
 
-_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": MAX_RACK_AWARE_ASSIGNMENT_TAGS}
+_TAG_KEY = {"type": "string", "minLength": 1, "maxLength": MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH}
+_TEXTS = {"type": "array", "items": _TAG_KEY, "maxItems": MAX_RACK_AWARE_ASSIGNMENT_TAGS}
 _WEIGHTS = {
     "type": "object",
     "propertyNames": {"pattern": _TASK_PATTERN},
@@ -245,7 +244,7 @@ class ReportedInputPart(RebalanceInputPart):
 
 class CreatedTopicPart(_DocumentPart):
     partitions: Partitions
-    replication_factor: Annotated[int, Strict(), Field(ge=-1, le=2**15 - 1)] | None = None
+    replication_factor: Annotated[int, Strict(), Field(ge=-(2**15), le=2**15 - 1)] | None = None
     configs: dict[str, str] | None = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 
 from assignor.configs import INTEGER_BOUNDS, RACK_AWARE_STRATEGIES, AssignmentConfigs
-from assignor.types import JAVA_INT_MAX
+from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MIN
 from coordinator_api.settings import setting_rows
 from docs._ext.markdown import code, table
 from streams_runtime.config_descriptions import PLACEMENT, PREFIXES, RUNTIME
@@ -73,5 +73,7 @@ def _default(value: object) -> str:
 def _placement_values(key: str) -> str:
     if key in INTEGER_BOUNDS:
         low, high = INTEGER_BOUNDS[key]
+        if low in (JAVA_INT_MIN, JAVA_LONG_MIN):
+            return "any whole number"
         return f"from {low}" if high >= JAVA_INT_MAX else f"{low} to {high}"
     return ", ".join(RACK_AWARE_STRATEGIES) if key == "rack.aware.assignment.strategy" else ""

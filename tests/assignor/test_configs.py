@@ -7,7 +7,8 @@ import pytest
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.recording import dotted_configs
-from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX
+from tests.assignor.kafka_config_values import KEYS, VALUES, in_kafka
 
 
 def test_should_have_kafkas_defaults() -> None:
@@ -33,6 +34,9 @@ def test_should_have_kafkas_defaults() -> None:
         ("probing.rebalance.interval.ms", 60_000),
         ("windowstore.changelog.additional.retention.ms", 0),
         ("replication.factor", -1),
+        ("replication.factor", 0),
+        ("num.standby.replicas", -1),
+        ("rack.aware.assignment.traffic_cost", JAVA_INT_MIN),
     ],
 )
 def test_should_take_a_number_within_kafkas_bounds_also_as_text(key: str, value: int) -> None:
@@ -44,11 +48,10 @@ def test_should_take_a_number_within_kafkas_bounds_also_as_text(key: str, value:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("num.standby.replicas", -1, "must be from 0 to 2147483647, not -1"),
+        ("num.standby.replicas", -(2**31) - 1, "must be from -2147483648 to 2147483647, not -2147483649"),
         ("max.warmup.replicas", 0, "must be from 1"),
         ("probing.rebalance.interval.ms", "59999", "must be from 60000"),
-        ("replication.factor", 0, "must be -1"),
-        ("replication.factor", 2**15, "must be from -1 to 32767"),
+        ("replication.factor", 2**31, "must be from -2147483648 to 2147483647"),
         ("num.standby.replicas", "--5", "must be a whole number, not '--5'"),
         ("num.standby.replicas", "9" * 5000, "must be a whole number"),
         pytest.param("num.standby.replicas", 10**5000, "not a number of 16610 bits", id="beyond-all-measure"),
@@ -56,7 +59,9 @@ def test_should_take_a_number_within_kafkas_bounds_also_as_text(key: str, value:
         ("num.standby.replicas", None, "must be a whole number, not None"),
         ("num.standby.replicas", 1.0, "must be a whole number, not 1.0"),
         ("rack.aware.assignment.tags", ["zone", ""], "has an empty tag name"),
+        ("rack.aware.assignment.tags", "zone,,cluster", "has an empty tag name"),
         ("rack.aware.assignment.tags", ["zone"] * 6, "takes at most 5 tags"),
+        ("rack.aware.assignment.tags", "z" * 21, f"takes tag keys of at most 20 characters, not {'z' * 21!r}"),
         ("rack.aware.assignment.tags", [1], "must be a list of tag names"),
         ("rack.aware.assignment.strategy", "nearest", "must be one of none"),
         ("topic.retention.ms", None, "must be text or a number"),
@@ -74,3 +79,21 @@ def test_should_refuse_with_the_place_and_the_reason(key: str, value: object, me
 def test_should_split_tags_given_as_text() -> None:
     configs = AssignmentConfigs.from_dotted({"rack.aware.assignment.tags": "zone, cluster"})
     assert configs.rack_aware_assignment_tags == ("zone", "cluster")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_should_read_and_refuse_what_kafka_does(key: str) -> None:
+    different = [
+        (value, wanted)
+        for value, wanted in zip(VALUES, in_kafka()[key], strict=True)
+        if _read(key, value) != (wanted if wanted[0] == "read" else ["refused"])
+    ]
+
+    assert different == []
+
+
+def _read(key: str, value: object) -> list[object]:
+    try:
+        return ["read", dotted_configs(AssignmentConfigs.from_dotted({key: value}))[key]]
+    except InputError:
+        return ["refused"]

@@ -333,3 +333,17 @@ def test_should_not_create_a_changelog_that_is_a_repartition_topic_of_this_round
     result = assign(snapshot, NOW_MS)
     assert result.error is None
     assert [topic.configs["cleanup.policy"] for topic in result.created_topics.values()] == ["delete"]
+
+
+@pytest.mark.parametrize(
+    ("length", "code"), [(65_535, AssignorErrorCode.NONE), (65_536, AssignorErrorCode.ASSIGNMENT_ERROR)]
+)
+def test_should_answer_every_member_with_an_error_when_an_endpoint_does_not_fit(
+    length: int, code: AssignorErrorCode
+) -> None:
+    """As Kafka does, whose `writeUTF` throws."""
+    result = assign(snapshot_of({"a": member(A, endpoint=f"{'h' * length}:9"), "b": member(B)}), NOW_MS)
+
+    assert result.error is None
+    assert result.error_code is code
+    assert {decode(result.assignments[name])[1].err_code for name in ("a", "b")} == {code}

@@ -6,7 +6,7 @@ from enum import Enum
 from random import Random
 from typing import Any
 
-from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
+from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX
 from tests.oracle import custom_assignors
 
 TAG_KEYS = ("zone", "cluster", "é", "rack", "k5")
@@ -39,6 +39,9 @@ _TOPIC_CONFIGS: tuple[tuple[str, object], ...] = (
 )
 
 
+_COSTS = (0, 0, 1, 1, 2, 5, 10, 100, 10**9, -1, -5, -(10**9))
+
+
 def has_defined_bytes(assignor: str) -> bool:
     """Whether each JVM writes the same bytes."""
     return assignor.rpartition(":")[2] not in custom_assignors.WITHOUT_DEFINED_BYTES
@@ -65,7 +68,7 @@ class Groups(Enum):
 def placement_configs(random: Random) -> dict[str, Any]:
     """What a task assignor looks at."""
     configs: dict[str, Any] = {
-        "num.standby.replicas": random.choice((0, 0, 1, 1, 1, 2, 3, 5, 20)),
+        "num.standby.replicas": random.choice((0, 0, 1, 1, 1, 2, 3, 5, 20, -1, JAVA_INT_MIN)),
         "acceptable.recovery.lag": random.choice((0, 1, 10, 100, 1000, 10_000, JAVA_LONG_MAX)),
         "max.warmup.replicas": random.choice((1, 1, 2, 2, 3, 5, 1000, JAVA_INT_MAX)),
         "probing.rebalance.interval.ms": random.choice((60_000, 600_000, 123_456, 3_600_000, 10**12)),
@@ -85,7 +88,9 @@ def rack_aware_configs(random: Random) -> dict[str, Any]:
     configs: dict[str, Any] = {"rack.aware.assignment.strategy": random.choice(("min_traffic", "balance_subtopology"))}
     for key in ("traffic_cost", "non_overlap_cost"):
         if random.random() < 0.5:
-            configs[f"rack.aware.assignment.{key}"] = random.choice((0, 0, 1, 1, 2, 5, 10, 100, 10**9))
+            configs[f"rack.aware.assignment.{key}"] = random.choice(
+                (0, 0, 1, 1, 2, 5, 10, 100, 10**9, -1, -5, -(10**9))
+            )
     return configs
 
 
@@ -95,11 +100,11 @@ def rebalance_configs(random: Random, hostile: bool) -> dict[str, Any]:
     if hostile and random.random() < 0.1:
         configs["probing.rebalance.interval.ms"] = random.choice((JAVA_LONG_MAX, JAVA_LONG_MAX - 1, 2**62))
     if random.random() < 0.3:
-        configs["replication.factor"] = random.choice((-1, 1, 2, 3, 32_767))
+        configs["replication.factor"] = random.choice((-1, 1, 2, 3, 32_767, 0, -2, 32_768, 70_000))
     if random.random() < 0.3:
         configs["rack.aware.assignment.strategy"] = "none"
     if random.random() < 0.2:
-        configs["windowstore.changelog.additional.retention.ms"] = random.choice((0, 1, 5000, JAVA_LONG_MAX))
+        configs["windowstore.changelog.additional.retention.ms"] = random.choice((0, 1, 5000, JAVA_LONG_MAX, -1, -5000))
     if random.random() < 0.3:
         configs.update(random.sample(_TOPIC_CONFIGS, random.randint(1, 3)))
     return configs

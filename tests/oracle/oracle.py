@@ -32,11 +32,13 @@ _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", _QUIET)
 STREAMS_GROUPS = [Path(__file__).parent / "StreamsGroups.java"]
 STORE_CACHES = [Path(__file__).parent / "StoreCaches.java"]
+CONFIG_VALUES = [Path(__file__).parent / "ConfigValues.java"]
 DESCRIBED_TOPOLOGIES = [Path(__file__).parent / "DescribedTopologies.java"]
 _MAINS = {
     HARNESS[0]: "org.apache.kafka.streams.processor.internals.Oracle",
     STREAMS_GROUPS[0]: "org.apache.kafka.coordinator.group.streams.assignor.StreamsGroups",
     STORE_CACHES[0]: "org.apache.kafka.streams.state.internals.StoreCaches",
+    CONFIG_VALUES[0]: "org.apache.kafka.streams.ConfigValues",
     DESCRIBED_TOPOLOGIES[0]: "org.apache.kafka.streams.processor.internals.DescribedTopologies",
 }
 
@@ -50,7 +52,7 @@ class Oracle:
 
     `jvm`: options in place of those for many short runs, for whoever measures. `harness`: HARNESS is Kafka Streams,
     STREAMS_GROUPS the broker's assignor for streams groups, STORE_CACHES stores with a record cache,
-    DESCRIBED_TOPOLOGIES programs and the text of their `Topology#describe`.
+    DESCRIBED_TOPOLOGIES programs and the text of their `Topology#describe`, CONFIG_VALUES values of configs.
     """
 
     def __init__(

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assignor.configs import RACK_AWARE_ASSIGNMENT_TRAFFIC_COST, AssignmentConfigs
-from assignor.errors import IllegalStateError, InputError
+from assignor.configs import AssignmentConfigs
+from assignor.errors import IllegalStateError
 from assignor.java.order import hash_set_order, int32, topic_partition_hash
 from assignor.task_assignors.base import PlacementProblem
 from assignor.task_assignors.rack_information import RackInformation
 from assignor.types import ProcessId, Role, TaskId, TopicPartition
-
-_NO_NEGATIVE = -(2**31)
 
 Foreign = tuple[int, ...]
 """For each client: how many partitions of a task have no replica on its rack."""
@@ -38,19 +36,8 @@ class Costs:
         )
 
     def of(self, foreign_partitions: int, has_copy: bool) -> int:
-        """Wraps as Java's int does.
-
-        Differs from Kafka: the one int without a negative is an InputError. Kafka's leader would go on searching for
-        ever, because with it every move and its reversal together seem to lower the cost.
-        """
-        cost = int32(foreign_partitions * self.traffic + (0 if has_copy else self.non_overlap))
-        if cost == _NO_NEGATIVE:
-            raise InputError(
-                f"{foreign_partitions} partitions at {self.traffic:,} each are more than an int can hold, and Kafka's "
-                "leader would never end; set a lower cost",
-                RACK_AWARE_ASSIGNMENT_TRAFFIC_COST,
-            )
-        return cost
+        """Wraps as Java's int does."""
+        return int32(foreign_partitions * self.traffic + (0 if has_copy else self.non_overlap))
 
 
 STATELESS_COSTS = Costs(traffic=1, non_overlap=0)
@@ -79,7 +66,7 @@ class RackTraffic:
         known = tuple([rack for rack in racks if rack is not None])
         if len(known) != len(racks) or not information.knows_sources():
             return None
-        if problem.configs.num_standby_replicas > 0 and not information.knows_changelogs():
+        if problem.configs.num_standby_replicas != 0 and not information.knows_changelogs():
             return None
         return cls(information, known)
 

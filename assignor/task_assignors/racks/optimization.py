@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from assignor.decisions import Decision, DecisionKind
+from assignor.java.order import int32
 from assignor.task_assignors.racks.costs import Costs, Foreign
 from assignor.task_assignors.racks.first_flow import first_owners, shares
 from assignor.task_assignors.racks.task_graph import Row, TaskGraph
@@ -214,7 +215,7 @@ def _swap(
 def _pays(rows: Sequence[Row], owner: Sequence[int]) -> bool:
     """Whether swapping any two tasks lowers the cost: with two clients, every cycle is such swaps."""
     dearer = [
-        min(row[1 - client] - row[client] for row, client in zip(rows, owner, strict=True) if client == source)
+        min(row[1 - client] + int32(-row[client]) for row, client in zip(rows, owner, strict=True) if client == source)
         for source in (0, 1)
     ]
     return sum(dearer) < 0

@@ -24,6 +24,11 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
+from assignor.configs import RACK_AWARE_ASSIGNMENT_TRAFFIC_COST
+from assignor.errors import InputError
+from assignor.java.order import int32
+from assignor.types import JAVA_INT_MIN
+
 _LONGEST_PERIOD = 32
 _SOURCE = -1
 
@@ -36,7 +41,7 @@ class _Alike:
     """Tasks of one subtopology on one client that cost the same everywhere; `tasks` is a heap.
 
     `moves`: what they cost on the other clients, by their nodes; `cheapest_moves`: the same by cost. `back`: minus what
-    they cost where they are.
+    they cost where they are, as an int.
     """
 
     group: int
@@ -83,11 +88,25 @@ class TaskGraph:
         return sum(row[client] for row, client in zip(self.rows, self.owner, strict=True))
 
     def solve(self) -> None:
-        """Changes `owner` until no cycle of moves lowers the cost."""
+        """Changes `owner` until no cycle of moves lowers the cost.
+
+        Raises InputError when that never comes, as Kafka's leader does not end then: the one int without a negative
+        costs as much as it saves, so that a move and its reversal can both seem to lower the cost.
+        """
+        may_go_on = any(JAVA_INT_MIN in row for row in self.rows)
+        seen: set[tuple[int, ...]] = set()
         while True:
             moves = _CycleSearch(self).negative_cycle()
             if not moves:
                 return
+            if may_go_on:
+                if tuple(self.owner) in seen:
+                    raise InputError(
+                        f"a task costs {JAVA_INT_MIN:,}, the one int without a negative, and Kafka's leader would "
+                        "never end; set another cost",
+                        RACK_AWARE_ASSIGNMENT_TRAFFIC_COST,
+                    )
+                seen.add(tuple(self.owner))
             for task, _ in moves:
                 self._take(task)
             for task, node in moves:
@@ -104,7 +123,7 @@ class TaskGraph:
             first = group * self.clients
             moves = [(first + other, cost) for other, cost in enumerate(row) if other != client]
             cheapest = sorted(moves, key=itemgetter(1))
-            alike = self.alike[node, id(row)] = _Alike(group, node, moves, cheapest, -row[client])
+            alike = self.alike[node, id(row)] = _Alike(group, node, moves, cheapest, int32(-row[client]))
         heappush(alike.tasks, task)
         self.owner[task] = client
         self.held[node] += 1

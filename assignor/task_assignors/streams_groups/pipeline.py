@@ -33,7 +33,7 @@ class StreamsGroupStickyTaskAssignor:
         specs = {member: spec for client in problem.clients.values() for member, spec in _members(client)}
         process_of = {str(process): process for process in problem.clients}
         placing = StreamsGroupPlacement(
-            specs, problem.tasks, problem.stateful_tasks, problem.configs.num_standby_replicas
+            specs, problem.tasks, problem.stateful_tasks, max(0, problem.configs.num_standby_replicas)
         )
         active: dict[str, set[TaskId]] = {process: set() for process in process_of}
         standby: dict[str, set[TaskId]] = {process: set() for process in process_of}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assignor.errors import DecodeError, InputError
+from assignor.errors import DecodeError, InputError, TaskAssignmentError
 from assignor.protocol.primitives import Reader, Writer, pack_ints, pack_modified_utf8
 from assignor.types import ProcessId
 
@@ -86,10 +86,6 @@ def test_should_accept_a_count_that_the_rest_can_just_hold() -> None:
             lambda: Writer().nullable_string("ü" * 16384, "topic"),
             f"topic: {'ü' * 40 + '…'!r} takes 32768 bytes, more than 32767",
         ),
-        (
-            lambda: pack_modified_utf8("\0" * 32768, "host"),
-            f"host: {chr(0) * 40 + '…'!r} takes 65536 bytes, more than 65535",
-        ),
     ],
 )
 def test_should_refuse_to_write_what_does_not_fit(write: Callable[[], object], message: str) -> None:
@@ -97,3 +93,11 @@ def test_should_refuse_to_write_what_does_not_fit(write: Callable[[], object], m
         write()
 
     assert str(raised.value) == message
+
+
+def test_should_refuse_a_text_that_is_too_long_for_an_assignment_as_kafka_does() -> None:
+    with pytest.raises(TaskAssignmentError) as raised:
+        pack_modified_utf8("\0" * 32768, "host")
+
+    assert raised.value.message == "Failed to encode AssignmentInfo"
+    assert raised.value.hint == f"host: {chr(0) * 40 + '…'!r} takes 65536 bytes, more than 65535"

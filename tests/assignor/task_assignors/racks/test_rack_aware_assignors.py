@@ -15,8 +15,9 @@ from assignor.task_assignors.base import PlacementProblem, TaskAssignor
 from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
 from assignor.task_assignors.rack_information import RackInformation
 from assignor.task_assignors.racks.costs import Costs, RackTraffic
+from assignor.task_assignors.racks.task_graph import TaskGraph
 from assignor.task_assignors.sticky import FallbackPriorTaskAssignor, LegacyStickyTaskAssignor
-from assignor.types import JAVA_INT_MAX, Role, TaskId, TopicPartition
+from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, Role, TaskId, TopicPartition
 from tests.assignor.task_assignors.high_availability_cases import client, held, process, tasks
 from tests.assignor.task_assignors.high_availability_cases import problem as problem_without_racks
 
@@ -182,12 +183,16 @@ def test_should_wrap_costs_as_javas_int_does() -> None:
     assert Costs(10**9, 5).of(3, has_copy=False) == 3 * 10**9 + 5 - 2**32
 
 
-@pytest.mark.parametrize(("traffic", "non_overlap", "partitions"), [(2**30, 0, 2), (JAVA_INT_MAX, 1, 1)])
-def test_should_refuse_costs_with_which_kafkas_leader_never_ends(
-    traffic: int, non_overlap: int, partitions: int
-) -> None:
-    with pytest.raises(InputError, match=r"rack.aware.assignment.traffic_cost: .* set a lower cost"):
-        Costs(traffic, non_overlap).of(partitions, has_copy=False)
+def test_should_refuse_costs_with_which_kafkas_leader_never_ends() -> None:
+    graph = TaskGraph([0, 1], (range(2),), [(JAVA_INT_MIN, 0), (0, JAVA_INT_MIN)], 2)
+    with pytest.raises(InputError, match=r"rack.aware.assignment.traffic_cost: .* never end; set another cost"):
+        graph.solve()
+
+
+def test_should_end_with_the_one_int_without_a_negative_where_kafkas_leader_does() -> None:
+    graph = TaskGraph([0], (range(1),), [(JAVA_INT_MIN, 0)], 2)
+    graph.solve()
+    assert graph.owner == [0]
 
 
 @pytest.mark.parametrize(
