@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.errors import TaskAssignmentError
+from assignor.errors import InputError, TaskAssignmentError
 from assignor.protocol.assignment_info_encoder import AssignmentInfoEncoder
 from assignor.protocol.consumer_protocol import assignment_parts
 from assignor.protocol.shared_assignments import AssignmentParts
@@ -44,7 +44,7 @@ def test_should_leave_to_the_encoder_what_has_more_than_numbers_or_does_not_fit(
 
 def test_should_refuse_a_topic_whose_name_is_too_long() -> None:
     single = SingleTaskAssignments(encoder_of(11))
-    with pytest.raises(TaskAssignmentError, match="takes 70000 bytes"):
+    with pytest.raises(InputError, match="takes 70000 bytes"):
         single.active(TaskId(0, 0), TopicPartition("t" * 70_000, 0))
     with pytest.raises(TaskAssignmentError, match="takes 70000 bytes"):
         single.standby(TaskId(0, 0), TopicPartition("t" * 70_000, 0))
