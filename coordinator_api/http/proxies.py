@@ -1,11 +1,11 @@
-"""Where a browser sees this service, which a proxy may show below another path, host and scheme than its own.
+"""The address at which a browser sees this service: a proxy may show it below another path, host and scheme.
 
-    a call -> from a proxy that is believed? its X-Forwarded-Prefix, -Host and -Proto, else root.path
-           -> the path without the prefix, whether the proxy has cut it or not: no route and no right knows of one
+    a call -> comes from a trusted proxy: X-Forwarded-Prefix, -Host and -Proto count; else root.path
+           -> the prefix is cut off the path, unless the proxy has done so: routes and rights know no prefix
 
-Rule: addresses of this service go out relative to the address that is asked (`reference`), so that links and redirects
-stay below any prefix, also one that nobody told. Source of the headers' names: Traefik and Spring; of the trusted
-addresses: uvicorn's `--forwarded-allow-ips`.
+Rule: addresses of this service go out relative to the requested address (`reference`), so that links and redirects stay
+below any prefix, even where neither a header nor a setting names it. Source of the headers' names: Traefik and Spring;
+of the trusted addresses: uvicorn's `--forwarded-allow-ips`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _STATE = "public_address"
 
 
 class PublicAddress(NamedTuple):
-    """`prefix`: the path below which browsers see the service; empty when nobody has told one. `host`: what a proxy
-    says was its own; None when none has.
+    """`prefix`: the path below which browsers see the service; empty when it is not known. `host`: the Host that a
+    trusted proxy was called by; None without X-Forwarded-Host.
     """
 
     prefix: str = ""
@@ -36,17 +36,17 @@ class Proxies:
     """Notes the public address of each call. `root_path`, `allowed`: the settings root.path, forwarded.allow.ips."""
 
     def __init__(self, root_path: str, allowed: Iterable[str]) -> None:
-        self._told_by_none = PublicAddress(root_path)
+        self._default = PublicAddress(root_path)
         self._is_trusted = _trust(tuple(allowed))
 
     def note(self, scope: Scope) -> None:
         """Give the call's scope its public address, the browser's scheme, and the path without the prefix."""
         client = scope.get("client")
-        found = self._told_by_none
+        found = self._default
         if client is not None:
-            told = [(name, value) for name, value in scope["headers"] if name.startswith(b"x-forwarded-")]
-            if told and self._is_trusted(client[0]):
-                found = _told(dict(told), found, scope)
+            forwarded = [(name, value) for name, value in scope["headers"] if name.startswith(b"x-forwarded-")]
+            if forwarded and self._is_trusted(client[0]):
+                found = _from_headers(dict(forwarded), found, scope)
         if found != PublicAddress():
             scope.setdefault("state", {})[_STATE] = found
             _cut(scope, found.prefix)
@@ -73,10 +73,10 @@ def raw_path(scope: Scope) -> str:
     return raw.partition(b"?")[0].decode("latin-1")
 
 
-def _told(headers: dict[bytes, bytes], known: PublicAddress, scope: Scope) -> PublicAddress:
+def _from_headers(headers: dict[bytes, bytes], known: PublicAddress, scope: Scope) -> PublicAddress:
     prefix = known.prefix
     if b"x-forwarded-prefix" in headers:
-        # proxies in a row each add their own, the outermost first
+        # several proxies each add their own, the outermost first
         parts = headers[b"x-forwarded-prefix"].decode("latin-1").split(",")
         joined = "".join(part.strip().rstrip("/") for part in parts)
         prefix = joined if is_root_path(joined) else prefix
@@ -87,7 +87,7 @@ def _told(headers: dict[bytes, bytes], known: PublicAddress, scope: Scope) -> Pu
 
 
 def _first(value: bytes | None) -> str:
-    """Of proxies in a row: what the outermost has told."""
+    """The value of the outermost of several proxies."""
     return (value or b"").decode("latin-1").partition(",")[0].strip()
 
 

@@ -49,9 +49,9 @@ async def checked_form(request: Request) -> Mapping[str, str]:
     """A dependency: the fields of a form that a page of this service sent, without its token; of several of one name,
     the last. Raises Problem 403 for any other sender, 415 for another kind of body.
     """
-    stranger = _stranger(request)
-    if stranger is not None:
-        raise Problem("CLUSTER_AUTHORIZATION_FAILED", stranger)
+    refusal = _origin_refusal(request)
+    if refusal is not None:
+        raise Problem("CLUSTER_AUTHORIZATION_FAILED", refusal)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Problem("INVALID_REQUEST", "a form comes as application/x-www-form-urlencoded", status=415)
@@ -69,9 +69,9 @@ async def checked_form(request: Request) -> Mapping[str, str]:
     return fields
 
 
-def _stranger(request: Request) -> str | None:
-    """Why the form is not of a page of this service; None when it is. By what browsers say, and pages cannot change:
-    one that says nothing is no browser of today.
+def _origin_refusal(request: Request) -> str | None:
+    """Why the form counts as sent by another site; None for a page of this service. The headers are those that browsers
+    set and pages cannot change; every present browser sends one of them.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin":
@@ -80,13 +80,13 @@ def _stranger(request: Request) -> str | None:
         page_host = "" if origin is None else urlsplit(origin).netloc
     except ValueError:
         page_host = ""
-    # a page of another site can neither choose its Origin nor, without being asked before, send X-Forwarded-Host
+    # a page of another site cannot choose its Origin; to send X-Forwarded-Host it would need a CORS preflight
     hosts = [each for each in (request.headers.get("host"), public_address(request.scope).host) if each is not None]
     if site is not None or not page_host:
         return "this form was not sent by a page of this service"
     if page_host in hosts:
         return None
-    # over http browsers send no Sec-Fetch-Site, and a proxy may put another Host in the place of theirs
+    # over http browsers send no Sec-Fetch-Site, and a proxy may replace their Host
     return (
         f"this form is of a page of {_shown(page_host)}, and the call names the Host {_shown(' and '.join(hosts))}. "
         "If a proxy stands between the browser and this service, have it pass on the browser's Host "

@@ -159,7 +159,7 @@ class WorkerPool:
         return asyncio.get_running_loop().run_in_executor(self._thread, self._workers.start, self._nice)
 
     def _keep_started(self, starting: asyncio.Future[Worker]) -> None:
-        """A worker whose job was taken back while it started is idle, unless another job waits for it already."""
+        """A worker whose job was cancelled while it started is idle, unless another job waits for it already."""
         if starting not in self._left_starting:
             return
         self._left_starting.remove(starting)
