@@ -11,7 +11,8 @@ Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `Except
 
 Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter has key and value
 also when something of its record was sent before; Kafka has let go of them then. One whose topic takes no such
-timestamp has the time at which it is sent. The header with the task is not Kafka's.
+timestamp has the time at which it is sent, and one that would be too large for its topic has no stack trace. The header
+with the task is not Kafka's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from streams_runtime.errors import (
     WrongBatchResult,
     error_text,
 )
-from streams_runtime.logs.errors import InvalidTimestamp
+from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.notices import one_line
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
@@ -209,13 +210,27 @@ class ExceptionHandling:
             ) from record.error
         # the timestamp itself may be what is wrong with the record
         timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
-        try:
-            self._sender.send(topic, None, record.key, record.value, timestamp_ms, headers)
-        except StreamsRuntimeError as error:
-            if not isinstance(error.__cause__, InvalidTimestamp):
-                raise
-            now_ms = self._clock.now_ms()
-            self._sender.send(topic, None, record.key, record.value, now_ms, headers)
+        has_changed = False
+        while True:
+            try:
+                self._sender.send(topic, None, record.key, record.value, timestamp_ms, headers)
+                return
+            except StreamsRuntimeError as error:
+                cause = error.__cause__
+                if isinstance(cause, InvalidTimestamp) and not has_changed:
+                    timestamp_ms, has_changed = self._clock.now_ms(), True
+                elif isinstance(cause, RecordTooLarge) and len(shorter := _without_trace(headers)) < len(headers):
+                    headers = shorter
+                elif isinstance(cause, InvalidRecord | RecordTooLarge):
+                    raise ProcessingFailed(
+                        f"the dead letter cannot be sent ({error}): {described(record)}", record.task_id
+                    ) from record.error
+                else:
+                    raise
+
+
+def _without_trace(headers: Headers) -> Headers:
+    return tuple(header for header in headers if header[0] != HEADER_STACKTRACE)
 
 
 def _the_last(record: FailedRecord) -> str:

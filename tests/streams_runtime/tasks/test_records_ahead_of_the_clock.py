@@ -1,4 +1,6 @@
-"""A record whose timestamp its topic does not take goes to the handler, with and without a loop and a record cache."""
+"""A record whose timestamp its topic does not take goes to the handler, with and without a loop and a record cache. So
+does its dead letter go to its topic, whatever that takes.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.dsl import StreamsBuilder
+from streams_runtime.errors import ProcessingFailed
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.tasks.exception_handling import HEADER_MESSAGE, HEADER_STACKTRACE
 from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, IN, OUT, RunningTask, counting, uppercase
 
 HOUR_MS = 3_600_000
@@ -94,3 +98,33 @@ def test_should_send_a_dead_letter_with_the_time_of_now(tmp_path: Path, guarante
         assert (key, value) == (b"k", b"ahead")
         assert abs(timestamp_ms - task.clock.now_ms()) < HOUR_MS
         assert task.output() == ["A", "B"]
+
+
+def with_dead_topic(directory: Path, max_bytes: int) -> RunningTask:
+    """`bad` is to be sent away, to a topic that takes so many bytes."""
+    configs = {"errors.dead.letter.queue.topic.name": "dead"}
+    task = RunningTask(directory, uppercase(), configs, processing_handler=Asked(HandlerResponse.DEAD_LETTER))
+    task.log.alter_topic("dead", None, {"max.message.bytes": str(max_bytes)})
+    task.start()
+    task.write(IN, "a", "bad", "b")
+    return task
+
+
+def test_should_leave_the_stack_trace_out_of_a_dead_letter_that_would_be_too_large(tmp_path: Path) -> None:
+    task = with_dead_topic(tmp_path, 500)
+    task.run()
+    task.commit()
+    assert task.output() == ["A", "B"]
+    assert task.log.read(DEAD) == [(b"k", b"bad", 2)]
+    (headers,) = task.log.headers(DEAD)
+    assert HEADER_STACKTRACE not in dict(headers)
+    assert dict(headers)[HEADER_MESSAGE] == b"bad value"
+    task.stop()
+
+
+def test_should_say_which_record_it_was_when_its_dead_letter_cannot_be_sent(tmp_path: Path) -> None:
+    task = with_dead_topic(tmp_path, 50)
+    said = r"the dead letter cannot be sent \(.*record for dead-0 has \d+ bytes.*node=upper.*partition=0, offset=1"
+    with pytest.raises(ProcessingFailed, match=said):
+        task.run()
+    assert task.output() == ["A"]
