@@ -21,7 +21,9 @@ import logging
 import os
 import sysconfig
 import traceback
+from functools import lru_cache
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
@@ -51,6 +53,7 @@ NO_RECORD = RecordMetadata("", -1, -1)
 """The metadata of a failed punctuation, which has no input record."""
 
 _LONGEST_MESSAGE = 120
+_TASK_MODULE = "streams_runtime.tasks.stream_task"
 
 _PROCESSING, _DESERIALIZATION = "processing", "deserialization"
 _REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReason.DESERIALIZATION_ERROR}
@@ -108,13 +111,34 @@ def described(record: FailedRecord) -> str:
 
 def _raised_at(error: Exception) -> str:
     """The innermost line that neither this package nor an installed one has; empty when there is none."""
-    # as frames name it: on executors it is in an archive with a relative path
-    ours = str(Path(_raised_at.__code__.co_filename).parents[1]) + os.sep
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        code = frame.f_code
-        if not os.path.normpath(code.co_filename).startswith((ours, *_INSTALLED)):
-            return f" ({code.co_filename}, line {line}, in {code.co_name})"
+        if _is_users(frame):
+            return f" ({frame.f_code.co_filename}, line {line}, in {frame.f_code.co_name})"
     return ""
+
+
+def _is_users(frame: FrameType) -> bool:
+    return _is_users_file(frame.f_code.co_filename)
+
+
+@lru_cache
+def _is_users_file(name: str) -> bool:
+    # as frames name it: on executors it is in an archive with a relative path
+    ours = str(Path(_is_users.__code__.co_filename).parents[1]) + os.sep
+    return not os.path.normpath(name).startswith((ours, *_INSTALLED))
+
+
+def _add_callers(error: Exception) -> None:
+    """Add the user's lines that are still running to the traceback. A node that hands a record on to one that fails is
+    not left by the error, since the handler is asked first; and the line by which it did so is often the wrong one.
+    """
+    trace = error.__traceback__
+    for frame, line in traceback.walk_stack(None):
+        if frame.f_globals.get("__name__") == _TASK_MODULE:  # above is what runs the task, a test perhaps
+            break
+        if _is_users(frame):
+            trace = TracebackType(trace, frame, frame.f_lasti, line)
+    error.__traceback__ = trace
 
 
 def dead_letter_headers(record: FailedRecord) -> Headers:
@@ -183,6 +207,7 @@ class ExceptionHandling:
         self._handle(self._deserialization, _DESERIALIZATION, record)
 
     def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:
+        _add_callers(record.error)
         if isinstance(record.error, (SchemaRegistryUnavailable, WrongBatchResult)):
             raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
         try:

@@ -341,3 +341,25 @@ def test_should_refuse_a_record_in_a_transaction_and_commit_the_others(log: Log,
     producer.commit_transaction()
     producer.close()
     assert [record.value for record in read_topic(log, "out", BYTES, BYTES)] == [b"good", b"last"]
+
+
+def test_should_show_the_line_that_handed_the_record_on_in_the_dead_letter() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", BYTES, BYTES).process(_ToText)
+    stream.to("out", key_serde=BYTES, value_serde=BYTES)
+    configs = {"errors.dead.letter.queue.topic.name": "dead"}
+    with TopologyTestDriver(builder.build(), configs, processing_exception_handler=dead_letter) as driver:
+        driver.create_input_topic("in", BYTES, BYTES).pipe_input(b"bad", b"v")
+        ((_, _, _, headers),) = driver.create_output_topic("dead", BYTES, BYTES).read_all()
+    trace = (dict(headers)["__streams.errors.stacktrace"] or b"").decode()
+    assert f'File "{__file__}"' in trace
+    assert "self.context.forward(record._replace(value=" in trace
+    assert "test_should_show_the_line" not in trace
+
+
+class _ToText(Processor[bytes, bytes]):
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+
+    def process(self, record: Record[bytes, bytes]) -> None:
+        self.context.forward(record._replace(value="text"))  # type: ignore[arg-type]
