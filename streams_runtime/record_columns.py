@@ -21,7 +21,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streams_runtime.errors import StreamsRuntimeError, WrongBatchResult
-from streams_runtime.record_checks import LATEST_MS
+from streams_runtime.record_checks import LATEST_MS, record_timestamp
 from streams_runtime.records import Headers, Record
 
 if TYPE_CHECKING:
@@ -234,14 +234,15 @@ def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
 
 
 def _timestamps(given: Any, length: int) -> _RowsColumn:
+    """Raises StreamsRuntimeError for a timestamp that no record can have: a handler may decide about that record."""
     timestamps = column("timestamps_ms", given, length)
-    for timestamp_ms in timestamps.as_list():
-        if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= LATEST_MS:
-            raise WrongBatchResult(
-                f"timestamps_ms have {timestamp_ms!r}: they are whole milliseconds since the epoch, not negative, and "
-                "2^63-1 at most"
-            )
-    return timestamps
+    found = timestamps.as_list()
+    if all(type(timestamp_ms) is int and 0 <= timestamp_ms <= LATEST_MS for timestamp_ms in found):
+        return timestamps
+    try:
+        return _RowsColumn([record_timestamp(timestamp_ms) for timestamp_ms in found])
+    except ValueError as error:
+        raise StreamsRuntimeError(f"of timestamps_ms, one row {error}") from None
 
 
 def _imported(module: str, extra: str) -> Any:

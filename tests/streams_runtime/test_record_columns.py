@@ -88,9 +88,15 @@ def test_should_go_to_arrow_and_back() -> None:
         (lambda: BATCH.with_keys(["a"]), "there are 1 keys for 3 records: give one for each"),
         (lambda: BATCH.where([True]), "there are 1 flags for 3 records"),
         (lambda: RecordColumns(["a"], [1, 2], [1]), "there are 2 values for 1 records"),
-        (lambda: RecordColumns(["a"], [1], [-1]), "timestamps_ms have -1: they are whole milliseconds"),
-        (lambda: RecordColumns(["a"], [1], NO_TIMES[:1]), "timestamps_ms have 1.5"),
-        (lambda: RecordColumns(["a"], [1], NO_TIMES[1:]), "timestamps_ms have None"),
+        (
+            lambda: RecordColumns(["a"], [1], [-1]),
+            "timestamps_ms, one row has the timestamp -1; it must not",
+        ),
+        (
+            lambda: RecordColumns(["a"], [1], NO_TIMES[:1]),
+            "timestamps_ms, one row has a timestamp of type float",
+        ),
+        (lambda: RecordColumns(["a"], [1], NO_TIMES[1:]), "timestamps_ms, one row has a timestamp of type NoneType"),
         (lambda: BATCH.take([3]), "there is no row 3 in a batch of 3 records"),
         (lambda: BATCH.take([-1]), "there is no row -1"),
         (lambda: RecordColumns.from_arrow(pa.table({"key": [1]})), "has no column value, timestamp_ms but key"),

@@ -18,7 +18,6 @@ from streams_runtime import (
     ProcessorContext,
     PunctuationType,
     Record,
-    RecordColumns,
     RecordProducer,
     Serdes,
     StreamsBuilder,
@@ -252,11 +251,18 @@ def test_should_ask_about_a_key_that_a_table_cannot_have(cache_bytes: int, serde
     assert [failed.metadata.offset for failed in asked.about] == [1]
 
 
-def test_should_end_with_the_timestamps_of_a_batch_that_no_record_can_have() -> None:
-    """The function is wrong and not a record: nobody is asked."""
-    for wrong in ([5.0], [True], [-1], [JAVA_LONG_MAX + 1], [None], ["5"]):
-        with pytest.raises(StreamsRuntimeError, match="whole milliseconds since the epoch"):
-            RecordColumns([b"k"], [b"v"], wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize("wrong", [5.0, True, -1, JAVA_LONG_MAX + 1, None, "5"])
+def test_should_ask_about_a_row_of_a_batch_whose_timestamp_no_record_can_have(wrong: Any) -> None:
+    """The function gets one record after the other then, and fails for one of them."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", BYTES, BYTES).map_batches(
+        lambda batch: batch.with_timestamps_ms([wrong if key == b"bad" else 5 for key in batch.keys]), name="timed"
+    )
+    stream.to("out", key_serde=BYTES, value_serde=BYTES)
+    keys, asked = outcome(builder.build())
+
+    assert keys == [b"good 1", b"good 2"]
+    assert [(failed.metadata.offset, failed.key, failed.node) for failed in asked.about] == [(1, b"bad", "timed")]
 
 
 class Silent(Exception):
