@@ -94,7 +94,10 @@ class TaskExecutor:
             processed = 0
             now_ms = self._clock.now_ms()
             for running in tasks:
-                processed += self._turn(running, now_ms)
+                of_turn = self._turn(running, now_ms)
+                if of_turn:
+                    processed += of_turn
+                    self.send(tasks, at_once=False)  # not only at the end of the pass: each turn may be slow
             total += processed
             ended_ms = self._clock.monotonic_ms()
             if processed == 0:
@@ -103,7 +106,6 @@ class TaskExecutor:
                 self.ran_out = False
                 return total
             self._adapt(ended_ms - turns_started_ms)
-            self.send(tasks, at_once=False)
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
         """Fire punctuations that are due, stream time first; in how many cases any fired."""
@@ -228,7 +230,7 @@ class TaskExecutor:
         self._metrics.task_processed(task.id, processed)
 
     def _adapt(self, turns_took_ms: int) -> None:
-        # shorter turns than a pass has time for where linger.ms is shorter, because it is kept between two turns
+        # shorter turns than a pass has time for where linger.ms is shorter, because it is kept between turns
         if turns_took_ms * _TURNS_A_PASS > min(self._pass_ms, self._linger_ms):
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:

@@ -146,6 +146,13 @@ def test_should_write_what_was_sent_every_linger_ms_while_there_are_records_howe
     assert 100 <= min(between_ms) <= max(between_ms) <= 150, "linger.ms is 100, and no turn is longer than half of it"
 
 
+def test_should_write_what_a_slow_task_has_sent_before_the_turn_of_the_next_one() -> None:
+    executing = Executing()
+    executing.process(executing.task(0, 1, record_ms=300), executing.task(1, 1, record_ms=300))
+    first_ms, second_ms = executing.producer.times_ms
+    assert second_ms - first_ms == 300
+
+
 def test_should_say_that_it_ran_out_of_records_when_no_task_has_one() -> None:
     executing = Executing()
     assert executing.executor.ran_out
