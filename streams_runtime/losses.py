@@ -36,8 +36,8 @@ class DropReason(StrEnum):
 
     NULL_KEY = "null-key"
     NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
-    """Kafka filters such a record out without a word. Here it has a metric of its own, so that nothing is lost without
-    a word and `dropped-records-total` is Kafka's."""
+    """Kafka filters such a record out and counts it nowhere. Here it has a metric of its own: the loss is shown, and
+    `dropped-records-total` is Kafka's."""
 
     NULL_KEY_OR_VALUE = "null-key-or-value"
     NEGATIVE_TIMESTAMP = "negative-timestamp"

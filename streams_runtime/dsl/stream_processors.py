@@ -195,8 +195,8 @@ class KStreamFilterNot(ForwardingProcessor[Any, Any]):
 class NullKeyFilter(ForwardingProcessor[Any, Any]):
     """Before a repartition topic: a record without key would only be dropped after it.
 
-    Differs from Kafka: it is counted, but not among the dropped records. There, a plain filter takes such records out
-    without a word.
+    Differs from Kafka: it is counted, but not among the dropped records. In Kafka a plain filter takes such records
+    out, and nothing counts them.
     """
 
     def process(self, record: AnyRecord) -> None:

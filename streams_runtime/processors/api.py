@@ -70,7 +70,10 @@ class ProcessorContext(Protocol):
         ...
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children, or to the one of this name."""
+        """Hand a record to all children, or to the one of this name.
+
+        An error of a node below goes to the handler of processing errors, and is not seen here when that goes on.
+        """
         ...
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:

@@ -10,7 +10,7 @@ of rows: the record may be a good one.
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
 Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter has key and value
-also when something of its record was sent before; Kafka has let go of them then. One whose topic takes no such
+also when something of its record was sent before; Kafka has freed them by then. One whose topic takes no such
 timestamp has the time at which it is sent, and one that would be too large for its topic has no stack trace. The header
 with the task is not Kafka's.
 """
