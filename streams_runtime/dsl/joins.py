@@ -4,7 +4,9 @@ A stream's record meets the table's value of its key at that moment; updates of 
 one node for each side and one that brings both together, as in Kafka: an update of either side looks the other side
 up, and the result's timestamp is the higher of the two.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
-`KTableKTableRightJoin`, `KTableKTableJoinMerger`.
+`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: a key leaves the result of an inner join when two
+records delete it in both tables between two flushes of their record caches. In Kafka each side finds the other one
+empty and sends nothing, and the row stays. So it does here when one record deletes both: a table joined with itself.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.fused_table_store import FusedKeyValueStore
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
@@ -166,11 +168,13 @@ class JoinSideProcessor(ForwardingProcessor[Any, Any]):
         super().__init__()
         self._side = side
         self._needs_other = side.needs_other
+        self._needs_both = side.needs_this and side.needs_other
         self._sends_old_values = side.sends_old_values
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
         self._get_other = self._side.other.getter(context)
+        self._get_flushed_other = self._side.other.getter(context, flushed=True)
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         key, (new, old), timestamp_ms, headers = record
@@ -178,6 +182,9 @@ class JoinSideProcessor(ForwardingProcessor[Any, Any]):
             self.drop(DropReason.NULL_KEY, "null key")
             return
         found = self._get_other(key)
+        if found is None and new is None and self._needs_both:
+            # Deleted on both sides since the other one was flushed: the result has a row of what both had then.
+            found = self._get_flushed_other(key)
         if found is None and (self._needs_other or (new is None and old is None)):
             return
         other = None
@@ -215,11 +222,11 @@ class KTableKTableJoin(TableSupplier):
             return (self.store.name,)
         return tuple(dict.fromkeys((*self.left.this.view(), *self.right.this.view())))
 
-    def getter(self, context: ProcessorContext) -> Getter:
+    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
-            kept: Getter = context.state_store(self.store.name).get
-            return kept
-        left, right = self.left.this.getter(context), self.right.this.getter(context)
+            return stored_getter(context, self.store.name, flushed=flushed)
+        left = self.left.this.getter(context, flushed=flushed)
+        right = self.right.this.getter(context, flushed=flushed)
         joined = self.left.joined
 
         def get(key: Any) -> ValueAndTimestamp[Any] | None:

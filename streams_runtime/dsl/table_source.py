@@ -13,7 +13,7 @@ from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.fused_table_store import FusedKeyValueStore, write_reading_time
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
@@ -47,9 +47,8 @@ class KTableSource(TableSupplier):
         self.kept = True
         return (self.store.name,)
 
-    def getter(self, context: ProcessorContext) -> Getter:
-        get: Getter = context.state_store(self.store.name).get
-        return get
+    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
+        return stored_getter(context, self.store.name, flushed=flushed)
 
 
 class PlainTableSource(ForwardingProcessor[Any, Any]):

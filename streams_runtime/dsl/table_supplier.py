@@ -19,6 +19,13 @@ Getter = Callable[[Any], ValueAndTimestamp[Any] | None]
 """A key to its present value in a table. None when the key is not there."""
 
 
+def stored_getter(context: ProcessorContext, store: str, *, flushed: bool) -> Getter:
+    """Reads a table that is kept in this store."""
+    kept = context.state_store(store)
+    get: Getter = getattr(kept, "get_flushed", kept.get) if flushed else kept.get
+    return get
+
+
 class TableSupplier(ABC):
     """Callable: makes a processor that forwards `Change`s. `sends_old_values`: whether `old` is filled in."""
 
@@ -40,8 +47,10 @@ class TableSupplier(ABC):
         """A node reads the table: keep what that takes. Gives the names of the stores to connect the node to."""
 
     @abstractmethod
-    def getter(self, context: ProcessorContext) -> Getter:
-        """Reads the table. `context`: of the node that reads."""
+    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
+        """Reads the table. `context`: of the node that reads. `flushed`: as the last flush of record caches left it
+        and the present record has changed it, where the table has a key-value store.
+        """
 
 
 class StoredTableSupplier(TableSupplier):
@@ -60,9 +69,8 @@ class StoredTableSupplier(TableSupplier):
     def view(self) -> tuple[str, ...]:
         return (self.store.name,)
 
-    def getter(self, context: ProcessorContext) -> Getter:
-        get: Getter = context.state_store(self.store.name).get
-        return get
+    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
+        return stored_getter(context, self.store.name, flushed=flushed)
 
 
 class DerivedTableSupplier(TableSupplier):
@@ -83,11 +91,10 @@ class DerivedTableSupplier(TableSupplier):
     def view(self) -> tuple[str, ...]:
         return self.parent.view() if self.store is None else (self.store.name,)
 
-    def getter(self, context: ProcessorContext) -> Getter:
+    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
         if self.store is None:
-            return self.derived(self.parent.getter(context))
-        get: Getter = context.state_store(self.store.name).get
-        return get
+            return self.derived(self.parent.getter(context, flushed=flushed))
+        return stored_getter(context, self.store.name, flushed=flushed)
 
     @abstractmethod
     def derived(self, parent: Getter) -> Getter:

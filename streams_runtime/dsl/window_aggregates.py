@@ -40,7 +40,7 @@ class KStreamWindowAggregate(StoredTableSupplier):
             self.store.name, self.windows, self.initializer, self.aggregator, self.sends_old_values
         )
 
-    def getter(self, context: ProcessorContext) -> Getter:
+    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
         fetch = context.state_store(self.store.name).fetch
 
         def get(key: Windowed[Any]) -> ValueAndTimestamp[Any] | None:

@@ -189,7 +189,7 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
             changes["partitioner"] = partitioner.with_inner(given)
         return replace(supplier, **changes) if changes else supplier
     if isinstance(supplier, NestedSerde):  # makes processors that compare bytes
-        return given(supplier)
+        return defaults.inside_of(supplier)
     return builder_with_serdes(supplier, lambda serde, _is_key: given(serde))
 
 

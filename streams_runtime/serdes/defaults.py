@@ -52,10 +52,14 @@ class DefaultSerdes:
             if default is None:
                 raise serde.missing()
             return default
-        if isinstance(serde, NestedSerde) and _has_default(serde):
-            changed: Serde[Any] = serde.with_inner(self.in_place_of)
+        if isinstance(serde, NestedSerde):
+            changed: Serde[Any] = self.inside_of(serde)
             return changed
         return serde
+
+    def inside_of(self, nested: NestedSerde) -> Any:
+        """The same with its inner serdes changed; the object itself if none is. Raises as `in_place_of` does."""
+        return nested.with_inner(self.in_place_of) if _has_default(nested) else nested
 
 
 def _has_default(serde: NestedSerde) -> bool:

@@ -11,6 +11,7 @@ from threading import get_ident
 
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.caching import CachingStore
+from streams_runtime.state_stores.named_cache import context_of
 from streams_runtime.state_stores.overlay import Stored, merged
 
 
@@ -78,6 +79,15 @@ class CachingKeyValueStore(CachingStore[KeyValueStore[bytes, bytes]]):
             self._used(cache, key)
             return entry[0]
         return self.load(key) if get_ident() == self._owner else self._inner.get(key)
+
+    def get_flushed(self, key: bytes) -> bytes | None:
+        """As `get`, without what the cache holds back of other records than the present one."""
+        cache = self._cache
+        if cache is not None and key in cache.dirty:
+            entry = cache.entries[key]
+            if context_of(entry).metadata == self._contexts.record_context().metadata:
+                return entry[0]
+        return self._inner.get(key)
 
     def load(self, key: bytes) -> bytes | None:
         """What the task's thread reads of a key that the cache, which is there, does not have: it has it then."""

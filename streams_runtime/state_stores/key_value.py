@@ -135,6 +135,12 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
 
         return inner.set_flush_listener(flushed, sends_old_values=sends_old_values)
 
+    def get_flushed(self, key: K) -> V | None:
+        """The value without what the record cache holds back of other records than the present one."""
+        inner, stored_key = self._inner, self._stored_key(key)
+        found = inner.get_flushed(stored_key) if isinstance(inner, CachingKeyValueStore) else inner.get(stored_key)
+        return None if found is None else self._value_of(found)
+
     def parts(self) -> StoreParts:
         """What a fused loop works with, instead of calling this object."""
         inner = self._inner

@@ -492,3 +492,42 @@ def test_should_send_each_change_where_the_cache_is_too_small_for_any(tmp_path: 
 
 def keys(one: RunningTask, partition: TopicPartition = COUNTS) -> list[bytes | None]:
     return [key for key, _, _ in one.log.read(partition)]
+
+
+@pytest.mark.parametrize("kept", [None, Materialized("joined", changelog=None)])
+@pytest.mark.parametrize("derived", [False, True])
+@pytest.mark.parametrize("left_has_cache", [True, False])
+@pytest.mark.parametrize("order", [(IN, OTHER), (OTHER, IN)])
+def test_should_remove_a_joined_row_that_both_tables_lost_between_two_commits(
+    tmp_path: Path,
+    kept: Materialized | None,
+    derived: bool,
+    left_has_cache: bool,
+    order: tuple[TopicPartition, TopicPartition],
+) -> None:
+    """In Kafka the row stays: each table finds the other one empty."""
+    builder = StreamsBuilder()
+    left_store = Materialized("left", changelog=None, caching=left_has_cache)
+    left = builder.table("in", STRING, STRING, store=left_store)
+    right = builder.table("other", STRING, STRING, store=Materialized("right", changelog=None))
+    if derived:
+        left = left.map_values(str.lower)
+        right = right.filter(lambda _key, value: value != "")
+    joined = left.join(right, lambda one, other: one + other, value_serde=STRING if kept else None, store=kept)
+    joined.to_stream().map_values(str).to("out", key_serde=STRING, value_serde=STRING)
+    one = caching(tmp_path, builder.build(), configs={"max.task.idle.ms": -1}).start()
+    one.write(IN, "x", key="both")
+    one.write(OTHER, "y", key="both")
+    one.write(IN, "x", key="left only")
+    one.run()
+    one.commit()
+    assert set(one.output()) == {"xy"}
+    for partition in order:
+        one.log.write(partition, (b"both", None, 5))
+        one.log.write(partition, (b"left only", None, 5))
+        one.run()
+    one.commit()
+    keys = [(key, value) for key, value, _ in one.log.read(OUT)]
+    assert keys[-1] == (b"both", b"None")
+    assert {key for key, _ in keys} == {b"both"}
+    one.stop()
