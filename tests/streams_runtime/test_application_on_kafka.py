@@ -62,7 +62,7 @@ class WordCount:
         self._log, self._servers, self._coordinator_url = log, servers, coordinator_url
         log.create_topics([NewTopic(self.lines, PARTITIONS), NewTopic(self.counts, PARTITIONS)])
 
-    def running(self) -> LocalRun:
+    def running(self, **more: object) -> LocalRun:
         builder = StreamsBuilder()
         words = builder.stream(self.lines, STRING, STRING).flat_map_values(str.split)
         grouped = words.group_by(lambda _key, word: word, name="words", key_serde=STRING, value_serde=STRING)
@@ -75,6 +75,7 @@ class WordCount:
             "commit.interval.ms": 100,
             "session.timeout.ms": 10_000,
             "statestore.cache.max.bytes": 0,  # every count is a result
+            **more,
         }
         return LocalRun(Application(builder.build(), configs), coordinator=self._coordinator_url)
 
@@ -133,6 +134,27 @@ def test_should_count_anew_after_a_reset_that_was_refused_while_instances_ran(wo
     assert untouched[0] == once
     assert left == {words.lines, words.counts}, "only what is not the application's own"
     assert words.written() == Counter(dict.fromkeys(once, 2)), "each count once more"
+
+
+def test_should_read_what_came_since_its_start_by_latest_although_nothing_had_moved(words: WordCount, log: Log) -> None:
+    """The first run leaves the ends at which it began; repartition topics begin at their earliest record."""
+    latest = {"auto.offset.reset": "latest"}
+    words.write(LINES)
+    lines = [TopicPartition(words.lines, number) for number in range(PARTITIONS)]
+    every = [*lines, *(TopicPartition(f"{words.id}-words-repartition", number) for number in range(PARTITIONS))]
+
+    def committed() -> dict[TopicPartition, int]:
+        return {partition: one.offset for partition, one in log.committed_offsets(words.id, every).items()}
+
+    with words.running(**latest):
+        wait_for(lambda: committed().keys() == set(every), committed)
+    begins = committed()
+    words.write(["a late bird"])
+    with words.running(**latest) as run:
+        run.wait_until_caught_up()
+
+    assert begins == {**dict.fromkeys(every, 0), **dict.fromkeys(lines, len(LINES) // PARTITIONS)}
+    assert words.written() == Counter(dict.fromkeys([("a", 1), ("late", 1), ("bird", 1)], 1))
 
 
 def test_should_tell_what_the_broker_deleted_before_it_was_read(
