@@ -52,9 +52,13 @@ class BrokerChecks:
         self._move()
         later_ms = timestamp_ms - self._clock.now_ms()
         if later_ms > self._after_max_ms - self._ahead_ms:
+            if later_ms > self._after_max_ms:
+                why = f"its topic takes {duration_text(self._after_max_ms)}"
+            else:
+                why = "the brokers have refused a record that was no further ahead"
             raise ValueError(
-                f"has the timestamp {timestamp_ms}, {duration_text(later_ms)} ahead of the clock; its topic takes "
-                f"{duration_text(self._after_max_ms)} (message.timestamp.after.max.ms)"
+                f"has the timestamp {timestamp_ms}, {duration_text(later_ms)} ahead of the clock; {why} "
+                "(message.timestamp.after.max.ms)"
             )
         if -later_ms > self._before_max_ms:
             raise ValueError(
