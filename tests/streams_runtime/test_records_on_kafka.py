@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -141,6 +142,18 @@ def test_should_write_all_but_those_that_the_broker_refuses(
     written = [record.value for record in read_topic(log, topic, BYTES, BYTES)]
     others = [b"0", *(value for value in values if value not in refused)]
     assert written == [*([] if transactional else others), b"last"]
+
+
+def test_should_write_all_but_one_that_only_the_broker_finds_too_large(log: Log, topic: str) -> None:
+    """Below the topic's limit, but not with the header of its batch, and nothing can be compressed."""
+    partition = TopicPartition(topic, 0)
+    with closing(log.producer()) as producer:
+        for value in (b"1", os.urandom(1_048_560), b"2"):
+            producer.send(partition, b"k", value, now_ms())
+        with pytest.raises(RecordsRefused, match=r"its batch, which has 1048561 bytes beside its header, is larger"):
+            producer.flush()
+        producer.send(partition, b"k", b"3", now_ms())
+    assert [record.value for record in read_topic(log, topic, BYTES, BYTES)] == [b"1", b"2", b"3"]
 
 
 class Asked:
