@@ -114,6 +114,13 @@ class RocksDBStore:
             f"store {self._name}: the directory {self._directory} holds {what}, not a {self._format.kind} store"
         )
 
+    def tell_format(self, kept: StoreFormat) -> None:
+        """Write it beside the files, for whoever opens them next. Raises ProcessorStateError."""
+        try:
+            write_format(self._directory, kept)
+        except OSError as error:
+            raise self._failure(error) from error
+
     def rebind(self, context: StoreContext) -> None:
         """Nothing here depends on the context."""
 
@@ -201,10 +208,7 @@ class RocksDBStore:
         try:
             self._adopt(self, there)
             self.flush()  # the content comes before the file that tells its format
-            write_format(self._directory, self._format)
-        except OSError as error:
-            self.close()
-            raise self._failure(error) from error
+            self.tell_format(self._format)
         except BaseException:
             self.close()
             raise

@@ -55,6 +55,7 @@ class RocksDBWindowStore:
         "_database",
         "_expired",
         "_in_memory_from_ms",
+        "_kept_as",
         "_latest",
         "_newest_ms",
         "_read_again",
@@ -68,8 +69,8 @@ class RocksDBWindowStore:
 
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool, timestamped: bool = False) -> None:
         """`timestamped`: values begin with their timestamp."""
-        kept_as = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
-        self._database = WriteBehindStore(RocksDBStore(name, kept_as, self._adopt), self._let_go)
+        self._kept_as = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
+        self._database = WriteBehindStore(RocksDBStore(name, self._kept_as, self._adopt), self._let_go)
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
@@ -274,7 +275,7 @@ class RocksDBWindowStore:
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
         if there is None or there.segment_interval_ms != interval_ms:
-            moved = self._move_windows(database)
+            moved = self._move_windows(database, there)
         if moved:
             _logger.info(
                 "store %s: %d windows were moved to segments of %d ms, since its retention is %d ms now",
@@ -284,14 +285,16 @@ class RocksDBWindowStore:
                 retention_ms,
             )
         before_ms = None if there is None else there.retention_ms
-        if (moved > 0) if before_ms is None else (before_ms < retention_ms):
+        # a file without a retention is of an earlier such move, which a crash interrupted
+        if (moved > 0 or there is not None) if before_ms is None else (before_ms < retention_ms):
             was = "another" if before_ms is None else f"{before_ms} ms"
             self._read_again(self.name, f"its retention is {retention_ms} ms and was {was}")
 
-    def _move_windows(self, database: RocksDBStore) -> int:
+    def _move_windows(self, database: RocksDBStore, there: StoreFormat | None) -> int:
         """Every window to the segment in which this store looks for it; how many were elsewhere.
 
-        May be done again after a crash: each batch of moves is written as a whole. A window that is in its place
+        May be done again after a crash, also for the retention of before: each batch of moves is written as a whole,
+        and from the first one to the last the format names no length of segments. A window that is in its place
         already stays: it was put by the version of the application that was the last to run.
         """
         moved = 0
@@ -300,6 +303,8 @@ class RocksDBWindowStore:
             place = self._place_of(database, stored)
             if place == stored:
                 continue
+            if not moved:
+                database.tell_format(StoreFormat(self._kept_as.kind, None if there is None else there.retention_ms))
             moved += 1
             changes[stored] = None
             if database.get(place) is None:

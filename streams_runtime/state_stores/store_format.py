@@ -4,7 +4,8 @@
 
 The next version of an application may have a store of another kind or another retention under the same name. Its bytes
 then mean something else, and nothing in a RocksDB says so. The file is written once the store's content has its format.
-Stores of versions before this file have none: what their keys show then decides.
+While windows are moved to segments of another length, it names no interval. Stores of versions before this file have
+none: what their keys show then decides.
 
 Source: none in Kafka, which keeps windows and other stores in directories of different names, names a segment by the
 time at which it begins, and keeps values with timestamps in a column family of their own.

@@ -125,9 +125,15 @@ def test_should_ask_for_its_changelog_when_the_retention_grew_though_segments_st
     store.close()
 
 
-def test_should_go_on_with_a_move_that_a_crash_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk has the first moves, and the file still tells the old format."""
+@pytest.mark.parametrize("next_minutes", [90, 60, 40, 120])
+@pytest.mark.parametrize("knows_format", [True, False])
+def test_should_go_on_with_a_move_that_a_crash_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, next_minutes: int, knows_format: bool
+) -> None:
+    """The disk has the first moves. The next version may have the retention of before again, or a third one."""
     content = filled(tmp_path, 60 * MINUTE_MS, NOW_MS)
+    if not knows_format:
+        forget_format(tmp_path)
     monkeypatch.setattr("streams_runtime.state_stores.rocksdb_window._MOVED_AT_A_TIME", 2)
     writes: list[int] = []
     write = RocksDBStore.write
@@ -142,10 +148,17 @@ def test_should_go_on_with_a_move_that_a_crash_interrupted(tmp_path: Path, monke
         crash.setattr(RocksDBStore, "write", crashing_write)
         with pytest.raises(RuntimeError, match="the process ends here"):
             reopened(tmp_path, windows_of(90 * MINUTE_MS))
-    assert read_format(tmp_path / "rocksdb" / "s") == StoreFormat(StoreKind.WINDOW, 60 * MINUTE_MS, 30 * MINUTE_MS)
-    store = windows_of(90 * MINUTE_MS)
-    reopened(tmp_path, store)
+    known_ms = 60 * MINUTE_MS if knows_format else None
+    assert read_format(tmp_path / "rocksdb" / "s") == StoreFormat(StoreKind.WINDOW, known_ms)
+    store = windows_of(next_minutes * MINUTE_MS)
+    reasons = reopened(tmp_path, store)
+    assert bool(reasons) == (not knows_format or next_minutes > 60)
     assert everything(store) == content
+    store.put("a", "newest", NOW_MS + 1)
+    earliest_ms = NOW_MS + 1 - next_minutes * MINUTE_MS
+    assert everything(store) == sorted(
+        [("a", NOW_MS + 1, "newest"), *(each for each in content if each[1] > earliest_ms)]
+    )
     store.close()
 
 
