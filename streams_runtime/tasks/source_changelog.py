@@ -43,9 +43,13 @@ class SourceChangelog:
         self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
         # a store of another kind is filled by a processor of the user's own: its bytes are taken to be the topic's
         self._store = store if isinstance(store, SerdesTimestampedKeyValueStore) else None
+        self._next_offset = 0
 
     def __call__(self, batch: RecordBatch) -> RecordBatch | None:
         queue = self._queue
+        if batch.offsets[0] < self._next_offset:  # the store is restored anew
+            queue.clear()
+        partition_time_ms = queue.partition_time_ms
         queue.add(batch)
         offsets: list[int] = []
         timestamps_ms: list[int] = []
@@ -69,7 +73,9 @@ class SourceChangelog:
                 values.append(written[1])
         except BaseException:
             queue.clear()
+            queue.partition_time_ms = partition_time_ms  # the same batch may come again
             raise
+        self._next_offset = batch.offsets[-1] + 1
         left_out = len(batch) - len(keys)
         if left_out:
             _logger.info(

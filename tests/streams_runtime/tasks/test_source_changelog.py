@@ -198,6 +198,26 @@ def test_should_leave_out_nothing_while_a_schema_registry_cannot_be_asked(tmp_pa
     task.task.close_dirty()
 
 
+def test_should_give_the_extractor_the_same_partition_time_when_records_are_read_again(tmp_path: Path) -> None:
+    times: list[int] = []
+
+    def noting(record: Record[Any, Any], partition_time_ms: int) -> int:
+        times.append(partition_time_ms)
+        return record.timestamp_ms
+
+    task = RunningTask(tmp_path, table(BYTES, Unavailable(), noting))
+    task.task.initialize_if_needed()
+    first = RecordBatch(IN, range(2), [7, 5], [b"a", b"b"], [b"1", b"2"])
+    second = RecordBatch(IN, range(2, 4), [9, 9], [b"a", b"b"], [b"3", b"down"])
+    task.state.restore(IN, first)
+    for _ in range(2):
+        with pytest.raises(SchemaRegistryUnavailable):
+            task.state.restore(IN, second)
+    task.state.restore(IN, first)  # the store is restored anew
+    assert times == [-1, 7, 7, 7, -1, 7]
+    task.task.close_dirty()
+
+
 @pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
 def test_should_go_on_from_a_checkpoint_with_the_records_that_the_table_took(
     tmp_path: Path, configs: Mapping[str, object]
