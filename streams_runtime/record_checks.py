@@ -89,8 +89,9 @@ def _header(given: Any) -> tuple[str, bytes | None]:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise ValueError(f"has a header that is no pair (name, bytes or None) but of type {_type_name(given)}")
     name, value = given
-    if type(name) is not str:
+    if not isinstance(name, str):
         raise ValueError(f"has a header with a name of type {_type_name(name)}: names are text")
+    name = str.__str__(name)  # of an enumeration's member the text, and not its name
     try:
         name.encode(errors=NAME_ERRORS)
     except UnicodeEncodeError:

@@ -167,7 +167,10 @@ def _headers(given: Any) -> Headers:
     pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
     headers: list[tuple[str, bytes | None]] = []
     try:
-        for name, value in pairs:
+        for pair in pairs:
+            if not isinstance(pair, list | tuple):  # two letters of a text would be unpacked, too
+                raise TypeError
+            name, value = pair
             name_bytes = _of_json(name)
             if name_bytes is None:
                 raise TypeError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum, StrEnum
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,14 @@ from streams_runtime.serdes import BYTES, STRING, StringSerde, serializer_of
 
 class Five(IntEnum):
     FIVE = 5
+
+
+class Name(StrEnum):
+    TRACE = "trace"
+
+
+class OlderName(str, Enum):  # noqa: UP042 - its `str` is the member's name, not the text
+    TRACE = "trace"
 
 
 class Text(StringSerde):
@@ -89,6 +97,12 @@ def test_should_take_lists_as_headers_and_names_that_were_read_of_other_bytes_th
     foreign = b"\xff\xc3".decode(errors="surrogateescape")
     given = [["a", bytearray(b"1")], ("a", None), ("", b""), (foreign, b"x")]
     assert record_headers(given) == (("a", b"1"), ("a", None), ("", b""), (foreign, b"x"))
+
+
+@pytest.mark.parametrize("name", [Name.TRACE, OlderName.TRACE, np.str_("trace")])
+def test_should_take_the_text_of_every_kind_of_str_as_a_name(name: str) -> None:
+    ((taken, _),) = record_headers([(name, b"1")])
+    assert (taken, type(taken)) == ("trace", str)
 
 
 @pytest.mark.parametrize(

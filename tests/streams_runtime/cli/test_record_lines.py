@@ -93,6 +93,8 @@ def test_should_write_text_in_headers_as_text() -> None:
         [[None, "a"]],
         [[5, "a"]],
         [["a"]],
+        ["ab"],
+        "ab",
         [["\ud800", "a"]],
         5,
     ],
