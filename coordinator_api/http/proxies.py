@@ -59,6 +59,10 @@ def public_address(scope: Scope) -> PublicAddress:
 
 def way_to_root(scope: Scope) -> str:
     """`../../` for /ui/groups/a: from the address of the call, as its caller has it, to where the service begins."""
+    prefix = public_address(scope).prefix
+    if prefix and scope["path"] == "/":
+        # a browser may have asked for the prefix without the slash behind it, and is then one directory above
+        return f"{prefix}/"
     return "../" * (raw_path(scope).count("/") - 1) or "./"
 
 

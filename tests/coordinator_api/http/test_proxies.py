@@ -123,6 +123,13 @@ def test_should_lead_to_its_addresses_from_wherever_it_is_asked(path: str, addre
     assert reference(scope_of(path), "/ui/groups?q=a") == address
 
 
+@pytest.mark.parametrize("path", ["/", "/assignor", "/assignor/"])
+def test_should_lead_below_the_prefix_also_without_a_slash_behind_it(path: str) -> None:
+    scope = scope_of(path)
+    noted(scope, "/assignor")
+    assert reference(scope, "/ui/groups") == "/assignor/ui/groups"
+
+
 @pytest.mark.parametrize(
     "path", ["assignor", "/ui", "/ui/x", "/v1", "/a//b", "/..", "/a b", "https://x", "/a?b", "//x"]
 )
