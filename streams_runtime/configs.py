@@ -155,7 +155,7 @@ class StreamsConfig:
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
         """Raises InputError that names the key."""
-        given = _Given.of(values, where)
+        given = _ReadConfigs.of(values, where)
         for key in ("application.id", "bootstrap.servers"):
             if _FIELD_OF[key] not in given.fields:
                 raise InputError(f"{key!r} is missing and has no default", where)
@@ -169,7 +169,7 @@ class StreamsConfig:
 
     def with_dotted(self, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
         """These configs with other values for some keys. Raises InputError that names the key."""
-        given = _Given.of(values, where)
+        given = _ReadConfigs.of(values, where)
         configs = replace(
             self,
             **given.fields,
@@ -181,7 +181,7 @@ class StreamsConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _ReadConfigs:
     """Configs by dotted names, read. `fields`: of StreamsConfig, but its mappings."""
 
     fields: dict[str, Any]
@@ -190,7 +190,7 @@ class _Given:
     kafka_properties: dict[str, str]
 
     @classmethod
-    def of(cls, values: Mapping[str, object], where: str) -> _Given:
+    def of(cls, values: Mapping[str, object], where: str) -> _ReadConfigs:
         given = cls({}, {}, {}, {})
         for key, value in values.items():
             if key.startswith(_CLIENT_TAG_PREFIX):

@@ -415,7 +415,7 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V]:
         """The entries for which the predicate is true. An entry is removed when it no longer is."""
         check_functions("KTable.filter", predicate=predicate)
-        result = table_operations.Result(key_serde, value_serde, store)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.filtered(self._stage, predicate, True, result, name))
 
     def filter_not(
@@ -429,7 +429,7 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V]:
         """The entries for which the predicate is false."""
         check_functions("KTable.filter_not", predicate=predicate)
-        result = table_operations.Result(key_serde, value_serde, store)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.filtered(self._stage, predicate, False, result, name))
 
     def map_values(
@@ -443,7 +443,7 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper never gets None: a removal stays one."""
         check_functions("KTable.map_values", mapper=mapper)
-        result = table_operations.Result(key_serde, value_serde, store)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, _WithoutKey(mapper), result, name))
 
     def map_values_with_key(
@@ -457,7 +457,7 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper must not change the key, and never gets None as the value."""
         check_functions("KTable.map_values_with_key", mapper=mapper)
-        result = table_operations.Result(key_serde, value_serde, store)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, mapper, result, name))
 
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
@@ -491,7 +491,7 @@ class KTable(Generic[K, V]):
         _check_kind("KTable.join", other, KTable)
         check_functions("KTable.join", joiner=joiner)
         sides = joins.inner_join(self._stage.supplier, other._stage.supplier, joiner)
-        result = table_operations.Result(key_serde, value_serde, store)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 
     def left_join(
@@ -508,7 +508,7 @@ class KTable(Generic[K, V]):
         _check_kind("KTable.left_join", other, KTable)
         check_functions("KTable.left_join", joiner=joiner)
         sides = joins.left_join(self._stage.supplier, other._stage.supplier, joiner)
-        result = table_operations.Result(key_serde, value_serde, store)
+        result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.joined(self._stage, other._stage, sides, result, name))
 
 

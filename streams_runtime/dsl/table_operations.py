@@ -29,7 +29,7 @@ V2 = TypeVar("V2")
 
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
-class Result(Generic[K, V]):
+class ResultingTable(Generic[K, V]):
     """What a call says about the table that it makes. A serde is None where the call gives none.
 
     `is_given`: whether it says anything, as Kafka's overloads with `Materialized` do. The store then takes a number.
@@ -43,13 +43,13 @@ class Result(Generic[K, V]):
     def is_given(self) -> bool:
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
-    def inheriting(self, table: Stage[K, Any]) -> Result[K, V]:
+    def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
         """With the key serde of this table where the call gives none."""
         return replace(self, key_serde=self.key_serde or table.key_serde)
 
 
 def filtered(
-    table: TableStage[K, V], predicate: Predicate, wanted: bool, result: Result[K, V], name: str | None
+    table: TableStage[K, V], predicate: Predicate, wanted: bool, result: ResultingTable[K, V], name: str | None
 ) -> TableStage[K, V]:
     """Entries for which the predicate answers `wanted`."""
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
@@ -60,7 +60,7 @@ def filtered(
 
 
 def with_new_values(
-    table: TableStage[K, Any], mapper: Mapper, result: Result[K, V2], name: str | None
+    table: TableStage[K, Any], mapper: Mapper, result: ResultingTable[K, V2], name: str | None
 ) -> TableStage[K, V2]:
     inherited = result.inheriting(table)
     maker = _own_store(table, "KTABLE-MAPVALUES-", inherited) if result.is_given else None
@@ -91,7 +91,7 @@ def joined(
     table: TableStage[K, Any],
     other: TableStage[K, Any],
     join: tuple[JoinSide, JoinSide],
-    result: Result[K, V2],
+    result: ResultingTable[K, V2],
     name: str | None,
 ) -> TableStage[K, V2]:
     """`join`: both sides (`inner_join`, `left_join`)."""
@@ -113,7 +113,7 @@ def joined(
     return TableStage(table.graph, node, sources, inherited.key_serde, inherited.value_serde, supplier=supplier)
 
 
-def _own_store(table: TableStage[K, Any], prefix: str, result: Result[K, Any]) -> KeyValueStoreMaker | None:
+def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> KeyValueStoreMaker | None:
     """Only a named store is kept. A store that was asked for without a name still takes a number."""
     settings = materialized(result.store)
     if settings.name is None:
@@ -123,7 +123,7 @@ def _own_store(table: TableStage[K, Any], prefix: str, result: Result[K, Any]) -
 
 
 def _derived(
-    table: TableStage[K, Any], node_name: str, supplier: TableSupplier, result: Result[K, V2]
+    table: TableStage[K, Any], node_name: str, supplier: TableSupplier, result: ResultingTable[K, V2]
 ) -> TableStage[K, V2]:
     node = TableNode(node_name, supplier)
     table.graph.add(node, [table.node])
