@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
+from assignor.legal_names import is_host
+
 MOST_REDIRECTS = 3
 """In one call."""
 
@@ -47,7 +49,7 @@ def is_address(url: str) -> bool:
         return False
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in ("http", "https") and is_host(parts.hostname or "") and parts.port != 0
     except ValueError:
         return False
 

@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from assignor.access.tls import ServerTls, server_tls
 from assignor.errors import InputError
+from assignor.legal_names import is_host
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
 ENVIRONMENT_PREFIX = "ASSIGNOR_"
@@ -360,6 +361,13 @@ class Settings(BaseSettings):
     def _check_without_passwords(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if any(_WITH_USER.search(address) for address in value):
             raise ValueError("must be host:port, without a user or a password: everybody who sees a group sees it")
+        return value
+
+    @field_validator("host")
+    @classmethod
+    def _check_host(cls, value: str) -> str:
+        if not is_host(value):
+            raise ValueError("must be the name or the address of this machine: a part has at most 63 characters")
         return value
 
     @field_validator("advertised_url")

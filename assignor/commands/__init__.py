@@ -125,9 +125,22 @@ def main() -> None:
     except AssignorFault as error:
         say(f"error: {error}")
         sys.exit(exit_code_of(error))
+    except UnicodeEncodeError as error:
+        say(f"error: {_not_utf8(error)!r}: is not UTF-8 text, which only the name of a file may be")
+        sys.exit(EXIT_UNUSABLE)
     except OSError as error:
         say(f"error: {error.filename or 'output'}: {error.strerror or error}")
         sys.exit(EXIT_UNUSABLE)
+
+
+def _not_utf8(error: UnicodeEncodeError) -> str:
+    """The argument in which Python found bytes that are no text, and which a command has tried to send. Raises `error`
+    when no argument is to blame."""
+    bad = error.object[error.start : error.end]
+    for argument in sys.argv[1:]:
+        if bad in argument:
+            return argument
+    raise error
 
 
 def _register(entry_point: EntryPoint, app: typer.Typer) -> ImportError | None:

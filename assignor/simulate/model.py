@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -123,6 +122,7 @@ HIGHEST_RATE = 1e15
 
 LOWEST_RATE = 1e-3
 LONGEST_MS = JAVA_INT_MAX
+_LONGEST_SHOWN_BITS = 128
 
 
 def check_model(model: ForecastModel, max_rounds: int) -> None:
@@ -137,12 +137,14 @@ def check_model(model: ForecastModel, max_rounds: int) -> None:
 
 
 def _check_number(name: str, value: float, low: float, high: float) -> None:
-    if not math.isfinite(value) or not low <= value <= high:
+    if not low <= value <= high:  # nor is NaN
         raise InputError(f"must be from {_shown(low)} to {_shown(high)}, not {_shown(value)}", name)
 
 
 def _shown(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
+    if isinstance(number, int):
+        return str(number) if number.bit_length() <= _LONGEST_SHOWN_BITS else f"a number of {number.bit_length()} bits"
+    return f"{number:g}"
 
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:

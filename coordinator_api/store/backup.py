@@ -13,6 +13,7 @@ and a checksum that does not fit.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -137,7 +138,7 @@ async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Pr
 def _check_place(settings: Settings, file: Path, replace: bool) -> None:
     if file.is_dir():
         raise InputError("is a directory: name a file in it", str(file))
-    if file.resolve() == sqlite_file(parse_url(settings.database_url)):
+    if Path(os.path.realpath(file)) == sqlite_file(parse_url(settings.database_url)):
         raise InputError("is the database itself: name another file", str(file))
     if file.exists() and not replace:
         raise InputError("is there already: name another file, or replace it by --force", str(file))

@@ -88,7 +88,7 @@ def sqlite_file(url: URL) -> Path | None:
     """The file behind an SQLite URL; None for one in memory and for other databases."""
     if not url.drivername.startswith("sqlite") or url.database in (None, "", ":memory:"):
         return None
-    return Path(str(url.database)).resolve()
+    return Path(os.path.realpath(str(url.database)))
 
 
 def at_one_moment(engine: AsyncEngine) -> AsyncEngine:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assignor.errors import InputError
+from assignor.legal_names import is_host, shown_name
 from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX
@@ -153,8 +154,8 @@ def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None
 
 def _address(server: str) -> tuple[str, int]:
     match = _SERVER.match(server)
-    if match is None or not 0 < int(match["port"]) < 2**16:
-        raise InputError(f"must be host:port, several with commas between, not {server!r}", BOOTSTRAP_SERVERS)
+    if match is None or not 0 < int(match["port"]) < 2**16 or not is_host(match["host"].strip("[]")):
+        raise InputError(f"must be host:port, several with commas between, not {shown_name(server)}", BOOTSTRAP_SERVERS)
     return match["host"].strip("[]"), int(match["port"])
 
 

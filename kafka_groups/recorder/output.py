@@ -70,13 +70,13 @@ class OutputFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._position_path = path.with_name(path.name + SUFFIX)
         if path.suffix == ".gz":
             raise InputError("is written line by line; name it .jsonl, and gzip it afterwards", str(path))
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
+        self._position_path = path.with_name(path.name + SUFFIX)  # it has a name: no directory could be opened so
         warn_of_others(path)
         try:
             self._lock()
