@@ -80,6 +80,38 @@ def verdict(results: Sequence[Latency]) -> str:
     )
 
 
+def markdown(results: Sequence[Latency]) -> str:
+    """The tables of docs/results.md: median / 99th, and with a kill / longest, by the rate."""
+    parts = []
+    for killed in (False, True):
+        of_it = [each for each in results if each.cell.killed is killed and not each.cell.readme]
+        if of_it:
+            parts.append(_markdown(of_it, killed=killed))
+    parts += [f"{title(each.cell)}: {_figures(each)} ms" for each in results if each.cell.readme]
+    return "\n\n".join((*parts, verdict(results))) + "\n"
+
+
+def _markdown(results: Sequence[Latency], *, killed: bool) -> str:
+    rates = sorted({each.cell.rate for each in results})
+    headings = ["log", "guarantee", "repartition topics", *(f"{rate:,}" for rate in rates)]
+    headings[3] += " records/s"
+    rows: dict[tuple[str, str, int], dict[int, Latency]] = {}
+    for each in results:
+        rows.setdefault((each.cell.log, each.cell.guarantee, each.cell.hops), {})[each.cell.rate] = each
+    lines = [headings if killed else [*headings, "goal of the 99th"]]
+    lines.append(["---"] * len(lines[0]))
+    for (log, guarantee, hops), by_rate in rows.items():
+        figures = [_figures(by_rate[rate]) if rate in by_rate else "" for rate in rates]
+        goal_ms = next(iter(by_rate.values())).cell.goal_ms
+        lines.append([log, f"`{guarantee}`", str(hops), *figures, *(() if goal_ms is None else (f"{goal_ms:,.0f}",))])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _figures(one: Latency) -> str:
+    shown = (one.median, one.high, one.longest) if one.cell.killed else (one.median, one.high)
+    return " / ".join(f"{ms:,.0f}" for ms in shown)
+
+
 def title(cell: Cell) -> str:
     hops = "1 hop" if cell.hops == 1 else f"{cell.hops} hops"
     application = "README's application" if cell.readme else f"{cell.guarantee}, {hops}"

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from assignor.errors import AssignorFault
 from benchmarks.latency.measuring import AT_MOST_MS, Cell, Place, measure
-from benchmarks.latency.results import Latency, latency_of, show, title
+from benchmarks.latency.results import Latency, latency_of, markdown, show, title
 from benchmarks.turns import progress
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.jars import JarsUnavailable
@@ -60,6 +60,7 @@ def run_with_options(console: Console, arguments: Sequence[str]) -> None:
         "--kafka", metavar="HOST:PORT", help="a broker that runs; default: one is started from its jars"
     )
     parser.add_argument("--readme", action="store_true", help="README's application alone, on the logs of --log")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables of docs/results.md")
     options = parser.parse_args(arguments)
     logs, kills = LOGS[options.log], KILLS[options.kill]
     if options.readme:
@@ -67,7 +68,10 @@ def run_with_options(console: Console, arguments: Sequence[str]) -> None:
         wanted = [Cell(*each, readme=True) for each in chosen]
     else:
         wanted = cells(logs, options.guarantee or GUARANTEES, options.hops, options.rates or RATES, kills)
-    show(console, measured(wanted, options.kafka, options.seconds, console))
+    results = measured(wanted, options.kafka, options.seconds, console)
+    show(console, results)
+    if options.markdown is not None:
+        options.markdown.write_text(markdown(results), encoding="utf-8")
 
 
 def cells(
@@ -93,7 +97,7 @@ def measured(wanted: Sequence[Cell], broker: str | None, seconds: float, console
                             try:
                                 run = measure(cell, Place(servers, url, name, directory / name), seconds)
                                 results.append(latency_of(cell, run))
-                            except StreamsRuntimeError as error:
+                            except AssignorFault as error:
                                 console.print(f"{title(cell)}: {error}")
                             bar.advance(work)
                 except JarsUnavailable as reason:

@@ -13,7 +13,7 @@ from benchmarks import readme_application as readme
 from benchmarks.__main__ import main
 from benchmarks.latency import running
 from benchmarks.latency.measuring import Cell, Place, Run, application
-from benchmarks.latency.results import Latency, latency_of, show, verdict
+from benchmarks.latency.results import Latency, latency_of, markdown, show, verdict
 from streams_runtime.configs import StreamsConfig
 
 AT_LEAST, EXACTLY = "at_least_once", "exactly_once_v2"
@@ -51,6 +51,24 @@ def test_should_name_the_worst_against_its_goal_in_the_last_line() -> None:
         "99th 75 ms, 1.50 x its goal of 50 ms"
     )
     assert verdict([killed]) == "no cell without a kill was measured, and only those have a goal"
+
+
+def test_should_write_the_tables_of_the_results_page() -> None:
+    cells = [Cell("embedded", AT_LEAST, 0, rate, killed=False) for rate in (100, 10_000)]
+    killed = Cell("kafka", EXACTLY, 2, 100, killed=True)
+    shown = Cell("kafka", EXACTLY, 1, 100, killed=False, readme=True)
+
+    assert markdown([*(latency(cell, 40) for cell in cells), latency(killed, 3_000), latency(shown, 200)]) == (
+        "| log | guarantee | repartition topics | 100 records/s | 10,000 | goal of the 99th |\n"
+        "| --- | --- | --- | --- | --- | --- |\n"
+        "| embedded | `at_least_once` | 0 | 20 / 40 | 20 / 40 | 50 |\n\n"
+        "| log | guarantee | repartition topics | 100 records/s |\n"
+        "| --- | --- | --- | --- |\n"
+        "| kafka | `exactly_once_v2` | 2 | 1,500 / 3,000 / 6,000 |\n\n"
+        "kafka, README's application, 100 records/s: 100 / 200 ms\n\n"
+        "3 of 3 goals reached; worst: kafka, README's application, 100 records/s: "
+        "99th 200 ms, 0.83 x its goal of 240 ms\n"
+    )
 
 
 def test_should_measure_applications_with_the_default_configs_and_the_one_of_the_readme(

@@ -27,7 +27,7 @@ class Sending:
         leadership = cast(Any, SimpleNamespace(settings=SimpleNamespace(request_timeout_s=1, api_timeout_s=10)))
         self.sender = Sender(leadership, cast(Any, None), self.accumulator, AN_HOUR_MS)
         self.requests: list[dict[TopicPartition, int]] = []
-        self.meanwhile: list[Callable[[], object]] = []
+        self.meanwhile: list[Callable[[], None]] = []
         monkeypatch.setattr(self.sender, "_send_all", self._answer)
 
     def take(self, partition: TopicPartition, count: int) -> None:
