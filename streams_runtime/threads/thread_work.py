@@ -10,7 +10,8 @@ Rules:
 - `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
   it deletes repartition records that were processed.
 
-Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`.
+Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`. Differs from Kafka: there, a
+record waits for `linger.ms` or a full batch even when no other record can follow it.
 """
 
 from __future__ import annotations
