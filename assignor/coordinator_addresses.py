@@ -25,8 +25,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from assignor.legal_names import is_host
-
 MOST_REDIRECTS = 3
 """In one call."""
 
@@ -41,6 +39,14 @@ _LONGEST_ADDRESS = 2_000
 def may_have_secret(url: str) -> bool:
     """Whether there may be a password or a token in it. Then no message shows it."""
     return not set(_SECRETS).isdisjoint(url)
+
+
+def is_host(host: str) -> bool:
+    """Whether a resolver can be asked for it: Python raises a UnicodeError for a part of more than 63 characters."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def is_address(url: str) -> bool:

@@ -26,14 +26,6 @@ def is_legal_name(name: object) -> bool:
     return isinstance(name, str) and name not in (".", "..") and _LEGAL.match(name) is not None
 
 
-def is_host(host: str) -> bool:
-    """Whether a resolver can be asked for it: Python raises a UnicodeError for a part of more than 63 characters."""
-    try:
-        return bool(host.encode("idna"))
-    except UnicodeError:
-        return False
-
-
 def checked_name(name: str, what: str, where: str) -> str:
     """The name itself. `what`: as in "the name of a topic". Raises InputError at `where`."""
     if is_legal_name(name):

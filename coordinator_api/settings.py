@@ -17,8 +17,8 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assignor.access.tls import ServerTls, server_tls
+from assignor.coordinator_addresses import is_host
 from assignor.errors import InputError
-from assignor.legal_names import is_host
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 
 ENVIRONMENT_PREFIX = "ASSIGNOR_"

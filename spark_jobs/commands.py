@@ -30,6 +30,7 @@ from assignor.coordinator_calls import (
     read_token,
     token_file_of,
 )
+from assignor.types import JAVA_INT_MAX
 from spark_jobs.session.interrupts import interruptible
 from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
 
@@ -82,9 +83,10 @@ class WorkersOptions:
     """What the command line says of the instances to run."""
 
     app: Annotated[str, typer.Argument(help=_APP_HELP, metavar="MODULE:APP")]
-    instances: Annotated[int, typer.Option(min=1, help="Instances, each one Spark task.")] = 1
+    instances: Annotated[int, typer.Option(min=1, max=JAVA_INT_MAX, help="Instances, each one Spark task.")] = 1
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Stream threads of each instance, instead of num.stream.threads.")
+        int | None,
+        typer.Option(min=1, max=1_000, help="Stream threads of each instance, instead of num.stream.threads."),
     ] = None
     coordinator: Annotated[
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Coordinator of the group; {SEVERAL_COORDINATORS}.")

@@ -25,7 +25,7 @@ from assignor.reading.group_history import GroupHistory, histories_of, history_f
 from assignor.reading.own_assignors import load_own_assignor
 from assignor.rerun import Rerun, RerunRebalance, run
 from assignor.story import group_story, group_story_document, story, task_story_document
-from assignor.types import TaskId
+from assignor.types import JAVA_INT_MAX, TaskId
 
 DEFAULT_LAST = 10
 
@@ -57,7 +57,9 @@ class ExplainOptions:
     ] = None
     last: Annotated[
         int | None,
-        typer.Option("--last", metavar="N", min=1, help=f"The last N rebalances. Default: {DEFAULT_LAST}."),
+        typer.Option(
+            "--last", metavar="N", min=1, max=JAVA_INT_MAX, help=f"The last N rebalances. Default: {DEFAULT_LAST}."
+        ),
     ] = None
     every: Annotated[
         bool,

@@ -10,6 +10,7 @@ from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, ResultOutput, output_from_options, show
 from assignor.coordinator_calls import group_path
+from assignor.types import JAVA_INT_MAX
 from coordinator_api.cli import group_tables
 from coordinator_api.cli.call_options import CoordinatorCalls, GroupArgument
 from coordinator_api.cli.rebalance_story import rebalance_story
@@ -24,7 +25,9 @@ def list_rebalances(
     calls: CoordinatorCalls,
     output: ResultOutput,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
-    before: Annotated[int | None, typer.Option(min=0, help="Only generations below this one.")] = None,
+    before: Annotated[
+        int | None, typer.Option(min=0, max=JAVA_INT_MAX, help="Only generations below this one.")
+    ] = None,
 ) -> None:
     """List the last rebalances: why each began and how it ended."""
     path = f"{group_path(group)}/rebalances"

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from assignor.coordinator_addresses import is_host
 from assignor.errors import InputError
-from assignor.legal_names import is_host, shown_name
+from assignor.legal_names import shown_name
 from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX

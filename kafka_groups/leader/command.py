@@ -19,6 +19,7 @@ from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX
 from kafka_groups.kafka_command_options import (
     KAFKA,
     ClientProperties,
@@ -71,8 +72,8 @@ class LeadOptions:
     not_copartitioned: NotCopartitioned = None
     assignor: Annotated[str | None, typer.Option(metavar="NAME", help=_ASSIGNOR_HELP)] = None
     group_instance_id: Annotated[str | None, typer.Option(metavar="ID", help=_INSTANCE_HELP)] = None
-    session_timeout_ms: Annotated[int | None, typer.Option(min=1, help=_SESSION_HELP)] = None
-    round_timeout_ms: Annotated[int, typer.Option(min=1, help=_RETRY_HELP)] = 120_000
+    session_timeout_ms: Annotated[int | None, typer.Option(min=1, max=JAVA_INT_MAX, help=_SESSION_HELP)] = None
+    round_timeout_ms: Annotated[int, typer.Option(min=1, max=JAVA_INT_MAX, help=_RETRY_HELP)] = 120_000
     standby: Annotated[bool, typer.Option("--standby", help=_STANDBY_HELP)] = False
     join_anyway: Annotated[bool, typer.Option("--join-anyway", help=_JOIN_HELP)] = False
     wait: Annotated[bool, typer.Option("--wait", help=_WAIT_HELP)] = False

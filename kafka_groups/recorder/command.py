@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, shown
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import InputError
+from assignor.types import JAVA_INT_MAX
 from kafka_groups.kafka_command_options import (
     KAFKA,
     ClientProperties,
@@ -68,8 +70,12 @@ class RecordOptions:
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None
     from_start: Annotated[bool, typer.Option("--from-start", help=_FROM_START_HELP)] = False
     once: Annotated[bool, typer.Option("--once", help="Stop at the current end of the topic.")] = False
-    until_generations: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N lines.")] = None
-    for_seconds: Annotated[float | None, typer.Option("--for", min=0, metavar="SECONDS", help=_FOR_HELP)] = None
+    until_generations: Annotated[
+        int | None, typer.Option(min=1, max=JAVA_INT_MAX, metavar="N", help="Stop after N lines.")
+    ] = None
+    for_seconds: Annotated[
+        float | None, typer.Option("--for", min=0, max=JAVA_INT_MAX, metavar="SECONDS", help=_FOR_HELP)
+    ] = None
     topology: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_TOPOLOGY_HELP)] = None
     store: Stores = None
     copartitioned: Copartitioned = None
@@ -78,13 +84,16 @@ class RecordOptions:
     config: Annotated[list[str] | None, typer.Option(metavar="key=value", help=_CONFIG_HELP)] = None
     config_file: Annotated[list[str] | None, typer.Option(metavar="[GROUP=]FILE", help=_CONFIG_FILE_HELP)] = None
     command_config: ClientProperties = None
-    look_every: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help=_LOOK_HELP)] = 0.5
+    look_every: Annotated[float, typer.Option(min=0.05, max=JAVA_INT_MAX, metavar="SECONDS", help=_LOOK_HELP)] = 0.5
     coordinator: CoordinatorUrl = None
     token_file: TokenFile = None
     from_log: Annotated[str | None, typer.Option(metavar="FILE|-", help=_LOG_HELP)] = None
     format: Annotated[Format, typer.Option("--format", "-o", help="Format of the summary on stderr.")] = Format.TEXT
 
     def __post_init__(self) -> None:
+        for option, seconds in (("--for", self.for_seconds), ("--look-every", self.look_every)):
+            if seconds is not None and math.isnan(seconds):
+                raise InputError("must be a number of seconds, not NaN", option)
         if self.from_log is not None and (self.bootstrap_server is not None or self.group):
             raise InputError("reads a log alone; leave out --bootstrap-server and --group", "--from-log")
         if self.from_log is None and self.bootstrap_server is None:

@@ -11,6 +11,7 @@ import typer
 
 from assignor.commands.console import CannotFinish, exit_code_of_signal, leave
 from assignor.errors import AssignorFault, InputError
+from assignor.types import JAVA_INT_MAX
 from spark_jobs.batch.engine import Engine, EngineChoice
 from spark_jobs.session.interrupts import interruptible
 
@@ -24,7 +25,8 @@ def engine_from_options(
         str, typer.Option("--master", help="Spark master: local[*], local-cluster[..], spark://.., ...")
     ] = "local[*]",
     cores: Annotated[
-        int | None, typer.Option("--cores", min=1, help="Processes of --engine local; default: all cores.")
+        int | None,
+        typer.Option("--cores", min=1, max=JAVA_INT_MAX, help="Processes of --engine local; default: all cores."),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run left in DIR.")] = False,
 ) -> EngineChoice:

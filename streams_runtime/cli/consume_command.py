@@ -15,7 +15,7 @@ from assignor.commands.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_REA
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, data_text
 from assignor.errors import AssignorFault, InputError
-from assignor.types import TopicPartition
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TopicPartition
 from streams_runtime.cli.log_options import LogAddress, SchemaRegistry
 from streams_runtime.cli.named_serdes import NAMES, named_serde
 from streams_runtime.cli.time_options import time_ms
@@ -49,11 +49,14 @@ class ConsumeOptions:
     offset: Annotated[str | None, typer.Option(metavar="OFFSET", help=_OFFSET_HELP)] = None
     since: Annotated[str | None, typer.Option(metavar="TIME", help=_SINCE_HELP)] = None
     partition: Annotated[
-        list[int] | None, typer.Option(min=0, help="Only this partition; repeat for more. Default: all.")
+        list[int] | None,
+        typer.Option(min=0, max=JAVA_INT_MAX, help="Only this partition; repeat for more. Default: all."),
     ] = None
-    max_messages: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N records.")] = None
+    max_messages: Annotated[
+        int | None, typer.Option(min=1, max=JAVA_LONG_MAX, metavar="N", help="End after N records.")
+    ] = None
     until_end: Annotated[bool, typer.Option("--until-end", help="End at the end that the topic has now.")] = False
-    timeout_ms: Annotated[int | None, typer.Option(min=0, metavar="MS", help=_TIMEOUT_HELP)] = None
+    timeout_ms: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="MS", help=_TIMEOUT_HELP)] = None
     isolation_level: Annotated[IsolationLevel, typer.Option(help=_ISOLATION_HELP)] = IsolationLevel.READ_COMMITTED
     skip_bad_records: Annotated[
         bool, typer.Option("--skip-bad-records", help="Report a record that cannot be read, and go on; exit code 2.")

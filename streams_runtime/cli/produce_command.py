@@ -12,6 +12,7 @@ import typer
 from assignor.commands.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, say
 from assignor.commands.option_groups import options_of
 from assignor.errors import AssignorFault, InputError
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.cli.input_lines import STDIN, input_lines, name_of
 from streams_runtime.cli.log_options import LogAddress, SchemaRegistry
 from streams_runtime.cli.time_options import checked_timestamp_ms, time_ms
@@ -48,12 +49,13 @@ class ProduceOptions:
     schema_registry: SchemaRegistry = None
     timestamp: Annotated[str | None, typer.Option(metavar="TIME", help=_TIMESTAMP_HELP)] = None
     partition: Annotated[
-        int | None, typer.Option(min=0, help="Write everything here. Default: the key decides, as in Kafka.")
+        int | None,
+        typer.Option(min=0, max=JAVA_INT_MAX, help="Write everything here. Default: the key decides, as in Kafka."),
     ] = None
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header of every record; repeat for more.")
     ] = None
-    from_line: Annotated[int, typer.Option(min=1, metavar="N", help=_FROM_LINE_HELP)] = 1
+    from_line: Annotated[int, typer.Option(min=1, max=JAVA_LONG_MAX, metavar="N", help=_FROM_LINE_HELP)] = 1
     skip_bad_lines: Annotated[
         bool, typer.Option("--skip-bad-lines", help="Report a line that is no record, and go on; exit code 2.")
     ] = False

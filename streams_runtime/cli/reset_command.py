@@ -21,6 +21,7 @@ from assignor.coordinator_calls import (
     read_token,
 )
 from assignor.errors import AssignorFault, InputError
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.cli.log_options import LogAddress
 from streams_runtime.cli.time_options import duration_ms, time_ms
 
@@ -48,7 +49,7 @@ class OffsetOptions:
 
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first offsets (default).")] = False
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the ends.")] = False
-    to_offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="To this offset.")] = None
+    to_offset: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="N", help="To this offset.")] = None
     shift_by: Annotated[int | None, typer.Option(metavar="N", help="By N records on, or back when negative.")] = None
     to_datetime: Annotated[str | None, typer.Option(metavar="TIME", help=_DATETIME_HELP)] = None
     by_duration: Annotated[

@@ -202,7 +202,16 @@ def test_should_know_which_group_a_call_is_about(path: str, group: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["http://h:1 ", "http://h\n:1", "http://a b", "http://h\x00", "https://[::1", "http://h:99999"]
+    "text",
+    [
+        "http://h:1 ",
+        "http://h\n:1",
+        "http://a b",
+        "http://h\x00",
+        "https://[::1",
+        "http://h:99999",
+        f"http://{'a' * 64}/",
+    ],
 )
 def test_should_not_take_broken_text_for_an_address(text: str) -> None:
     assert not is_address(text)
