@@ -127,4 +127,5 @@ def python_leader(address: str, group: str, topology: str, directory: Path, conf
     for name in _ASSIGNMENT_CONFIGS:
         if name in configs:
             arguments += ["--config", f"{name}={configs[name]}"]
+    arguments += ["--config", f"topology.optimization={configs.get('topology.optimization', 'none')}"]
     return AssignorProcess("lead", [*arguments, "--output", str(directory / "led.jsonl")], directory)

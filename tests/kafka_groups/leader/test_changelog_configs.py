@@ -49,7 +49,7 @@ def test_should_create_topics_as_a_jvm_does_and_know_stores_by_their_changelogs(
 
     def lead(group: str, *more: str) -> AssignorProcess:
         arguments = ["lead", "--bootstrap-server", address, "--group", group, "--topology", str(topology)]
-        for key, value in CONFIGS.items():
+        for key, value in {**CONFIGS, "topology.optimization": "none"}.items():
             arguments += ["--config", f"{key}={value}"]
         process = AssignorProcess(f"{group}-{len(more)}", [*arguments, *more], tmp_path)
         process.start()
