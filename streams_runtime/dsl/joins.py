@@ -7,6 +7,9 @@ Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoi
 `KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: a key leaves the result of an inner join when two
 records delete it in both tables between two flushes of their record caches. In Kafka each side finds the other one
 empty and sends nothing, and the row stays. So it does here when one record deletes both: a table joined with itself.
+
+As in Kafka, a row of two tables also stays where one table puts and deletes the key between two of its flushes, and the
+other one is flushed, or has no cache, between the put and the deletion: it joined a value of which no flush tells.
 """
 
 from __future__ import annotations
