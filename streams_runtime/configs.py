@@ -193,6 +193,8 @@ class _ReadConfigs:
     def of(cls, values: Mapping[str, object], where: str) -> _ReadConfigs:
         given = cls({}, {}, {}, {})
         for key, value in values.items():
+            if not isinstance(key, str):
+                raise InputError(f"unknown config {key!r}: configs have names of text", where)
             if key.startswith(_CLIENT_TAG_PREFIX):
                 given.client_tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
             elif key in _FIELD_OF:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from assignor.errors import InputError
 from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
@@ -26,7 +27,7 @@ from streams_runtime.logs.opening import open_log
 from streams_runtime.partitioner import positive_hash
 from streams_runtime.record_checks import record_partition
 from streams_runtime.records import Headers
-from streams_runtime.serdes import Serde, serde_for_topic, serializer_of
+from streams_runtime.serdes import Serde, serde_fault, serde_for_topic, serializer_of
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -57,8 +58,11 @@ class RecordProducer(Generic[Key, Value]):
         clock: Clock | None = None,
     ) -> None:
         """`properties`: of Kafka's client, for an address; another log takes `linger.ms` only. `clock`: for records
-        without a timestamp.
+        without a timestamp. Raises InputError for what is no serde.
         """
+        for name, serde in (("key_serde", key_serde), ("value_serde", value_serde)):
+            if (fault := serde_fault(serde, "serialize")) is not None:
+                raise InputError(fault, name)
         self._linger_s = linger_ms(properties) / 1_000
         self._lock = threading.Lock()  # of the log's producer, which one thread at a time may call
         self._timer: threading.Timer | None = None

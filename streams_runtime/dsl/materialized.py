@@ -39,7 +39,7 @@ Store = str | Materialized | None
 
 
 def materialized(store: Store) -> Materialized:
-    given = Materialized(store) if isinstance(store, str) or store is None else store
+    given = store if isinstance(store, Materialized) else Materialized(store)
     if given.name is not None:
         checked_name(given.name)
     return given

@@ -40,6 +40,8 @@ class Naming:
 
 def checked_name(name: str) -> str:
     """The name itself. Raises TopologyError when it cannot be the name of a topic in Kafka."""
+    if not isinstance(name, str):
+        raise TopologyError(f"Invalid topology: a name must be text, not {name!r}")
     if not name:
         raise TopologyError("Invalid topology: Name is illegal, it can't be empty")
     if name in (".", ".."):

@@ -33,7 +33,7 @@ from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
-from streams_runtime.processors.topology import check_functions
+from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.record_columns import RecordColumns
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
@@ -197,6 +197,7 @@ class KStream(Generic[K, V]):
         name: str | None = None,
     ) -> None:
         """Write to a topic, which must exist. Windowed keys are partitioned by the key alone."""
+        checked_topics("KStream.to", (topic,))
         stream_operations.written(self._stage.with_serdes(key_serde, value_serde), topic, partitioner, name)
 
     def repartition(

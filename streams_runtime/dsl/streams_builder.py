@@ -20,7 +20,7 @@ from streams_runtime.dsl.streams_graph import StreamsGraph
 from streams_runtime.dsl.table_nodes import TableSourceNode
 from streams_runtime.dsl.table_source import KTableSource
 from streams_runtime.processors.api import TimestampExtractor
-from streams_runtime.processors.topology import Topology
+from streams_runtime.processors.topology import Topology, checked_topics
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StoreBuilder
 
@@ -53,7 +53,7 @@ class StreamsBuilder:
 
         A serde that is None is the default one of the configs; so it is wherever a call takes one.
         """
-        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+        names = tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
         if not names:
             raise TopologyError("Invalid topology: a stream needs at least one topic")
         source_name = self._graph.naming.given_or(name, "KSTREAM-SOURCE-")
@@ -76,6 +76,7 @@ class StreamsBuilder:
 
         None removes a key. Kept in a store only if `store` is named or the table is read.
         """
+        checked_topics("StreamsBuilder.table", (topic,))
         naming, settings = self._graph.naming, materialized(store)
         store_name = naming.store(f"{topic}-") if settings.name is None else settings.name
         source_name = naming.given_or(name, "KSTREAM-SOURCE-", "-source")

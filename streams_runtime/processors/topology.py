@@ -20,7 +20,7 @@ from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.configs import OffsetReset
 from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
-from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde
+from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde, serde_fault
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_with_serdes
 
@@ -68,6 +68,8 @@ class Topology:
         auto_offset_reset: OffsetReset | str | None = None,
     ) -> Topology:
         """A node that reads `topics`. A topic can have only one source. Repartition topics go by their short names."""
+        topics = checked_topics(f"Source {name}", topics)
+        _check_serdes(f"Source {name}", "deserialize", key_serde=key_serde, value_serde=value_serde)
         if timestamp_extractor is not None:
             check_functions(f"Source {name}", timestamp_extractor=timestamp_extractor)
         settings = SourceSettings(key_serde, value_serde, timestamp_extractor, _offset_reset(name, auto_offset_reset))
@@ -87,7 +89,7 @@ class Topology:
 
     def add_state_store(self, builder: StoreBuilder, processors: str | Iterable[str] = ()) -> Topology:
         """A store and the processors that use it. The same builder can be added again for more processors."""
-        _check_store_name(builder.name)
+        _check_store_builder(builder)
         self.builder.add_state_store(builder.name, processors, changelog=builder.changelog, supplier=builder)
         return self
 
@@ -102,6 +104,8 @@ class Topology:
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
         """A node that writes the records of its parents to `topic`."""
+        checked_topics(f"Sink {name}", (topic,))
+        _check_serdes(f"Sink {name}", "serialize", key_serde=key_serde, value_serde=value_serde)
         if partitioner is not None:
             check_functions(f"Sink {name}", partitioner=partitioner)
         self.builder.add_sink(name, topic, parents, supplier=SinkSettings(key_serde, value_serde, partitioner))
@@ -175,6 +179,21 @@ def check_functions(owner: str, **functions: object) -> None:
             raise _invalid(f"The {name} of {owner} must be a function, not {function!r}.")
 
 
+def checked_topics(owner: str, topics: object) -> tuple[str, ...]:
+    """The topics as a tuple. Raises TopologyError for what is no name of a topic. `owner`: as of `check_functions`."""
+    names = (topics,) if isinstance(topics, str) or not isinstance(topics, Iterable) else tuple(topics)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise _invalid(f"A topic of {owner} must be a name, not {name!r}.")
+    return names
+
+
+def _check_serdes(owner: str, method: str, **serdes: object) -> None:
+    for name, serde in serdes.items():
+        if (fault := serde_fault(serde, method)) is not None:
+            raise _invalid(f"The {name} of {owner} {fault}.")
+
+
 def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
     """What a node or store needs to run, with its serdes; the same object if nothing changes."""
     given = defaults.in_place_of
@@ -193,10 +212,13 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
     return builder_with_serdes(supplier, lambda serde, _is_key: given(serde))
 
 
-def _check_store_name(name: str) -> None:
+def _check_store_builder(builder: object) -> None:
     """A store keeps its files in a directory of its name, and anybody may write a builder of their own."""
+    if not hasattr(builder, "name") or not callable(getattr(builder, "build", None)):
+        raise _invalid(f"A state store is added by its builder, such as `key_value_store(...)`, not by {builder!r}.")
+    name: Any = builder.name
     if not is_legal_name(name):
-        raise _invalid(f"{shown_name(name)} cannot be the name of a store: use {NAME_RULE}.")
+        raise _invalid(f"{shown_name(str(name))} cannot be the name of a store: use {NAME_RULE}.")
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

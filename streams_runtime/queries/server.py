@@ -19,6 +19,7 @@ import uvicorn
 from assignor.access.tls import ReloadedContext, ServerTls, server_context
 from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
+from assignor.legal_names import shown_name
 from assignor.types import HostInfo
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.queries.copies import Queryable
@@ -136,8 +137,11 @@ class _TellingServer(uvicorn.Server):
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535 or (":" in host and not bracketed):
-        raise InputError(f"must be host:port, or [address]:port for IPv6, not {address!r}", _WHERE)
+    is_host = host != "" and not any(map(str.isspace, host)) and (bracketed or ":" not in host)
+    if not is_host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        # the part before an @ may be a password
+        shown = "a text with a user in it" if "@" in address else shown_name(address)
+        raise InputError(f"must be host:port, or [address]:port for IPv6, not {shown}", _WHERE)
     if host in _WILDCARDS:
         raise InputError(f"must be where other machines find this instance, which {host} does not say", _WHERE)
     return host, int(port)

@@ -1,6 +1,6 @@
 """Objects to bytes and back: Kafka's own formats, JSON, and the formats of a schema registry (`schema_registry`)."""
 
-from streams_runtime.serdes.base import NestedSerde, Serde, TopicSerde, serde_for_topic, serializer_of
+from streams_runtime.serdes.base import NestedSerde, Serde, TopicSerde, serde_fault, serde_for_topic, serializer_of
 from streams_runtime.serdes.columns import (
     ColumnDeserializer,
     ColumnSerializer,
@@ -47,6 +47,7 @@ __all__ = [
     "TopicSerde",
     "column_deserializer",
     "column_serializer",
+    "serde_fault",
     "serde_for_topic",
     "serializer_of",
 ]

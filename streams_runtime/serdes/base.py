@@ -80,6 +80,16 @@ def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
     return checked
 
 
+def serde_fault(given: object, *methods: str) -> str | None:
+    """Why it is no serde, to follow the words that name it; None for one. `methods`: those that will be called."""
+    name = getattr(given, "__qualname__", "")
+    if isinstance(given, type):
+        return f"must be an object, not the class {name}: make one, as in {name}()"
+    if all(callable(getattr(given, method, None)) for method in methods):
+        return None
+    return f"must have {' and '.join(methods)}, and {given!r} has not"
+
+
 @lru_cache
 def _kind(serde: type) -> tuple[bool, bool]:
     """Whether it is a `TopicSerde`, and a `NestedSerde`. Each new task asks of its serdes, and protocols are slow."""

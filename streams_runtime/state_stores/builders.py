@@ -14,7 +14,7 @@ from assignor.errors import InputError
 from assignor.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
-from streams_runtime.serdes import Serde, serde_for_topic
+from streams_runtime.serdes import Serde, serde_fault, serde_for_topic
 from streams_runtime.state_stores.base import KeyValueStore, StoreBuilder, ValueAndTimestamp
 from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore
 from streams_runtime.state_stores.caching_window import CachingWindowStore
@@ -62,6 +62,7 @@ class KeyValueStoreBuilder(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check_serdes(self.name, self.key_serde, self.value_serde)
 
     def build(self) -> SerdesKeyValueStore[K, V]:
         inner = _key_value_bytes(self.name, KEY_VALUE_FORMAT, persistent=self.persistent)
@@ -85,6 +86,7 @@ class TimestampedKeyValueStoreBuilder(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check_serdes(self.name, self.key_serde, self.value_serde)
 
     def build(self) -> SerdesTimestampedKeyValueStore[K, V]:
         inner = _key_value_bytes(self.name, _TIMESTAMPED_FORMAT, persistent=self.persistent)
@@ -114,6 +116,7 @@ class WindowStoreBuilder(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check_serdes(self.name, self.key_serde, self.value_serde)
         for what, value_ms in (("retention", self.retention_ms), ("window size", self.window_size_ms)):
             if value_ms < 0:
                 raise InputError(f"store {self.name}: {what} cannot be negative, it is {value_ms} ms")
@@ -282,4 +285,10 @@ def _key_value_bytes(name: str, kept_as: StoreFormat, *, persistent: bool) -> Ke
 
 def _check_name(name: str) -> None:
     if not is_legal_name(name):
-        raise InputError(f"{shown_name(name)} cannot be the name of a store: use {NAME_RULE}")
+        raise InputError(f"{shown_name(str(name))} cannot be the name of a store: use {NAME_RULE}")
+
+
+def _check_serdes(store: str, key_serde: object, value_serde: object) -> None:
+    for name, serde in (("key_serde", key_serde), ("value_serde", value_serde)):
+        if (fault := serde_fault(serde, "serialize", "deserialize")) is not None:
+            raise InputError(f"store {store}: its {name} {fault}")

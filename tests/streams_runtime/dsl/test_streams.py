@@ -16,7 +16,7 @@ from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record
-from streams_runtime.serdes import LONG, STRING
+from streams_runtime.serdes import LONG, STRING, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.driven import driven
@@ -364,6 +364,50 @@ def test_should_refuse_what_is_no_function(operation: str, call: Callable[[Any],
 def test_should_refuse_what_an_operation_cannot_work_with(call: Callable[[], object], message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         call()
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "", max])
+def test_should_refuse_what_is_no_name_of_a_topic(wrong: Any) -> None:
+    builder = StreamsBuilder()
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("StreamsBuilder.stream", lambda: builder.stream(wrong)),
+        ("StreamsBuilder.stream", lambda: builder.stream(["in", wrong])),
+        ("StreamsBuilder.table", lambda: builder.table(wrong)),
+        ("KStream.to", lambda: _stream().to(wrong)),
+        ("Source s", lambda: Topology().add_source("s", wrong)),
+        ("Sink k", lambda: Topology().add_source("s", "in").add_sink("k", wrong, "s")),
+    ]
+    for owner, call in calls:
+        with pytest.raises(TopologyError) as refused:
+            call()
+        assert str(refused.value) == f"Invalid topology: A topic of {owner} must be a name, not {wrong!r}."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (StringSerde, r"must be an object, not the class StringSerde: make one, as in StringSerde\(\)"),
+        (5, r"must have (serialize|deserialize|serialize and deserialize), and 5 has not"),
+        ("string", "and 'string' has not"),
+    ],
+)
+def test_should_refuse_what_is_no_serde(wrong: Any, fault: str) -> None:
+    sink = StreamsBuilder()
+    source(sink).to("out", value_serde=wrong)
+    read = StreamsBuilder()
+    read.stream("in", STRING, wrong).for_each(max)
+    counted = StreamsBuilder()
+    source(counted).group_by_key().aggregate(str, max, value_serde=wrong)
+    for build in (sink.build, read.build, counted.build, lambda: key_value_store("x", wrong, STRING)):
+        with pytest.raises((TopologyError, InputError), match=fault):
+            build()
+
+
+def test_should_refuse_a_store_that_is_no_builder() -> None:
+    wrong: Any
+    for wrong in (None, "store", key_value_store):
+        with pytest.raises(TopologyError, match="A state store is added by its builder"):
+            Topology().add_state_store(wrong)
 
 
 def test_should_refuse_functions_of_sources_and_sinks_that_are_none() -> None:

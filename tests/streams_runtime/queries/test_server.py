@@ -115,6 +115,17 @@ def test_should_say_how_an_ipv6_address_is_written() -> None:
         QueryServer("::1:7000")
 
 
+def test_should_show_no_password_and_no_long_text_of_an_address() -> None:
+    with pytest.raises(InputError) as refused:
+        QueryServer("user:hunter2@127.0.0.1:0")
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(InputError) as refused:
+        QueryServer("a:" * 10_000)
+    assert len(str(refused.value)) < 400
+    with pytest.raises(InputError, match="must be host:port"):
+        QueryServer(" 127.0.0.1:0")
+
+
 def test_should_close_quickly_when_connections_are_open(server: QueryServer) -> None:
     """One that is idle after an answer, one that never asked, one that stopped in the middle of asking."""
     server.start(FakeInstance())
