@@ -3,7 +3,9 @@
 Only topics without a change of the value between them and the key's change are merged, because a topic has one value
 serde. After merged streams, the key changes of all of them count together. Source:
 `InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: two
-such topics in one branch below the change are merged, too. In Kafka that is an error.
+such topics in one branch below the change, or below several merges, are merged, too. In Kafka that is an error. And a
+topic stays where it is when some of its records do not come through the change, but from another stream that is merged
+in below it. Kafka moves the topic, and aggregates the records of the other stream in the partition of their old key.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class RepartitionMerging:
         """Change the graph. Gives the names of replaced sources, and for each the source that replaces it."""
         self._gather_behind_merges()
         renamed: dict[str, str] = {}
-        for changer, replaced in self._behind.items():
+        for changer, behind in self._behind.items():
+            replaced = [node for node in behind if _all_pass(changer, node)]
             if replaced:
                 one = self._one_for(replaced)
                 one.priority = changer.priority  # so that it is written before all nodes below it
@@ -59,8 +62,8 @@ class RepartitionMerging:
         )
 
     def _replace(self, node: RepartitionNode, one: RepartitionNode, changer: GraphNode) -> None:
-        branch = _found_upwards(node, _has_parent(changer))
-        if branch is not None:  # else another topic of the same branch has moved it
+        between = _above(node, only_to=changer) | {node}
+        for branch in [child for child in changer.children if child in between]:
             one.add_child(branch)
             changer.remove_child(branch)
         parents = list(node.parents)
@@ -73,24 +76,20 @@ class RepartitionMerging:
             node.remove_child(child)
 
     def _gather_behind_merges(self) -> None:
-        """What several key changes need after one merge is repartitioned once, after the merge."""
-        gathered: dict[GraphNode, dict[GraphNode, None]] = {}
+        """What several key changes need after one merge is repartitioned once, after the last merge of all of it."""
         above_of = {node: _above(node) for nodes in self._behind.values() for node in nodes}
-        for merge in self._merges:
-            above_merge = _above(merge)
-            gathered[merge] = {
-                changer: None
-                for changer, nodes in self._behind.items()
-                if changer in above_merge and all(merge in above_of[node] for node in nodes)
-            }
-        for merge, changers in gathered.items():
-            self._behind[merge] = {node: None for changer in changers for node in self._behind[changer]}
-        for changer in {changer for changers in gathered.values() for changer in changers}:
-            self._behind.pop(changer, None)
-
-
-def _has_parent(parent: GraphNode) -> Condition:
-    return lambda node: parent in node.parents
+        gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
+        above_merges = {merge: _above(merge) for merge in self._merges}
+        for changer, nodes in list(self._behind.items()):
+            # in the order in which they were added: a merge comes after those above it
+            merges = [
+                merge
+                for merge in self._merges
+                if changer in above_merges[merge] and all(merge in above_of[node] for node in nodes)
+            ]
+            if merges:
+                gathered[merges[-1]].update(self._behind.pop(changer))
+        self._behind.update(gathered)
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
@@ -121,13 +120,18 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
     return None
 
 
-def _above(node: GraphNode) -> set[GraphNode]:
-    """All nodes on the paths to this one, without itself."""
+def _all_pass(place: GraphNode, node: GraphNode) -> bool:
+    """Whether every record that comes to the node has passed this place."""
+    return all(above.parents for above in _above(node, only_to=place))
+
+
+def _above(node: GraphNode, only_to: GraphNode | None = None) -> set[GraphNode]:
+    """All nodes on the paths to this one, without itself. `only_to`: the paths end there, without it."""
     above: set[GraphNode] = set()
     waiting = [node]
     while waiting:
         for parent in waiting.pop().parents:
-            if parent not in above:
+            if parent not in above and parent is not only_to:
                 above.add(parent)
                 waiting.append(parent)
     return above

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
-from streams_runtime import STRING, Application, Processor, ProcessorContext, Record, StreamsBuilder, Topology
+from streams_runtime import (
+    STRING,
+    Application,
+    KStream,
+    Processor,
+    ProcessorContext,
+    Record,
+    StreamsBuilder,
+    Topology,
+)
 
 GIVEN = {"application.id": "app", "bootstrap.servers": "memory:app"}
 
@@ -122,3 +131,51 @@ def test_should_merge_no_topics_across_a_value_that_a_processor_may_have_changed
     keyed.process(_Rekey).group_by_key(key_serde=STRING, value_serde=STRING).count()
 
     assert _found(builder.build())[1] == 2
+
+
+def _streams(count: int) -> tuple[StreamsBuilder, list[KStream[str, str]]]:
+    """Streams of other topics, whose keys have changed."""
+    builder = StreamsBuilder(optimize=True)
+    streams = [builder.stream(f"in{number}", STRING, STRING) for number in range(count)]
+    return builder, [stream.select_key(lambda key, value: value) for stream in streams]
+
+
+def _aggregated(stream: KStream[str, str], store: str) -> None:
+    stream.group_by_key(key_serde=STRING, value_serde=STRING).count(store=store)
+
+
+def _feeding_topics(topology: Topology) -> set[tuple[frozenset[str], frozenset[str]]]:
+    """For each part of the topology that has stores: the topics that it reads, and its stores."""
+    return {
+        (frozenset(each.source_topics), frozenset(store.name for store in each.stores))
+        for each in topology.parsed("app").subtopologies
+        if each.stores
+    }
+
+
+@pytest.mark.parametrize("between", [lambda stream: stream, lambda stream: stream.filter(lambda key, value: True)])
+def test_should_repartition_once_behind_the_last_of_several_merges(between: Any) -> None:
+    builder, (one, two, three) = _streams(3)
+    merged = between(one.merge(two)).merge(three)
+    _aggregated(merged, "first")
+    _aggregated(merged.merge(merged.filter(lambda key, value: bool(value))), "second")
+    _aggregated(merged, "third")
+
+    feeding = _feeding_topics(builder.build())
+
+    assert {store for _, stores in feeding for store in stores} == {"first", "second", "third"}
+    assert all(all(topic.endswith("-repartition") for topic in topics) for topics, _ in feeding)
+
+
+def test_should_move_no_repartition_topic_above_a_merge_with_records_that_do_not_come_through_it() -> None:
+    """They would be aggregated in the partitions of their old keys."""
+    builder, (one, two) = _streams(2)
+    plain = builder.stream("plain", STRING, STRING)
+    _aggregated(one, "one")
+    _aggregated(one.merge(two), "both")
+    _aggregated(one.merge(plain), "with_plain")
+
+    feeding = _feeding_topics(builder.build())
+
+    assert {store for _, stores in feeding for store in stores} == {"one", "both", "with_plain"}
+    assert all(all(topic.endswith("-repartition") for topic in topics) for topics, _ in feeding)
