@@ -78,7 +78,9 @@ class LocalRun:
             self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
             self._check_topics(self._log)
             if not self.coordinator_url:
-                directory = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="assignor-")))
+                # an error of the clean-up would hide the one that it comes of
+                kept = tempfile.TemporaryDirectory(prefix="assignor-", ignore_cleanup_errors=True)
+                directory = Path(opened.enter_context(kept))
                 settings = {**_AT_ONCE, "cluster.bootstrap.servers": kafka_servers(servers) or servers}
                 self.coordinator_url = opened.enter_context(CoordinatorProcess(directory, settings)).url
             client = opened.enter_context(closing(CoordinatorClient(self.coordinator_url)))

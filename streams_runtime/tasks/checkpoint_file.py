@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assignor.errors import DecodeError
+from assignor.operating_system import with_advice
 from assignor.types import TopicPartition
 from streams_runtime.errors import ProcessorStateError
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem
@@ -51,7 +52,9 @@ class CheckpointFile:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ProcessorStateError(f"the checkpoint file {self.path} cannot be read: {error}") from error
+            raise ProcessorStateError(
+                f"the checkpoint file {self.path} cannot be read: {with_advice(error)}"
+            ) from error
         return parse_checkpoint(data)
 
     def load(self) -> LoadedCheckpoint:

@@ -125,7 +125,8 @@ class TopologyTestDriver:
         self.clock = MockClock(SystemClock().now_ms() if initial_wall_clock_ms is None else initial_wall_clock_ms)
         self._application = application
         self._isolation = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
-        self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-")
+        # an error of the clean-up would hide the one that it comes of
+        self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-", ignore_cleanup_errors=True)
         self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
         self._log = InMemoryLog()
         self._log.create_topics(topics_of(application))

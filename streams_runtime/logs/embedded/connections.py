@@ -9,13 +9,16 @@ has each commit when it returns.
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 
+from assignor.operating_system import advice_of
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.forks import reset_in_children
 
@@ -30,6 +33,8 @@ class Synchronous(StrEnum):
 _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CACHE_KIB = 4_096
 _CHECKPOINT_PAGES = 1_000
+_FILES = 4
+"""As many files does a connection open: the log, its write-ahead log, the index of that, and the directory."""
 
 
 @contextmanager
@@ -41,7 +46,22 @@ def as_log_errors(file: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) or 0
         if code & 0xFF in _BUSY_CODES:
             raise LogTimeout(f"log {file} is busy: {error}") from error
-        raise LogError(f"log {file} cannot be used: {error}") from error
+        raise LogError(f"log {file} cannot be used: {_text(error, code & 0xFF)}") from error
+
+
+def _text(error: sqlite3.Error, code: int) -> str:
+    """SQLite's words, and what to do: SQLite does not tell the operating system's own error."""
+    if code == sqlite3.SQLITE_FULL:
+        return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
+    if code == sqlite3.SQLITE_CANTOPEN:
+        # not the log's own files: closing one would end the locks that SQLite has on it
+        try:
+            with ExitStack() as opened:
+                for _ in range(_FILES):
+                    opened.enter_context(open(os.devnull, "rb"))
+        except OSError as found:
+            return f"{error}; {found.strerror}; {advice_of(found)}"
+    return str(error)
 
 
 def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Connection:

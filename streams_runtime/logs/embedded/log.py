@@ -78,19 +78,19 @@ class EmbeddedLog:
         maintenance_ms: int = MAINTENANCE_MS,
         synchronous: Synchronous = Synchronous.NORMAL,
     ) -> None:
+        self._file = directory / LOG_FILE_NAME
+        lock = WriteLock(directory / LOCK_FILE_NAME, timeout_ms)
         try:
             make_private_directory(directory)
-            os.close(open_lock(directory / LOCK_FILE_NAME, directory / LOG_FILE_NAME))
+            os.close(open_lock(directory / LOCK_FILE_NAME, self._file))
+            self._cluster_id = prepare(self._file, lock, timeout_ms)
         except OSError as error:
             raise LogError(f"log {directory} cannot be used: {with_advice(error)}") from error
-        self._file = directory / LOG_FILE_NAME
         self._clock = clock or SystemClock()
         self._timeout_ms = timeout_ms
         self._synchronous = synchronous
         self._minimum_dirty_bytes = minimum_dirty_bytes
         self._maintenance_ms = maintenance_ms
-        lock = WriteLock(directory / LOCK_FILE_NAME, timeout_ms)
-        self._cluster_id = prepare(self._file, lock, timeout_ms)
         warn_of_others(self._file)
         self._writer = EmbeddedWriter(self._file, lock, timeout_ms, synchronous)
         self._reads = SharedConnection(self._file, timeout_ms, synchronous)

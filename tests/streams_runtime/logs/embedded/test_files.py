@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, TopicDescription
 from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.embedded.connections import as_log_errors
 from streams_runtime.logs.errors import LogError, ProducerFenced
 from tests.streams_runtime.logs.embedded.programs import running
 from tests.streams_runtime.logs.reading_and_writing import C0, T0, offsets, read_from, values_of, write, write_pairs
@@ -203,3 +206,44 @@ def test_should_keep_count_of_sizes_through_compaction_and_deletion(log: Embedde
         kept = connection.execute("SELECT bytes, dirty_bytes FROM partitions WHERE topic='changelog'").fetchone()
     connection.close()
     assert kept == counted
+
+
+_WITHOUT_FILES = """
+import os, resource, sys
+from streams_runtime import open_log
+from streams_runtime.logs.errors import LogError
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+for left in range(8):
+    taken = []
+    try:
+        while True:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        for descriptor in taken[:left]:
+            os.close(descriptor)
+    try:
+        open_log(f"embedded:{sys.argv[1]}/{left}").close()
+    except LogError as error:
+        said = str(error)
+    else:
+        said = "open"
+    for descriptor in taken[left:]:
+        os.close(descriptor)
+    print(said)
+"""
+
+
+def test_should_advise_what_to_do_wherever_the_process_has_no_file_left(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", _WITHOUT_FILES, str(tmp_path)]
+    said = subprocess.run(program, capture_output=True, text=True, check=True).stdout.splitlines()
+    opened = said.index("open")
+    assert opened >= 2
+    assert all("raise this process's limit of open files" in each for each in said[:opened]), said
+    assert set(said[opened:]) == {"open"}
+
+
+def test_should_advise_to_free_space_when_the_disk_is_full(tmp_path: Path) -> None:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    with pytest.raises(LogError, match=r"disk is full; free space on this disk"), as_log_errors(tmp_path):
+        raise error
