@@ -118,7 +118,7 @@ def create_topics(
     show({"topics": result}, "\n".join(lines), format)
 
 
-@topics.command("alter", epilog=example("topics alter lines --partitions 8 --config retention.ms=86400000"))
+@topics.command("alter", epilog=example("topics alter lines --partitions 8 --bootstrap-server embedded:log"))
 @options_of(address=LogAddress)
 def alter_topics(
     names: Topics,

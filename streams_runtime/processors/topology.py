@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from assignor.errors import TopologyError
 from assignor.legal_names import NAME_RULE, is_legal_name, shown_name

@@ -93,7 +93,7 @@ def test_should_write_the_completion_of_a_shell_that_is_named(shell: str, monkey
     ("typed", "place", "offered"),
     [
         ("assignor gr", "1", {"groups"}),
-        ("assignor topics ", "2", {"list", "describe", "create", "delete"}),
+        ("assignor topics ", "2", {"list", "describe", "create", "alter", "delete"}),
         ("assignor explain --f", "2", {"--format"}),
         ("assignor groups list -o ", "4", {"text", "wide", "json", "yaml"}),
         ("assignor replay --engine ", "3", {"spark", "local"}),

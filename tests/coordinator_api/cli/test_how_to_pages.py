@@ -147,7 +147,7 @@ def test_should_show_dropped_records_as_the_page_does(on_pages: Pages, running: 
     members = {member.member_id: {"generation_id": member.generation_id}}
     told = member.client.post(f"{member.path}/heartbeat", json={"members": members, "notices": [NOTICE]})
     (call,) = on_pages.calls(page)
-    (printed,) = [block.code for block in blocks(page) if block.language == "text"]
+    printed = next(block.code for block in blocks(page) if block.language == "text")
 
     shown = on_pages.run(call).stdout
 
