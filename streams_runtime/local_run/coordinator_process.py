@@ -19,6 +19,7 @@ import httpx
 from assignor.access.private_files import make_private_directory, private_opener
 from assignor.access.tls import client_context
 from assignor.errors import Unavailable
+from assignor.operating_system import with_advice
 
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -80,12 +81,17 @@ class CoordinatorProcess:
         self.wait_until_ready()
 
     def launch(self) -> None:
-        """Start the process without waiting; call `wait_until_ready` afterwards."""
+        """Start the process without waiting; call `wait_until_ready` afterwards. Raises CoordinatorNotStarted."""
         assert self._process is None, "it runs already"
-        make_private_directory(self._directory)
-        self._said_before = self.log_file.stat().st_size if self.log_file.exists() else 0
-        with open(self.log_file, "ab", opener=private_opener) as log:
-            self._process = self._spawn(log)
+        try:
+            make_private_directory(self._directory)
+            self._said_before = self.log_file.stat().st_size if self.log_file.exists() else 0
+            with open(self.log_file, "ab", opener=private_opener) as log:
+                self._process = self._spawn(log)
+        except OSError as error:
+            raise CoordinatorNotStarted(
+                f"the coordinator in {self._directory} could not be started: {with_advice(error)}"
+            ) from error
 
     def wait_until_ready(self) -> None:
         """Raises CoordinatorNotStarted when it ends, or is not ready within a minute."""

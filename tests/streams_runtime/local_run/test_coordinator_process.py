@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +21,19 @@ def test_should_say_why_when_it_cannot_start(tmp_path: Path) -> None:
     with pytest.raises(CoordinatorNotStarted, match=r"group\.max\.size"):
         process.start()
     process.stop()
+
+
+def test_should_advise_what_to_do_when_the_system_refuses_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with pytest.raises(
+        CoordinatorNotStarted, match=r"could not be started: .*raise this process's limit of open files"
+    ):
+        CoordinatorProcess(tmp_path / "coordinator", {}).start()
 
 
 def test_should_come_back_on_the_same_port_with_the_same_database_and_stop_for_good(tmp_path: Path) -> None:
