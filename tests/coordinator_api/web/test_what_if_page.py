@@ -78,7 +78,7 @@ async def test_should_start_from_the_group_as_it_is_now(service: Tenants) -> Non
     [
         ("add=two", "add", "two"),
         ("add=99999x99999", "add", "99999x99999"),
-        ("standbys=-1", "standbys", "-1"),
+        ("standbys=2147483648", "standbys", "2147483648"),
         ("lag=<script>", "lag", "<script>"),
         ("lags=0_0", "lags", "0_0"),
         ("lags=0_0%3Dmany", "lags", "0_0=many"),
@@ -111,7 +111,11 @@ async def test_should_say_beside_the_field_what_is_wrong_and_keep_what_was_typed
     "query, field, words",
     [
         ("add=0", "add", "Must be from 1 to 10,000, not 0."),
-        ("standbys=-1", "standbys", "num.standby.replicas must be from 0 to 2147483647, not -1."),
+        (
+            "standbys=2147483648",
+            "standbys",
+            "num.standby.replicas must be from -2147483648 to 2147483647, not 2147483648.",
+        ),
         ("generation=77&add=1", "generation", "No rebalance of generation 77 is recorded."),
     ],
 )

@@ -55,15 +55,14 @@ def test_should_make_all_values_text_when_one_of_them_is() -> None:
     "texts, problem",
     [
         (["max.warmup=1..3"], "--grid: unknown config 'max.warmup'; did you mean 'max.warmup.replicas'?"),
-        (["num.standby.replicas=-1..3"], "--grid: num.standby.replicas must be from 0 to 2147483647, not -1"),
         (["max.warmup.replicas=0|2"], "--grid: max.warmup.replicas must be from 1 to 2147483647, not 0"),
         (
             ["num.standby.replicas=0..2147483648:2147483648"],
-            "--grid: num.standby.replicas must be from 0 to 2147483647, not 2147483648",
+            "--grid: num.standby.replicas must be from -2147483648 to 2147483647, not 2147483648",
         ),
         (
-            ["replication.factor=-1..3"],
-            "--grid: replication.factor must be -1 (the broker's default) or at least 1, not 0",
+            ["replication.factor=many"],
+            "--grid: replication.factor must be a whole number, not 'many'",
         ),
         (["max.warmup.replicas=1.."], "--grid: max.warmup.replicas must be a whole number, not '1..'"),
         (

@@ -360,7 +360,7 @@ def test_should_write_what_was_sent_without_a_commit_when_the_log_has_no_more_re
     assert thread.totals() == {}
     thread.one_pass()
     assert thread.totals() == {"the": 1, "cat": 1}, "also behind the repartition topic"
-    assert thread.committed() == {}
+    assert set(thread.committed().values()) == {0}, "where it began, and not how far it is"
     thread.close()
 
 
