@@ -3,9 +3,10 @@
 Only topics without a change of the value between them and the key's change are merged, because a topic has one value
 serde. After merged streams, the key changes of all of them count together. Source:
 `InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: two
-such topics in one branch below the change, or below several merges, are merged, too. In Kafka that is an error. And a
-topic stays where it is when some of its records do not come through the change, but from another stream that is merged
-in below it. Kafka moves the topic, and aggregates the records of the other stream in the partition of their old key.
+such topics in one branch below the change, or below several merges, are merged, too. In Kafka that is an error.
+
+As in Kafka, a topic also moves when another stream is merged in below the change. Records of that stream are then
+aggregated in the partition of their old key.
 """
 
 from __future__ import annotations
@@ -41,8 +42,7 @@ class RepartitionMerging:
         """Change the graph. Gives the names of replaced sources, and for each the source that replaces it."""
         self._gather_behind_merges()
         renamed: dict[str, str] = {}
-        for changer, behind in self._behind.items():
-            replaced = [node for node in behind if _all_pass(changer, node)]
+        for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
                 one.priority = changer.priority  # so that it is written before all nodes below it
@@ -118,11 +118,6 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
             asked.add(parent)
             waiting.append(iter(parent.parents))
     return None
-
-
-def _all_pass(place: GraphNode, node: GraphNode) -> bool:
-    """Whether every record that comes to the node has passed this place."""
-    return all(above.parents for above in _above(node, only_to=place))
 
 
 def _above(node: GraphNode, only_to: GraphNode | None = None) -> set[GraphNode]:

@@ -165,17 +165,3 @@ def test_should_repartition_once_behind_the_last_of_several_merges(between: Any)
 
     assert {store for _, stores in feeding for store in stores} == {"first", "second", "third"}
     assert all(all(topic.endswith("-repartition") for topic in topics) for topics, _ in feeding)
-
-
-def test_should_move_no_repartition_topic_above_a_merge_with_records_that_do_not_come_through_it() -> None:
-    """They would be aggregated in the partitions of their old keys."""
-    builder, (one, two) = _streams(2)
-    plain = builder.stream("plain", STRING, STRING)
-    _aggregated(one, "one")
-    _aggregated(one.merge(two), "both")
-    _aggregated(one.merge(plain), "with_plain")
-
-    feeding = _feeding_topics(builder.build())
-
-    assert {store for _, stores in feeding for store in stores} == {"one", "both", "with_plain"}
-    assert all(all(topic.endswith("-repartition") for topic in topics) for topics, _ in feeding)
