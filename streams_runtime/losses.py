@@ -1,5 +1,4 @@
-"""What a task does not process to the end, never gets to read, or lacks of its windows: counted as metrics, told as
-notices, and logged.
+"""Counts, reports and logs what a task leaves out, what it never gets to read, and which windows it lacks.
 
 Rules: each record is counted once, by its reason. A count of a reason and a place is logged as warnings up to the
 tenth, and then only at level debug: the metric and the notice go on counting. Source:
@@ -142,7 +141,7 @@ class TaskLosses:
         return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
 
     def suspect_timestamp(self, partition: TopicPartition, offset: int, timestamp_ms: int, unit: str) -> None:
-        """A timestamp of the input looks like one in another unit. Told once for each topic and unit."""
+        """A timestamp of the input looks like one in another unit. Reported once for each topic and unit."""
         if (partition.topic, unit) in self._suspected:
             return
         self._suspected.add((partition.topic, unit))
@@ -183,7 +182,7 @@ class TaskLosses:
         """A window store was restored from a changelog that begins at `begin` and was needed from `needed_from` on.
 
         How many windows that are nobody knows: each change that is gone was one of a window, and a window may have had
-        several. So the number told is the most that it can be.
+        several. So the reported number is an upper bound.
         """
         windows = begin - needed_from
         what = (
@@ -197,13 +196,13 @@ class TaskLosses:
             self._notices.tell(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
-        """The log may delete, by its clock, what a window store still has. Told when it is new, or has become worse."""
-        told = self._at_risk.get(risk.store)
-        is_worse = told is None or risk.windows >= 2 * told.windows or risk.needed_ms > told.needed_ms
+        """The log may delete, by its clock, what a window store still has. Reported when new, or when it is worse."""
+        reported = self._at_risk.get(risk.store)
+        is_worse = reported is None or risk.windows >= 2 * reported.windows or risk.needed_ms > reported.needed_ms
         if not is_worse:
             return
         self._at_risk[risk.store] = risk
-        if told is None:
+        if reported is None:
             _logger.warning(
                 "task %s: store %s: %s %s",
                 self._task,
@@ -213,7 +212,7 @@ class TaskLosses:
                 extra=TOLD_AS_NOTICE,
             )
         if self._notices is not None:
-            new = risk.windows - (0 if told is None else told.windows)
+            new = risk.windows - (0 if reported is None else reported.windows)
             self._notices.tell(NoticeCode.WINDOWS_AT_RISK, f"store {risk.store}", max(0, new), risk.text())
 
     def _passed_over(self, partition: TopicPartition, records: int, what: str) -> None:

@@ -73,7 +73,7 @@ def _login(request: Request) -> Response:
 
 
 def _page_path(request: Request, shown: str) -> str:
-    """Of the page that the browser shows, without the prefix, told or not."""
+    """The path of the page that the browser shows, without the prefix of a proxy."""
     path = shown.removeprefix(public_address(request.scope).prefix)
     return path[max(path.find(f"{PAGE}/"), 0) :]
 

@@ -1,4 +1,4 @@
-"""What the brokers of a topic check of a record beside its size: told by the topic's configs and by earlier answers.
+"""What brokers check of a record beside its size, as far as a topic's configs and earlier answers show it.
 
 A broker refuses a whole batch for one record, when nobody knows any more what the record came of. So `send` refuses it
 first: a timestamp too far from the clock (`message.timestamp.after.max.ms`, one hour unless the topic says otherwise,
@@ -67,7 +67,7 @@ class BrokerChecks:
             )
 
     def take_refusal(self, record: AnyRecord) -> str | None:
-        """Why the brokers have refused the record, if they have; told once."""
+        """Why the brokers have refused the record, if they have; reported once."""
         return self._refused.pop(record, None) if self._refused else None
 
     def was_refused(self, record: AnyRecord, reason: str, *, for_its_timestamp: bool) -> None:

@@ -6,10 +6,10 @@ Rules:
   a source topic, the end is the group's committed offset if that is lower.
 - Reading starts after the last applied record, or at the beginning. The reader gives a store whole batches of columns,
   without records from the end on.
-- How far a store is, is the consumer's position and not the last applied record. A log may end in a gap that retention,
-  compaction or a transaction marker left, and may have no record at all. So a changelog is complete when the position
-  has reached the end, and the state manager is told the position, which the thread reports as the task's offset sum
-  (KAFKA-14302).
+- A store has come as far as the consumer's position, not as far as the last applied record: a log may end in a gap
+  that retention, compaction or a transaction marker left, and may have no record at all. So a changelog is complete
+  when the position has reached the end. The state manager gets the position, and the thread reports it as the task's
+  offset sum (KAFKA-14302).
 - The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
   topic stops at its limit, the committed offset. Records that were read beyond it wait, and the partition is paused,
   until the limit moves.

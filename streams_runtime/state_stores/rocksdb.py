@@ -115,7 +115,7 @@ class RocksDBStore:
         )
 
     def tell_format(self, kept: StoreFormat) -> None:
-        """Write it beside the files, for whoever opens them next. Raises ProcessorStateError."""
+        """Write it beside the files, for the process that opens them next. Raises ProcessorStateError."""
         try:
             write_format(self._directory, kept)
         except OSError as error:

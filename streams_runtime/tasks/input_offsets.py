@@ -5,7 +5,7 @@ topics always begin at the earliest record. A task commits the offset of the nex
 one buffered, else the consumer's position, so that gaps left by transactions and compaction count as consumed. It
 commits only what the group does not know yet: offsets that have moved, and those at which it began without a committed
 one. The partition time is in the metadata of the commit. A task claims its input before it reads it; from then on no
-earlier owner can commit. Records that the log deleted before the group read them are told, with their number.
+earlier owner can commit. Records that the log deleted before the group read them are reported, with their number.
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`.
 Differs from Kafka: there, repartition topics go by `auto.offset.reset`, too, and an offset is committed once it has
 moved. With `latest`, an owner that ends before that leaves no offset behind, and the next one begins behind the records

@@ -18,7 +18,7 @@ Rules:
 - A logged store whose files are those of another kind of store is deleted, with a warning, and restored from the
   beginning; one that is not logged is refused. A store that may lack what its changelog still has keeps its content,
   and the changelog is read from the beginning over it. Both are in the checkpoint, as OFFSET_UNKNOWN, before the files
-  change, so that whoever opens them after a crash does it again.
+  change, so that the process that opens them after a crash does it again.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 

@@ -1,7 +1,7 @@
 """Joins and cogroups of a described topology, and the sources that each has co-partitioned.
 
-Kafka's builder is told by the DSL: each join of streams, of tables, of a stream with a table or by foreign key, and
-each cogroup, names the sources of both sides. The text shows a join as a processor that uses a store which another
+For each join of streams, of tables, of a stream with a table or by foreign key, and for each cogroup, Kafka's DSL names
+the sources of both sides to its builder. The text shows a join as a processor that uses a store which another
 processor fills. A name that the DSL generates says whether a processor is a join; so do the suffixes that it adds to
 the user's name for the nodes of a join of streams or of tables, of a join by foreign key, and of a cogroup. Three facts
 stay open:

@@ -225,7 +225,7 @@ class KafkaLog:
         return self._known_limits(TopicPartition(topic, 0)).deletes_after_ms
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
-        """Nothing: whoever runs the brokers decides how long they keep a topic that exists, as in Kafka Streams."""
+        """Does nothing: as in Kafka Streams, the operator of the brokers decides how long a topic is kept."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""

@@ -110,7 +110,7 @@ def _known(schema_id: int | None) -> int:
 
 
 def _client(settings: RegistrySettings) -> SchemaRegistryClient:
-    # serdes with the same mock registry see each other's schemas, whatever else they are told
+    # serdes with the same mock registry see each other's schemas, whatever their other configs are
     key = (os.getpid(), settings.url if settings.url.startswith(MOCK) else settings.client)
     with _lock:
         client = _clients.get(key)
