@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import httpx
 
 from assignor.types import LATEST_OFFSET
 from tests.coordinator_api.group_members import HttpMember, definition, settle
 
-_SESSION_MS = 1_800_000  # nobody sends heartbeats for them: a slow machine must not cost a member
+# nobody sends heartbeats for them, and a rebalance waits for what a test does in a browser: a slow machine must not
+# cost a member
+_PATIENCE: dict[str, Any] = {"session_timeout_ms": 1_800_000, "rebalance_timeout_ms": 1_800_000}
 
 
 @dataclass
@@ -29,7 +31,7 @@ class FewMembers:
     def join(self, count: int) -> Self:
         """So many more members, until the group is stable and each member says that it runs its tasks."""
         new = [
-            HttpMember(self.client, self.id, client_id=f"{self.id}-{number}", session_timeout_ms=_SESSION_MS)
+            HttpMember(self.client, self.id, client_id=f"{self.id}-{number}", **_PATIENCE)
             for number in range(len(self.members), len(self.members) + count)
         ]
         for member in [*new, *self.members]:  # the rebalance waits for those that are there
