@@ -77,14 +77,15 @@ def test_should_record_every_rebalance_of_a_real_group_so_that_it_can_be_run_aga
             assert recorder.stop() == 0
     assert any(generation.rewritten for generation in generations), "the static bounce rewrites a generation"
     for file in (by_text, inferred):
-        lines = lines_of(file)
+        # a generation that another rebalance overtook has a line, and never got an assignment
+        lines = [line for line in lines_of(file) if not line.get("interrupted")]
         assert [line["generation_id"] for line in lines] == [
             generation.id for generation in generations if generation.members
         ]
         checked = assignor("assign", "--check", "--format", "json", str(file))
         tally = json.loads(checked.stdout)
         assert (checked.returncode, tally["equal_after_decoding"], tally["differences"]) == (0, len(lines), [])
-    first, second = lines_of(by_text)[:2]
+    first, second = [line for line in lines_of(by_text) if not line.get("interrupted")][:2]
     made = {f"{APPLICATION}-counts-changelog": 3, f"{APPLICATION}-counts-repartition": 3}
     assert first["output"]["internal_topics"] == made
     # a rebalance that the group gave up, because another thread joined, is no generation, but may have created a topic
