@@ -75,16 +75,16 @@ def _topics(options: Sequence[str], option: str) -> tuple[frozenset[str], ...]:
 
 def _stores(options: Sequence[str], reuses_source_topics: bool | None) -> StoreFacts:
     """Each option is `STORE=WHAT`, as above."""
-    said: dict[str, str] = {}
+    facts_by_store: dict[str, str] = {}
     names: dict[str, set[str]] = {"not-logged": set(), "key-value": set()}
     topics: dict[str, str] = {}
     times: dict[str, dict[str, int]] = {"retention.ms": {}, "history.retention.ms": {}}
     for option in options:
         store, _, fact = option.partition("=")
         kind, _, value = fact.partition(":")
-        if store in said:
+        if store in facts_by_store:
             raise InputError(f"{store} is given twice", "--store")
-        said[store] = fact
+        facts_by_store[store] = fact
         if store and fact in names:
             names[fact].add(store)
         elif store and kind == "topic" and value:

@@ -173,9 +173,9 @@ class _Other:
         raise StreamsRuntimeError(f"{self._process.name} says nothing for {timeout_s:g} s")
 
     def expect(self, words: str, timeout_s: float) -> None:
-        said = self.answer(timeout_s)
-        if said != words:
-            raise StreamsRuntimeError(f"{self._process.name} is not {words}: {said}")
+        answer = self.answer(timeout_s)
+        if answer != words:
+            raise StreamsRuntimeError(f"{self._process.name} is not {words}: {answer}")
 
     def say(self, words: str) -> None:
         self._pipe.send(words)

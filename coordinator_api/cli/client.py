@@ -92,10 +92,10 @@ def _nobody(said: Mapping[str, str]) -> InputError:
         address, problem = next(iter(problems.items()))
         if problem is not None:
             return InputError(problem, address)
-    advice = next(filter(None, map(advice_of, said.values())), None)
-    if advice is not None:  # this machine refused, not the coordinator
-        address, what = next(iter(said.items()))
-        return InputError(f"cannot be asked: {what}; {advice}", address)
+    for address, what in said.items():
+        advice = advice_of(what)
+        if advice is not None:  # this machine refused, not the coordinator
+            return InputError(f"cannot be asked: {what}; {advice}", address)
     each = ", ".join(f"{address} ({problems[address] or what})" for address, what in said.items())
     return InputError(f"no coordinator answers at {each}: start one with `assignor serve`, or name it by --coordinator")
 

@@ -57,7 +57,7 @@ class StoreFacts:
     reuses_source_topics: bool | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything is said of a store by name."""
+        """Whether a fact names a store."""
         return any(
             (self.not_logged, self.source_changelogs, self.retention_ms, self.history_retention_ms, self.key_value)
         )
@@ -115,13 +115,13 @@ def described_stores(
     assumed: list[str] = []
     open_: dict[str, str] = {}
     for store in users:
-        reusable = None if store in there or _is_told(store, facts) else _reusable_topic(definition, users[store])
+        reusable = None if store in there or _is_named(store, facts) else _reusable_topic(definition, users[store])
         known = _known(store, facts)
         if known is None and reusable is not None and reusable.certain and facts.reuses_source_topics:
             known = StoreDefinition(store, LOGGED, reusable.topic)
         elif reusable is not None and creates_missing and (facts.reuses_source_topics is None or not reusable.certain):
             open_[store] = reusable.topic
-        if not _is_told(store, facts) and (store not in there or topics[store] not in (seen.changelog_configs or {})):
+        if not _is_named(store, facts) and (store not in there or topics[store] not in (seen.changelog_configs or {})):
             assumed.append(store)
         if known is not None:
             stores[store] = known
@@ -184,9 +184,15 @@ def _how_to_tell(open_: Mapping[str, str]) -> str:
     )
 
 
-def _is_told(store: str, facts: StoreFacts) -> bool:
-    told = (facts.not_logged, facts.source_changelogs, facts.retention_ms, facts.history_retention_ms, facts.key_value)
-    return any(store in each for each in told)
+def _is_named(store: str, facts: StoreFacts) -> bool:
+    facts_by_store = (
+        facts.not_logged,
+        facts.source_changelogs,
+        facts.retention_ms,
+        facts.history_retention_ms,
+        facts.key_value,
+    )
+    return any(store in each for each in facts_by_store)
 
 
 def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:

@@ -13,6 +13,8 @@ from unittest import mock
 import httpx
 import pytest
 
+from assignor.errors import InputError
+from coordinator_api.cli.client import call
 from coordinator_api.settings import setting_rows
 from tests import program
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
@@ -222,6 +224,18 @@ def test_should_name_all_addresses_in_one_line_when_none_answers() -> None:
     assert (code, result, said.count("\n")) == (2, "", 1)
     refused = r"\([^()]*refused[^()]*\)"
     assert re.match(rf"error: no coordinator answers at {NOBODY} {refused}, http://127.0.0.1:2 {refused}: start", said)
+
+
+def test_should_name_the_address_that_this_machine_could_not_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first address refuses as a service that is down does; at the second one the process has no file left."""
+
+    def fails(_http: httpx.Client, _method: str, url: str, **_more: object) -> httpx.Response:
+        raise httpx.ConnectError("[Errno 24] Too many open files" if ":2/" in url else "[Errno 111] Connection refused")
+
+    monkeypatch.setattr(httpx.Client, "request", fails)
+    with pytest.raises(InputError) as refused:
+        call("GET", "http://127.0.0.1:1,http://127.0.0.1:2", "/v1/groups", None, {})
+    assert str(refused.value).startswith("http://127.0.0.1:2: cannot be asked: [Errno 24] Too many open files; raise")
 
 
 def test_should_name_where_a_call_was_sent_on_to_when_nobody_is_there() -> None:
