@@ -24,6 +24,7 @@ from unittest import mock
 import pytest
 
 from assignor.commands import main, program
+from coordinator_api.http import server
 from tests.program import SMOKE
 
 _LONGEST_RUN_S = 20.0
@@ -164,6 +165,8 @@ def nobody_is_contacted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     monkeypatch.setattr(socket, "getaddrinfo", _getaddrinfo)
     monkeypatch.setattr(subprocess, "Popen", _contact)
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", _contact)
+    # `serve` would give this process its own log: no handler of pytest is left then, and later tests read nothing
+    monkeypatch.setattr(server, "_configure_logging", lambda _settings: None)
     before = signal.signal(signal.SIGALRM, _too_long)
     yield
     signal.signal(signal.SIGALRM, before)
