@@ -16,9 +16,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import run_order
-from tests.left_signals import HANDLED, ThreadSignals, signals_of_this_thread
 from tests.oracle import jars
 from tests.oracle.broker import Broker, require_jars
+from tests.process_state import HANDLED, LogSettings, ThreadSignals, log_settings, signals_of_this_thread
 from tests.told import PROPERTY, Tell, told
 
 # A run in the background of a shell finds SIGINT ignored, and so would all programs that tests start and interrupt.
@@ -66,20 +66,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return run_order.UnitScheduling(config, log)
 
 
-_SIGNALS_BEFORE = pytest.StashKey[ThreadSignals]()
+_STATE_BEFORE = pytest.StashKey[tuple[ThreadSignals, LogSettings]]()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
-    item.stash[_SIGNALS_BEFORE] = signals_of_this_thread()
+    item.stash[_STATE_BEFORE] = signals_of_this_thread(), log_settings()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Fails the test that leaves signals changed, not those after it that wait for a program to hear one."""
+    """Fails a test that changes signals for the tests after it. Log settings are put back without a word: a command
+    that runs in the test's process silences the logs of libraries, as it should.
+    """
     yield
-    if changed := item.stash[_SIGNALS_BEFORE].changed():
+    signals, log = item.stash[_STATE_BEFORE]
+    log.restore()
+    if changed := signals.restore():
         pytest.fail(changed, pytrace=False)
 
 
