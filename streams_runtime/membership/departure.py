@@ -7,8 +7,7 @@ which it cannot leave. Source: `AbstractCoordinator.maybeLeaveGroup`.
 from __future__ import annotations
 
 from streams_runtime.membership.member_events import JoinReplied, MemberEnd, MemberEnded
-from streams_runtime.membership.member_phase import Phase
-from streams_runtime.membership.member_standing import Standing
+from streams_runtime.membership.member_standing import Phase, Standing
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
 
 LAST_JOIN_WAIT_MS = 2_000

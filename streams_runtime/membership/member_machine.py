@@ -66,9 +66,8 @@ from streams_runtime.membership.member_events import (
     TimerDue,
 )
 from streams_runtime.membership.member_news import PendingNews
-from streams_runtime.membership.member_phase import Phase
 from streams_runtime.membership.member_settings import MemberSettings
-from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, Standing
+from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, Phase, Standing
 from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
 from streams_runtime.membership.owned_tasks import OwnedTasks

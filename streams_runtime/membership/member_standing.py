@@ -9,13 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from assignor.types import TaskId
 from streams_runtime.membership.calls import GroupDefinition, HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
 from streams_runtime.membership.coordinator_errors import IllegalGeneration, UnknownMemberId
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
-from streams_runtime.membership.member_phase import Phase
 from streams_runtime.membership.member_settings import MemberSettings
+
+
+class Phase(StrEnum):
+    """What a member is waiting for.
+
+    PREPARING: its holder to get ready for a rebalance. JOINING: the join. AWAITING: word that its assignment is
+    there. FETCHING: the assignment. CHANGING: its holder to change its tasks. HOLDING: news. LOSING, CLOSING: its
+    holder to drop or to close everything. LEAVING: the last call.
+    """
+
+    NEW = "new"
+    PREPARING = "preparing"
+    JOINING = "joining"
+    AWAITING = "awaiting"
+    FETCHING = "fetching"
+    CHANGING = "changing"
+    HOLDING = "holding"
+    LOSING = "losing"
+    CLOSING = "closing"
+    LEAVING = "leaving"
+    ENDED = "ended"
+
 
 BEFORE_FIRST_ASSIGNMENT = 0
 

@@ -47,8 +47,8 @@ from streams_runtime.membership.member_events import (
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_phase import Phase
 from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
+from streams_runtime.membership.member_standing import Phase
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import AssignTasks, RevokeTasks
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC, assignment
