@@ -65,9 +65,8 @@ from streams_runtime.membership.member_events import (
     TasksLost,
     TimerDue,
 )
-from streams_runtime.membership.member_news import PendingNews
 from streams_runtime.membership.member_settings import MemberSettings
-from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, Phase, Standing
+from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, PendingNews, Phase, Standing
 from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
 from streams_runtime.membership.owned_tasks import OwnedTasks
@@ -308,9 +307,9 @@ class MemberMachine:
             return
         if isinstance(heard.answer, HeartbeatNews):
             self._standing.reported = heard.sent.offset_sums
-            self._news.hears(heard.answer, heard.generation_id)
+            self._news.add(heard.answer, heard.generation_id)
         elif self._standing.counts(heard, self._phase):
-            self._news.hears_refusal(heard.answer)
+            self._news.add_refusal(heard.answer)
         else:
             return
         self._act_when_free()

@@ -1,4 +1,4 @@
-"""What the group knows a member by, and which refusals of its heartbeats still count.
+"""What the group knows a member by, what the member waits for, and which answers it has yet to act on.
 
 Heartbeats and joins overtake each other. So a heartbeat carries the standing in which it was sent, and its refusal
 counts while the member is still in it. Source: `HeartbeatResponseHandler`, which compares generations for the same
@@ -13,7 +13,12 @@ from enum import StrEnum
 
 from assignor.types import TaskId
 from streams_runtime.membership.calls import GroupDefinition, HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
-from streams_runtime.membership.coordinator_errors import IllegalGeneration, UnknownMemberId
+from streams_runtime.membership.coordinator_errors import (
+    CoordinatorError,
+    IllegalGeneration,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
 from streams_runtime.membership.member_settings import MemberSettings
 
@@ -40,6 +45,7 @@ class Phase(StrEnum):
 
 
 BEFORE_FIRST_ASSIGNMENT = 0
+_NEVER = -1
 
 
 @dataclass(slots=True)
@@ -130,3 +136,48 @@ class Standing:
             or heard.sent.body.generation_id != self.generation_id
         )
         return not (isinstance(answer, IllegalGeneration) and is_behind)
+
+
+@dataclass(slots=True)
+class PendingNews:
+    """Answers to heartbeats that the member has not acted on yet.
+
+    `refused`: how the group refused a heartbeat. `stop`: the coordinator wants the member to end. `lost`: why the
+    holder has dropped its tasks by itself. `rejoin_asked`: by the holder, or by a refusal. `rejoin_generation`: the
+    latest generation of the group under which the member was told to rejoin. `assignment_generation`: of the latest
+    assignment that it can fetch.
+    """
+
+    refused: CoordinatorError | None = None
+    stop: bool = False
+    lost: str | None = None
+    rejoin_asked: bool = False
+    rejoin_generation: int = _NEVER
+    assignment_generation: int = BEFORE_FIRST_ASSIGNMENT
+
+    def add(self, news: HeartbeatNews, generation_id: int) -> None:
+        """`generation_id`: of the group, when it said so."""
+        self.stop = self.stop or news.stop
+        self.assignment_generation = max(self.assignment_generation, news.assignment_generation)
+        if news.rejoin:
+            self.rejoin_generation = max(self.rejoin_generation, generation_id)
+
+    def add_refusal(self, error: CoordinatorError) -> None:
+        """Only one that counts."""
+        if isinstance(error, RebalanceInProgress):
+            self.rejoin_asked = True
+        else:
+            self.refused = error
+
+    def are_serious(self) -> bool:
+        """The member must not go on with what it is doing, a rebalance included."""
+        return self.refused is not None or self.stop or self.lost is not None
+
+    def call_for_action(self, awaited: int) -> bool:
+        """A join that has reached the generation `awaited` answers every "rejoin" of an earlier one."""
+        return self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited
+
+    def forget_member(self) -> None:
+        """What the group said about its generations was said to another member."""
+        self.rejoin_generation = _NEVER
+        self.assignment_generation = BEFORE_FIRST_ASSIGNMENT

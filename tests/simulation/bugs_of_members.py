@@ -14,8 +14,7 @@ from streams_runtime.membership.coordinator_errors import CoordinatorError, Fenc
 from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import CallRefused, CallUnanswered
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_news import PendingNews
-from streams_runtime.membership.member_standing import Phase, Standing
+from streams_runtime.membership.member_standing import PendingNews, Phase, Standing
 from streams_runtime.membership.member_subscription import ReceivedAssignment
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
 from streams_runtime.membership.owned_tasks import OwnedTasks
