@@ -1,4 +1,4 @@
-"""When the one heartbeat of a process is sent, whom it speaks for, and what it says: pure.
+"""When the one heartbeat of a process is sent, whom it speaks for, and what it says; whether the group is paused. Pure.
 
     collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
 
@@ -79,7 +79,7 @@ def collect(members: Iterable[Member]) -> Collected[Member]:
     return collected
 
 
-def heard_by_members(
+def replies_to_members(
     sent: Mapping[Member, SentHeartbeat], reply: ProcessHeartbeatReply
 ) -> tuple[list[tuple[Member, HeartbeatReplied]], bool]:
     """What each member is told, and whether every one takes it in. If not, it has to be told again."""
@@ -163,3 +163,30 @@ class HeartbeatRhythm:
 
     def _rest(self, now_ms: int, times: int, retry_after_ms: int | None, chance: float) -> None:
         self.rests_until_ms = now_ms + pause_between_heartbeats_ms(times, retry_after_ms, chance, self._interval_ms)
+
+
+class GroupPause:
+    """Whether the group is paused, as far as the process knows. `paused`: None before the first answer.
+
+    Each answer to a heartbeat carries it, and counts until another one differs. Before the first of them, the answer to
+    a join counts, so that a member which joins a paused group processes nothing; later it may be an old one, and does
+    not. Differs from Kafka, where `KafkaStreams.pause` concerns one instance.
+    """
+
+    def __init__(self) -> None:
+        self.paused: bool | None = None
+
+    def on_heartbeat_reply(self, paused: bool | None) -> bool:
+        """Whether members have to be told now. None when the answer did not say it."""
+        if paused is None or paused is self.paused:
+            return False
+        is_news = paused or self.paused is not None
+        self.paused = paused
+        return is_news
+
+    def on_join_reply(self, paused: bool) -> bool:
+        """Whether members have to be told now."""
+        if not paused or self.paused is not None:
+            return False
+        self.paused = True
+        return True

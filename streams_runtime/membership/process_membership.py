@@ -34,7 +34,6 @@ from streams_runtime.membership.calls import ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.group_member import GroupMember, ignore_end
-from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import (
     FetchReplied,
     GiveOrder,
@@ -61,10 +60,11 @@ from streams_runtime.membership.member_settings import MemberSettings, default_h
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_heartbeat import (
     Collected,
+    GroupPause,
     HeartbeatRhythm,
     answer_timeout_ms,
     collect,
-    heard_by_members,
+    replies_to_members,
     refused_to_all,
 )
 from streams_runtime.membership.task_holder import TaskHolder
@@ -104,7 +104,7 @@ class ProcessMembership:
         self._client = client
         self._notices = notices
         self._pause_changed = pause_changed
-        self._pause = HeardPause()
+        self._pause = GroupPause()
         self._pause_heard = threading.Lock()
         self._group_id = group_id
         # of the heartbeat thread
@@ -221,7 +221,7 @@ class ProcessMembership:
             match effect:
                 case SendJoin(call, request):
                     reply = self._client.join(self._group_id, request)
-                    self._hear_pause(lambda: self._pause.hears_of_join(reply.paused))
+                    self._hear_pause(lambda: self._pause.on_join_reply(reply.paused))
                     return JoinReplied(call, reply)
                 case SendFetch(call, member_id, min_generation):
                     fetched = self._client.assignment(
@@ -272,7 +272,7 @@ class ProcessMembership:
                     for member in sent:
                         self.tell(member, MemberFailed(error))
                     continue
-                self._hear_pause(lambda heard=reply.paused: self._pause.hears_of_heartbeat(heard))  # type: ignore[misc]
+                self._hear_pause(lambda heard=reply.paused: self._pause.on_heartbeat_reply(heard))  # type: ignore[misc]
                 all_count = self._tell_news(sent, reply)
                 heartbeat.answered(_now_ms(), reply.news, random.random(), all_count=all_count)  # noqa: S311
         finally:
@@ -318,7 +318,7 @@ class ProcessMembership:
     def _tell_news(self, sent: Mapping[GroupMember, SentHeartbeat], reply: ProcessHeartbeatReply) -> bool:
         """Whether every member took in what it was told; if not, it has to be told again."""
         with self._own_machines():
-            heard, all_count = heard_by_members(sent, reply)
+            heard, all_count = replies_to_members(sent, reply)
             self._events.extend(heard)
             return all_count
 

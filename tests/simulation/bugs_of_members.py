@@ -11,14 +11,13 @@ from assignor.types import TaskId
 from streams_runtime.membership import outstanding as outstanding_module
 from streams_runtime.membership.calls import JoinReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError, FencedInstanceId, FencedMemberEpoch
-from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import CallRefused, CallUnanswered
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_standing import PendingNews, Phase, Standing
 from streams_runtime.membership.member_subscription import ReceivedAssignment
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
 from streams_runtime.membership.owned_tasks import OwnedTasks
-from streams_runtime.membership.process_heartbeat import HeartbeatRhythm
+from streams_runtime.membership.process_heartbeat import GroupPause, HeartbeatRhythm
 from streams_runtime.membership.task_holder import AssignTasks, Order
 from tests.simulation.bug import (
     BECOMES_STABLE,
@@ -220,8 +219,8 @@ BUGS_OF_MEMBERS = (
         "pause not heard",
         "A process takes no notice of the pause of its group.",
         LEVERS_STAY,
-        (HeardPause, "hears_of_heartbeat", always(False)),
-        (HeardPause, "hears_of_join", always(False)),
+        (GroupPause, "on_heartbeat_reply", always(False)),
+        (GroupPause, "on_join_reply", always(False)),
     ),
     bug(
         "active and standby in one process",

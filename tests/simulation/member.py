@@ -283,7 +283,7 @@ class ProcessMember:
             case NoAnswer() | Rejected():
                 event = event_of_failure(effect, failure_of(response), self._chance.random())
             case Joined(JoinAnswered(member_id, generation_id, state), paused):
-                process.hears_of_join(paused)
+                process.on_join_reply(paused)
                 event = JoinReplied(call, JoinReply(member_id, generation_id, str(state), paused=paused))
             case AssignmentReady(generation_id, data, followup):
                 assert isinstance(effect, SendFetch)

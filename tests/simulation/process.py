@@ -14,13 +14,13 @@ from coordinator_api.group.events import ProcessHeartbeat as HeartbeatArrived
 from coordinator_api.group.outcome import ProcessHeartbeatAnswered, Rejected
 from coordinator_api.ownership.values import Elsewhere
 from streams_runtime.membership.coordinator_errors import CoordinatorError
-from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import CloseAsked, SentHeartbeat, Started
 from streams_runtime.membership.process_heartbeat import (
+    GroupPause,
     HeartbeatRhythm,
     answer_timeout_ms,
     collect,
-    heard_by_members,
+    replies_to_members,
     refused_to_all,
 )
 from tests.coordinator_api.group.member_bytes import process_named
@@ -61,7 +61,7 @@ class SimulatedProcess:
         self.clock: MachineClock = host.clock
         self.process_id: ProcessId = process_named(self.machine.name)
         self.dead = False
-        self.pause: HeardPause = HeardPause()
+        self.pause: GroupPause = GroupPause()
         self._link = host.link
         self._chance = self.timeline.chance(f"process {host.number}")
         self._frozen_until_ms = self._cut_off_until_ms = 0
@@ -296,16 +296,16 @@ class SimulatedProcess:
             assert isinstance(response, ProcessHeartbeatAnswered), response
             reply = heartbeat_reply(response)
         self.world.rules.pauses.told_by_heartbeat(self, reply.paused)
-        self._hear_of_pause(self.pause.hears_of_heartbeat(reply.paused))
-        heard, all_count = heard_by_members(sent, reply)
+        self._hear_of_pause(self.pause.on_heartbeat_reply(reply.paused))
+        heard, all_count = replies_to_members(sent, reply)
         for member, told in heard:  # the machines run first, then the next heartbeat is collected
             member.happens(told)
         self._heartbeat.answered(self.clock.monotonic_ms(), reply.news, chance, all_count=all_count)
 
-    def hears_of_join(self, paused: bool) -> None:
+    def on_join_reply(self, paused: bool) -> None:
         """The answer to a join of one of its members."""
         self.world.rules.pauses.told_by_join(self, paused)
-        self._hear_of_pause(self.pause.hears_of_join(paused))
+        self._hear_of_pause(self.pause.on_join_reply(paused))
 
     def _hear_of_pause(self, is_news: bool) -> None:
         if is_news:

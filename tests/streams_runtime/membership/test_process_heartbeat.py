@@ -9,7 +9,6 @@ import pytest
 from assignor.types import ProcessId, TaskId
 from streams_runtime.membership.calls import HeartbeatNews, JoinReply, ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError, IllegalGeneration
-from streams_runtime.membership.heard_pause import HeardPause
 from streams_runtime.membership.member_events import GiveOrder, JoinReplied, OrderDone, SendJoin, Started
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
@@ -18,10 +17,11 @@ from streams_runtime.membership.process_heartbeat import (
     JOINS_TOGETHER_MS,
     QUICK_ANSWERS,
     Collected,
+    GroupPause,
     HeartbeatRhythm,
     answer_timeout_ms,
     collect,
-    heard_by_members,
+    replies_to_members,
     refused_to_all,
 )
 
@@ -148,10 +148,10 @@ def test_should_tell_again_a_member_that_cannot_count_its_answer_yet() -> None:
         "m1": HeartbeatNews(),
         "m2": IllegalGeneration("ILLEGAL_GENERATION", 409, ""),
     }
-    heard, all_count = heard_by_members(sent, ProcessHeartbeatReply("Stable", 4, "n", answers))
+    heard, all_count = replies_to_members(sent, ProcessHeartbeatReply("Stable", 4, "n", answers))
     assert [(member, told.answer) for member, told in heard] == [(counts, answers["m1"]), (joining, answers["m2"])]
     assert not all_count
-    assert heard_by_members(sent, ProcessHeartbeatReply("Stable", 4, "n", {})) == ([], True)
+    assert replies_to_members(sent, ProcessHeartbeatReply("Stable", 4, "n", {})) == ([], True)
 
 
 def test_should_tell_every_member_when_the_whole_heartbeat_was_refused() -> None:
@@ -205,15 +205,15 @@ def test_should_be_due_again_as_soon_as_it_has_rested() -> None:
 
 
 def test_should_hear_of_a_pause_from_a_join_only_before_the_first_heartbeat() -> None:
-    pause = HeardPause()
-    assert not pause.hears_of_join(paused=False)
-    assert pause.hears_of_join(paused=True)
-    assert pause.hears_of_heartbeat(paused=False)
-    assert not pause.hears_of_join(paused=True), "an old answer"
+    pause = GroupPause()
+    assert not pause.on_join_reply(paused=False)
+    assert pause.on_join_reply(paused=True)
+    assert pause.on_heartbeat_reply(paused=False)
+    assert not pause.on_join_reply(paused=True), "an old answer"
     assert pause.paused is False
 
 
 def test_should_tell_members_of_a_pause_when_it_changes() -> None:
-    pause = HeardPause()
+    pause = GroupPause()
     heard: list[bool | None] = [False, False, True, True, None, False]
-    assert [pause.hears_of_heartbeat(each) for each in heard] == [False, False, True, False, False, True]
+    assert [pause.on_heartbeat_reply(each) for each in heard] == [False, False, True, False, False, True]
