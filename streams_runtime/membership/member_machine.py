@@ -67,9 +67,8 @@ from streams_runtime.membership.member_events import (
 )
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, PendingNews, Phase, Standing
-from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
+from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment, SubscriptionWriter
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
-from streams_runtime.membership.owned_tasks import OwnedTasks
 from streams_runtime.membership.task_holder import (
     CloseTasks,
     LoseTasks,

@@ -18,7 +18,14 @@ from assignor.protocol.consumer_protocol import Subscription, decode_assignment,
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, next_subscription_version
 from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
-from streams_runtime.membership.task_holder import HeldTasks, PartitionHosts, Partitions
+from streams_runtime.membership.task_holder import (
+    AssignTasks,
+    HeldTasks,
+    Order,
+    PartitionHosts,
+    Partitions,
+    RevokeTasks,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +141,29 @@ def _active_tasks(partitions: list[TopicPartition], info: AssignmentInfo) -> dic
     for task, partition in zip(info.active_tasks, partitions, strict=True):
         tasks.setdefault(task, set()).add(partition)
     return {task: frozenset(of_task) for task, of_task in tasks.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTasks:
+    """`generation_id`: of the assignment that gave them, None when the member holds none by an assignment."""
+
+    generation_id: int | None = None
+    partitions: Partitions = frozenset()
+    tasks: Mapping[TaskId, Partitions] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, received: ReceivedAssignment) -> OwnedTasks:
+        """Once the holder holds what was received."""
+        return cls(received.held.generation_id, received.partitions, received.held.active)
+
+    def revoked_by(self, received: ReceivedAssignment) -> Partitions:
+        """What the member has and is no longer given."""
+        return self.partitions - received.partitions
+
+    def orders_to_hold(self, received: ReceivedAssignment) -> tuple[Order, ...]:
+        """Give up what is no longer assigned, then hold the rest."""
+        assign = AssignTasks(received.held)
+        revoked = self.revoked_by(received)
+        if not revoked:
+            return (assign,)
+        return RevokeTasks(frozenset(task for task, of_task in self.tasks.items() if of_task & revoked)), assign

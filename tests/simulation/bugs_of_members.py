@@ -14,9 +14,8 @@ from streams_runtime.membership.coordinator_errors import CoordinatorError, Fenc
 from streams_runtime.membership.member_events import CallRefused, CallUnanswered
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_standing import PendingNews, Phase, Standing
-from streams_runtime.membership.member_subscription import ReceivedAssignment
+from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
-from streams_runtime.membership.owned_tasks import OwnedTasks
 from streams_runtime.membership.process_heartbeat import GroupPause, HeartbeatRhythm
 from streams_runtime.membership.task_holder import AssignTasks, Order
 from tests.simulation.bug import (
