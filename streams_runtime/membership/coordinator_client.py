@@ -40,7 +40,14 @@ from assignor.coordinator_calls import (
 )
 from assignor.errors import InputError
 from streams_runtime.membership.bearer_auth import BearerAuth
-from streams_runtime.membership.call_answers import ANSWER_TIMEOUT_MS, failure, heartbeat_body, join_body
+from streams_runtime.membership.call_answers import (
+    ANSWER_TIMEOUT_MS,
+    failure,
+    heartbeat_body,
+    is_patience_over,
+    join_body,
+    pause_of_a_patient_call_ms,
+)
 from streams_runtime.membership.calls import (
     FetchedAssignment,
     GroupDefinition,
@@ -52,7 +59,6 @@ from streams_runtime.membership.calls import (
 )
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
 from streams_runtime.membership.kept_sockets import MOST_KEPT, KeptSockets
-from streams_runtime.membership.repeated_calls import is_patience_over, pause_of_a_patient_call_ms
 from streams_runtime.notices import Notice
 
 ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000

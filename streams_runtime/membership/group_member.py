@@ -1,9 +1,14 @@
-"""One member of a group as its stream thread has it: what a thread may ask of it, and how it ended."""
+"""One member of a group as its stream thread has it: what a thread may ask of it, and how it ended.
+
+`Membership` and `ThreadMember` are what a stream thread needs: a thread in a process of its own has a member that
+passes all calls on to the process of the instance, whose one heartbeat speaks for all members.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from assignor.types import TaskId
 from streams_runtime.membership.member_events import (
@@ -17,7 +22,40 @@ from streams_runtime.membership.member_events import (
     TasksLost,
 )
 from streams_runtime.membership.member_machine import MemberMachine
+from streams_runtime.membership.member_settings import MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import TaskHolder
+
+
+class ThreadMember(Protocol):
+    """Any thread may call it. `GroupMember` says what each call does."""
+
+    @property
+    def end(self) -> MemberEnd | None: ...
+    @property
+    def failure(self) -> BaseException | None: ...
+    @property
+    def has_ended(self) -> bool: ...
+    def start(self) -> None: ...
+    def ask_to_close(self) -> None: ...
+    def wait(self, timeout_s: float | None = None) -> bool: ...
+    def tasks_were_lost(self, reason: str) -> None: ...
+    def request_rejoin(self) -> None: ...
+    def request_shutdown(self) -> None: ...
+
+
+class Membership(Protocol):
+    """Where a stream thread gets its member."""
+
+    def member(
+        self,
+        settings: MemberSettings,
+        writer: SubscriptionWriter,
+        holder: TaskHolder,
+        when_ended: Callable[[], None],
+    ) -> ThreadMember:
+        """One that has not started. `when_ended`: called once, on any thread; it returns soon."""
+        ...
 
 
 def ignore_end() -> None:

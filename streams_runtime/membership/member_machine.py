@@ -40,7 +40,6 @@ from streams_runtime.membership.coordinator_errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from streams_runtime.membership.departure import Departure
 from streams_runtime.membership.member_events import (
     AssignmentFailed,
     CallRefused,
@@ -68,7 +67,7 @@ from streams_runtime.membership.member_events import (
 from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, PendingNews, Phase, Standing
 from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment, SubscriptionWriter
-from streams_runtime.membership.outstanding import CallAnswer, Outstanding
+from streams_runtime.membership.outstanding import CallAnswer, Departure, Outstanding
 from streams_runtime.membership.task_holder import (
     CloseTasks,
     LoseTasks,

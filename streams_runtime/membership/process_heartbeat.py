@@ -25,11 +25,11 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from assignor.types import TaskId
+from streams_runtime.membership.call_answers import pause_between_heartbeats_ms
 from streams_runtime.membership.calls import ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.repeated_calls import pause_between_heartbeats_ms
 
 JOINS_TOGETHER_MS = 100
 """How long a heartbeat waits for joins that are on their way."""

@@ -8,7 +8,10 @@ from streams_runtime.membership.call_answers import (
     answer_timeout_ms,
     event_of_failure,
     failure,
+    is_patience_over,
     join_body,
+    pause_before_repetition_ms,
+    pause_of_a_patient_call_ms,
 )
 from streams_runtime.membership.calls import JoinRequest
 from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, UnknownMemberId
@@ -19,11 +22,6 @@ from streams_runtime.membership.member_events import (
     SendFetch,
     SendJoin,
     SendLeave,
-)
-from streams_runtime.membership.repeated_calls import (
-    is_patience_over,
-    pause_before_repetition_ms,
-    pause_of_a_patient_call_ms,
 )
 from tests.simulation.wire import join_event
 

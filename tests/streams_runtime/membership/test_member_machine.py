@@ -16,7 +16,6 @@ from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
 from streams_runtime.membership.calls import FetchedAssignment, GroupDefinition, HeartbeatNews, JoinReply
 from streams_runtime.membership.coordinator_errors import CoordinatorError, coordinator_error
-from streams_runtime.membership.departure import LAST_JOIN_WAIT_MS
 from streams_runtime.membership.member_events import (
     AssignmentFailed,
     CallRefused,
@@ -50,6 +49,7 @@ from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_standing import Phase
 from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.outstanding import LAST_JOIN_WAIT_MS
 from streams_runtime.membership.task_holder import AssignTasks, RevokeTasks
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC, assignment
 
