@@ -28,8 +28,8 @@ from spark_jobs.workers.ownership_history import members_behind
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.calls import GroupIdNotFound
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import GroupIdNotFound
 
 FEED_INTERVAL_S = 0.02
 WORDS_A_LINE = 4

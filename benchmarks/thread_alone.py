@@ -9,8 +9,8 @@ from benchmarks.applications import EVENTS_0
 from streams_runtime.application import Application
 from streams_runtime.clock import SystemClock
 from streams_runtime.logs.base import Log
+from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox

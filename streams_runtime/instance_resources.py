@@ -20,8 +20,8 @@ from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.configs import StreamsConfig, StreamThreadsRunAs
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
+from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.metrics import InstanceMetrics

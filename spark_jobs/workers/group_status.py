@@ -15,8 +15,8 @@ import httpx
 
 from assignor.access.tls import client_context
 from spark_jobs.workers.group_view import GroupView, MemberView, group_view
-from streams_runtime.membership.bearer_auth import BearerAuth
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.http_client import BearerAuth
 
 ACTIVE, STANDBY, WARM_UP = "active", "standby", "warm-up"
 RUNNING, RESTORING = "running", "restoring"

@@ -10,8 +10,8 @@ from pathlib import Path
 from assignor.errors import AssignorFault
 from spark_jobs.workers.ownership_history import members_behind
 from spark_jobs.workers.ownership_log import read_ownership
+from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
 
 POLL_INTERVAL_S = 0.05
 STABLE = "Stable"

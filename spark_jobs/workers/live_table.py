@@ -35,8 +35,8 @@ from spark_jobs.workers.group_status import (
 from spark_jobs.workers.group_view import STABLE
 from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.running import Workers
+from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
 LOOK_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)

@@ -30,8 +30,8 @@ from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run
 from spark_jobs.workers.spark_confs import doubts_about, refuse_unusable
 from streams_runtime.application import Application
 from streams_runtime.logs.opening import kafka_servers
+from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 
 STOP_TIMEOUT_S = 20.0
 CANCEL_INTERVAL_S = 0.25

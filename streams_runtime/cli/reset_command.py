@@ -119,7 +119,7 @@ def reset(
     claims) are deleted, and its state in the directories named here. Output topics stay as they are.
     """
     from streams_runtime.cli.application_reset import carry_out, plan_reset
-    from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
+    from streams_runtime.membership.calls import CoordinatorUnavailable
 
     choose = offsets.new_offsets()
     others, doubt = _ask_coordinator(asked, application_id)
@@ -159,7 +159,7 @@ def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[li
     """The ids of other applications, and why it is not known that no instance runs. Raises StillRunning."""
     if asked.without_coordinator:
         return [], None
-    from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
+    from streams_runtime.membership.calls import CoordinatorUnavailable
 
     with _client(asked) as client:
         try:

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import base64
 
-from streams_runtime.membership.calls import JoinRequest, MemberHeartbeat
-from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
+from streams_runtime.membership.calls import (
+    CoordinatorError,
+    CoordinatorUnavailable,
+    JoinRequest,
+    MemberHeartbeat,
+    coordinator_error,
+)
 from streams_runtime.membership.member_events import (
     CallRefused,
     CallUnanswered,

@@ -1,16 +1,103 @@
-"""What a member and a coordinator say to each other, as values: the calls of the HTTP contract without HTTP.
+"""The calls between a member and its coordinator as values, without HTTP: settings, requests, replies and errors.
 
-Source: JoinGroup, SyncGroup and Heartbeat of Kafka's classic group protocol; KIP-1082 for ids that the client chooses.
-Times are in milliseconds.
+Errors are problem+json (RFC 9457) whose `code` is Kafka's error name. The names, and what a member does about each, are
+Kafka's: `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` take its tasks away, `REBALANCE_IN_PROGRESS` asks for a rejoin,
+`FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member. Source: JoinGroup, SyncGroup and Heartbeat of Kafka's
+classic group protocol, `Errors`, `ConsumerConfig`; KIP-1082 for ids that the client chooses. Times are in milliseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
+from assignor.errors import AssignorFault, InputError, Unavailable
 from assignor.types import TaskId
-from streams_runtime.membership.coordinator_errors import CoordinatorError
+
+
+class CoordinatorError(AssignorFault):
+    """The coordinator refused the call. `code`: Kafka's error name; `status`: of HTTP; `detail`: its explanation."""
+
+    known_code: ClassVar[str] = ""
+
+    def __init__(self, code: str, status: int, detail: str) -> None:
+        super().__init__(f"{code} ({status}): {detail}" if detail else f"{code} ({status})")
+        self.code = code
+        self.status = status
+        self.detail = detail
+
+
+class GroupIdNotFound(CoordinatorError):
+    known_code = "GROUP_ID_NOT_FOUND"
+
+
+class UnknownMemberId(CoordinatorError):
+    known_code = "UNKNOWN_MEMBER_ID"
+
+
+class IllegalGeneration(CoordinatorError):
+    known_code = "ILLEGAL_GENERATION"
+
+
+class RebalanceInProgress(CoordinatorError):
+    known_code = "REBALANCE_IN_PROGRESS"
+
+
+class FencedInstanceId(CoordinatorError):
+    known_code = "FENCED_INSTANCE_ID"
+
+
+class FencedMemberEpoch(CoordinatorError):
+    known_code = "FENCED_MEMBER_EPOCH"
+
+
+class GroupMaxSizeReached(CoordinatorError):
+    known_code = "GROUP_MAX_SIZE_REACHED"
+
+
+class NotLetIn(CoordinatorError, InputError):
+    """Without the coordinator's bearer token: a mistake of whoever called, and the group was not even asked."""
+
+    known_code = "SASL_AUTHENTICATION_FAILED"
+
+
+class GroupRunsAnotherTopology(CoordinatorError):
+    """The group has living members, and they run another topology than the one declared. The detail says how the two
+    differ, who declared the other, and what to do.
+    """
+
+    known_code = "INCONSISTENT_GROUP_PROTOCOL"
+
+
+class CoordinatorUnavailable(Unavailable):
+    """The coordinator gave no usable answer: it was not reachable, went away during the call, was starting, stopping or
+    overloaded. The call can be tried again. `retry_after_s`: not before this time, if the coordinator said so."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+_KNOWN: dict[str, type[CoordinatorError]] = {
+    error.known_code: error
+    for error in (
+        GroupIdNotFound,
+        UnknownMemberId,
+        IllegalGeneration,
+        RebalanceInProgress,
+        FencedInstanceId,
+        FencedMemberEpoch,
+        GroupMaxSizeReached,
+        NotLetIn,
+        GroupRunsAnotherTopology,
+    )
+}
+
+
+def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
+    """An error of the class that belongs to the code, or of `CoordinatorError` when no class does."""
+    return _KNOWN.get(code, CoordinatorError)(code, status, detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +195,30 @@ class ProcessHeartbeatReply:
     news: str
     members: Mapping[str, HeartbeatNews | CoordinatorError]
     paused: bool | None = None
+
+
+LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
+"""Kafka's default of heartbeat.interval.ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Who a member is, and its time-outs.
+
+    `incarnation`: rises each time the static member `group_instance_id` is started again; the older one is fenced.
+    `leave_on_disconnect`: the coordinator may take the member for dead when the connection of its process breaks and
+    does not come back within a fraction of a second. Differs from Kafka, where only the session timeout counts.
+    """
+
+    group_id: str
+    client_id: str
+    group_instance_id: str | None = None
+    incarnation: int | None = None
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    leave_on_disconnect: bool = True
+
+
+def default_heartbeat_interval_ms(session_timeout_ms: int) -> int:
+    """Kafka's 3 s, or a third of the session when that is shorter, so that two heartbeats of a session may be lost."""
+    return max(1, min(LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3))

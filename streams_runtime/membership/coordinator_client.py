@@ -1,6 +1,6 @@
 """The calls of a coordinator's HTTP contract that members and their drivers make, typed.
 
-Rule: every call either gives an answer or raises one of `coordinator_errors`. A call without a usable answer is
+Rule: every call either gives an answer or raises a `CoordinatorError` or `CoordinatorUnavailable`. A call without a usable answer is
 repeated with growing pauses while its `Patience` lasts, so that it survives a restart of the coordinator. Every call
 here may be repeated, because the coordinator commits what it answers. Where there are several coordinators, a call
 goes from one to the next by itself (`assignor.coordinator_calls.ask`), within its time. Source of the calls:
@@ -39,7 +39,6 @@ from assignor.coordinator_calls import (
     refusal_of,
 )
 from assignor.errors import InputError
-from streams_runtime.membership.bearer_auth import BearerAuth
 from streams_runtime.membership.call_answers import (
     ANSWER_TIMEOUT_MS,
     failure,
@@ -49,6 +48,8 @@ from streams_runtime.membership.call_answers import (
     pause_of_a_patient_call_ms,
 )
 from streams_runtime.membership.calls import (
+    CoordinatorError,
+    CoordinatorUnavailable,
     FetchedAssignment,
     GroupDefinition,
     HeartbeatNews,
@@ -56,9 +57,9 @@ from streams_runtime.membership.calls import (
     JoinRequest,
     MemberHeartbeat,
     ProcessHeartbeatReply,
+    coordinator_error,
 )
-from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
-from streams_runtime.membership.kept_sockets import MOST_KEPT, KeptSockets
+from streams_runtime.membership.http_client import MOST_KEPT, BearerAuth, KeptSockets
 from streams_runtime.notices import Notice
 
 ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000

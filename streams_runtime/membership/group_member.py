@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from assignor.types import TaskId
+from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_events import (
     CloseAsked,
     MemberEnd,
@@ -22,7 +23,6 @@ from streams_runtime.membership.member_events import (
     TasksLost,
 )
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import TaskHolder
 

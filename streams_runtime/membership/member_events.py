@@ -13,6 +13,7 @@ from enum import StrEnum
 from assignor.errors import AssignorFault
 from assignor.types import TaskId
 from streams_runtime.membership.calls import (
+    CoordinatorError,
     FetchedAssignment,
     GroupDefinition,
     HeartbeatNews,
@@ -20,7 +21,6 @@ from streams_runtime.membership.calls import (
     JoinRequest,
     MemberHeartbeat,
 )
-from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.membership.task_holder import Order
 
 

@@ -31,12 +31,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assignor.types import AssignorErrorCode, TaskId
-from streams_runtime.membership.calls import FetchedAssignment, HeartbeatNews, JoinReply, JoinRequest
-from streams_runtime.membership.coordinator_errors import (
+from streams_runtime.membership.calls import (
     CoordinatorError,
     FencedInstanceId,
     FencedMemberEpoch,
+    FetchedAssignment,
+    HeartbeatNews,
     IllegalGeneration,
+    JoinReply,
+    JoinRequest,
+    MemberSettings,
     RebalanceInProgress,
     UnknownMemberId,
 )
@@ -64,7 +68,6 @@ from streams_runtime.membership.member_events import (
     TasksLost,
     TimerDue,
 )
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, PendingNews, Phase, Standing
 from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment, SubscriptionWriter
 from streams_runtime.membership.outstanding import CallAnswer, Departure, Outstanding

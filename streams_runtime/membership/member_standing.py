@@ -12,15 +12,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from assignor.types import TaskId
-from streams_runtime.membership.calls import GroupDefinition, HeartbeatNews, JoinReply, JoinRequest, MemberHeartbeat
-from streams_runtime.membership.coordinator_errors import (
+from streams_runtime.membership.calls import (
     CoordinatorError,
+    GroupDefinition,
+    HeartbeatNews,
     IllegalGeneration,
+    JoinReply,
+    JoinRequest,
+    MemberHeartbeat,
+    MemberSettings,
     RebalanceInProgress,
     UnknownMemberId,
 )
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
-from streams_runtime.membership.member_settings import MemberSettings
 
 
 class Phase(StrEnum):

@@ -26,8 +26,7 @@ from typing import Generic, Protocol, TypeVar
 
 from assignor.types import TaskId
 from streams_runtime.membership.call_answers import pause_between_heartbeats_ms
-from streams_runtime.membership.calls import ProcessHeartbeatReply
-from streams_runtime.membership.coordinator_errors import CoordinatorError
+from streams_runtime.membership.calls import CoordinatorError, ProcessHeartbeatReply
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
 from streams_runtime.membership.member_machine import MemberMachine
 

@@ -30,9 +30,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from streams_runtime.membership.call_answers import LEAVE_TIMEOUT_MS, event_of_failure
 from streams_runtime.membership.call_queue import CallQueue
-from streams_runtime.membership.calls import ProcessHeartbeatReply
+from streams_runtime.membership.calls import (
+    CoordinatorError,
+    CoordinatorUnavailable,
+    MemberSettings,
+    ProcessHeartbeatReply,
+    default_heartbeat_interval_ms,
+)
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.group_member import GroupMember, ignore_end
 from streams_runtime.membership.member_events import (
     FetchReplied,
@@ -56,7 +61,6 @@ from streams_runtime.membership.member_events import (
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_heartbeat import (
     Collected,
@@ -64,8 +68,8 @@ from streams_runtime.membership.process_heartbeat import (
     HeartbeatRhythm,
     answer_timeout_ms,
     collect,
-    replies_to_members,
     refused_to_all,
+    replies_to_members,
 )
 from streams_runtime.membership.task_holder import TaskHolder
 from streams_runtime.notices import NoticeBoard

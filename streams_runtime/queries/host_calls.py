@@ -16,7 +16,7 @@ import httpx
 from assignor.access.tls import client_context, tls_problem
 from assignor.coordinator_calls import CallerToken
 from assignor.errors import AssignorFault
-from streams_runtime.membership.bearer_auth import BearerAuth
+from streams_runtime.membership.http_client import BearerAuth
 from streams_runtime.queries.problems import FINAL, QueryCode
 
 Answer = TypeVar("Answer")

@@ -12,8 +12,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_events import MemberEnd
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.rebalance_mailbox import StreamThreadEnded
 from streams_runtime.membership.task_holder import TaskHolder

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from assignor.types import TaskId
 from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.clock import Clock
+from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_events import MemberEnd
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import HeldTasks, Order
 from streams_runtime.metrics import MetricChanges

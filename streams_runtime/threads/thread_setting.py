@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from streams_runtime.application import Application
 from streams_runtime.clock import Clock
 from streams_runtime.logs.base import Log
+from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.group_member import Membership
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.notices import Notices

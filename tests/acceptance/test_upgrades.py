@@ -10,8 +10,8 @@ import pytest
 
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.calls import GroupRunsAnotherTopology
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import GroupRunsAnotherTopology
 from tests import warm_program
 from tests.acceptance.word_application import TIMEOUT_S, WordApplication, counting_words
 from tests.coordinator_api.service_process import clean_environment

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
 from tests import warm_program
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 from tests.kafka_client.certificates import Certificates, make_certificates

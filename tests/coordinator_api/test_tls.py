@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
 from tests import warm_program
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.http.hostile_callers import Crowd, wait_for

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from assignor.coordinator_calls import group_path, refusal_of
-from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, coordinator_error
+from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable, coordinator_error
 from streams_runtime.membership.group_definition import group_body
 from tests.history.member import MemberSettings
 from tests.history.recorder import Recorder

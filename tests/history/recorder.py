@@ -18,6 +18,7 @@ from assignor.coordinator_addresses import CoordinatorAddresses
 from assignor.types import TaskId
 from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
 from streams_runtime.membership.calls import (
+    CoordinatorError,
     FetchedAssignment,
     JoinReply,
     JoinRequest,
@@ -31,7 +32,6 @@ from streams_runtime.membership.coordinator_client import (
     Patience,
     ProcessHeartbeats,
 )
-from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.membership.task_holder import HeldTasks
 from streams_runtime.notices import Notice
 from streams_runtime.task_manager.thread_listener import TaskRestored

@@ -9,8 +9,7 @@ from typing import Any
 from assignor.threads import consumer_assignments
 from assignor.types import TaskId
 from streams_runtime.membership import outstanding as outstanding_module
-from streams_runtime.membership.calls import JoinReply
-from streams_runtime.membership.coordinator_errors import CoordinatorError, FencedInstanceId, FencedMemberEpoch
+from streams_runtime.membership.calls import CoordinatorError, FencedInstanceId, FencedMemberEpoch, JoinReply
 from streams_runtime.membership.member_events import CallRefused, CallUnanswered
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_standing import PendingNews, Phase, Standing

@@ -12,7 +12,7 @@ from coordinator_api.group.events import FetchAssignment, Leave
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered, Rejected
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.membership.call_answers import answer_timeout_ms, event_of_failure
-from streams_runtime.membership.calls import FetchedAssignment, JoinReply
+from streams_runtime.membership.calls import FetchedAssignment, JoinReply, MemberSettings
 from streams_runtime.membership.member_events import (
     CloseAsked,
     FetchReplied,
@@ -34,7 +34,6 @@ from streams_runtime.membership.member_events import (
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import CloseTasks, LoseTasks, Order
 from tests.simulation.answers import Answer, Joined, NoAnswer, Reply

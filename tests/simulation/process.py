@@ -13,15 +13,15 @@ from assignor.types import ProcessId
 from coordinator_api.group.events import ProcessHeartbeat as HeartbeatArrived
 from coordinator_api.group.outcome import ProcessHeartbeatAnswered, Rejected
 from coordinator_api.ownership.values import Elsewhere
-from streams_runtime.membership.coordinator_errors import CoordinatorError
+from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.member_events import CloseAsked, SentHeartbeat, Started
 from streams_runtime.membership.process_heartbeat import (
     GroupPause,
     HeartbeatRhythm,
     answer_timeout_ms,
     collect,
-    replies_to_members,
     refused_to_all,
+    replies_to_members,
 )
 from tests.coordinator_api.group.member_bytes import process_named
 from tests.simulation.answers import Answer, NoAnswer, Reply

@@ -19,7 +19,7 @@ from coordinator_api.group.outcome import Outcome
 from coordinator_api.group.records import InstanceDrainEnded, MemberRemoved, MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
-from streams_runtime.membership.coordinator_errors import IllegalGeneration, UnknownMemberId
+from streams_runtime.membership.calls import IllegalGeneration, UnknownMemberId
 from streams_runtime.membership.member_events import AssignmentFailed
 from streams_runtime.membership.member_standing import Phase
 from tests.simulation.database import Write, decoded_once

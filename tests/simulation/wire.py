@@ -13,8 +13,13 @@ from coordinator_api.group.outcome import MemberNews, ProcessHeartbeatAnswered, 
 from coordinator_api.http.member_bodies import read_subscription_body
 from coordinator_api.http.problems import TITLES
 from streams_runtime.membership.call_answers import failure, join_body
-from streams_runtime.membership.calls import HeartbeatNews, JoinRequest, ProcessHeartbeatReply
-from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable
+from streams_runtime.membership.calls import (
+    CoordinatorError,
+    CoordinatorUnavailable,
+    HeartbeatNews,
+    JoinRequest,
+    ProcessHeartbeatReply,
+)
 from streams_runtime.membership.member_events import SentHeartbeat
 from tests.simulation.answers import NoAnswer
 

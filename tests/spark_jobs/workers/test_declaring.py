@@ -14,8 +14,8 @@ from spark_jobs.workers import declaring
 from spark_jobs.workers.declaring import declare
 from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.running_instance import RunningInstance
 from tests.spark_jobs.small_application import small_application

@@ -29,8 +29,8 @@ from spark_jobs.workers.running import WorkersFailed, run
 from streams_runtime import STRING, StreamsBuilder
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorError
 from streams_runtime.processors.api import HandlerResponse
 from streams_runtime.tasks.exception_handling import fail
 from tests import warm_program

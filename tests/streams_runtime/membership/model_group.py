@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.membership.calls import (
+    CoordinatorError,
     FetchedAssignment,
     HeartbeatNews,
     JoinReply,
     JoinRequest,
     MemberHeartbeat,
     ProcessHeartbeatReply,
+    coordinator_error,
 )
-from streams_runtime.membership.coordinator_errors import CoordinatorError, coordinator_error
 from tests.coordinator_api.group.member_bytes import assigned, assignment, partition_of
 
 PREPARING, COMPLETING, STABLE = "PreparingRebalance", "CompletingRebalance", "Stable"

@@ -13,8 +13,7 @@ from streams_runtime.membership.call_answers import (
     pause_before_repetition_ms,
     pause_of_a_patient_call_ms,
 )
-from streams_runtime.membership.calls import JoinRequest
-from streams_runtime.membership.coordinator_errors import CoordinatorError, CoordinatorUnavailable, UnknownMemberId
+from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable, JoinRequest, UnknownMemberId
 from streams_runtime.membership.member_events import (
     CallRefused,
     CallUnanswered,

@@ -11,25 +11,23 @@ import pytest
 from assignor.errors import InputError
 from assignor.types import TaskId
 from streams_runtime.membership.calls import (
-    FetchedAssignment,
-    HeartbeatNews,
-    JoinReply,
-    JoinRequest,
-    MemberHeartbeat,
-)
-from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
-from streams_runtime.membership.coordinator_errors import (
     CoordinatorError,
     CoordinatorUnavailable,
     FencedInstanceId,
     FencedMemberEpoch,
+    FetchedAssignment,
     GroupIdNotFound,
     GroupMaxSizeReached,
+    HeartbeatNews,
     IllegalGeneration,
+    JoinReply,
+    JoinRequest,
+    MemberHeartbeat,
     NotLetIn,
     RebalanceInProgress,
     UnknownMemberId,
 )
+from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 from streams_runtime.queries.client import StateStoreClient
 from tests.streams_runtime.stub_service import Answer, Asked, problem, stub_service
 

@@ -9,8 +9,8 @@ import pytest
 from assignor.types import TaskId
 from spark_jobs.workers.group_view import group_view, wait_for_group
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.calls import GroupIdNotFound
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import GroupIdNotFound
 from streams_runtime.membership.member_events import AssignmentFailed, MemberEnd
 from tests.streams_runtime.membership.losing_proxy import losing_proxy
 from tests.streams_runtime.running_member import TIMEOUT_S, RunningMember, owned_twice, wait_until_owned_once

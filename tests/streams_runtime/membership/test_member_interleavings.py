@@ -21,8 +21,7 @@ from hypothesis.stateful import (
 )
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
-from streams_runtime.membership.calls import HeartbeatNews
-from streams_runtime.membership.coordinator_errors import CoordinatorError
+from streams_runtime.membership.calls import CoordinatorError, HeartbeatNews, MemberSettings
 from streams_runtime.membership.member_events import (
     CallRefused,
     CallUnanswered,
@@ -47,7 +46,6 @@ from streams_runtime.membership.member_events import (
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import AssignTasks, CloseTasks, LoseTasks, RevokeTasks, StartRebalance
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC

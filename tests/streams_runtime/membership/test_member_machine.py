@@ -14,8 +14,16 @@ from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, decode_subscription, encode_assignment
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import AssignorErrorCode, ProcessId, TaskId
-from streams_runtime.membership.calls import FetchedAssignment, GroupDefinition, HeartbeatNews, JoinReply
-from streams_runtime.membership.coordinator_errors import CoordinatorError, coordinator_error
+from streams_runtime.membership.calls import (
+    CoordinatorError,
+    FetchedAssignment,
+    GroupDefinition,
+    HeartbeatNews,
+    JoinReply,
+    MemberSettings,
+    coordinator_error,
+    default_heartbeat_interval_ms,
+)
 from streams_runtime.membership.member_events import (
     AssignmentFailed,
     CallRefused,
@@ -46,7 +54,6 @@ from streams_runtime.membership.member_events import (
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_standing import Phase
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.outstanding import LAST_JOIN_WAIT_MS

@@ -7,11 +7,17 @@ from collections.abc import Mapping
 import pytest
 
 from assignor.types import ProcessId, TaskId
-from streams_runtime.membership.calls import HeartbeatNews, JoinReply, ProcessHeartbeatReply
-from streams_runtime.membership.coordinator_errors import CoordinatorError, IllegalGeneration
+from streams_runtime.membership.calls import (
+    CoordinatorError,
+    HeartbeatNews,
+    IllegalGeneration,
+    JoinReply,
+    MemberSettings,
+    ProcessHeartbeatReply,
+    default_heartbeat_interval_ms,
+)
 from streams_runtime.membership.member_events import GiveOrder, JoinReplied, OrderDone, SendJoin, Started
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_settings import MemberSettings, default_heartbeat_interval_ms
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_heartbeat import (
     JOINS_TOGETHER_MS,
@@ -21,8 +27,8 @@ from streams_runtime.membership.process_heartbeat import (
     HeartbeatRhythm,
     answer_timeout_ms,
     collect,
-    replies_to_members,
     refused_to_all,
+    replies_to_members,
 )
 
 INTERVAL_MS = 3_000

@@ -15,11 +15,9 @@ from assignor.types import ProcessId
 from spark_jobs.workers.group_view import wait_for_group
 from streams_runtime.clock import SystemClock
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
-from streams_runtime.membership.calls import ProcessHeartbeatReply
+from streams_runtime.membership.calls import CoordinatorUnavailable, MemberSettings, ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable
 from streams_runtime.membership.group_member import GroupMember
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.task_holder import AssignTasks, Done, Order

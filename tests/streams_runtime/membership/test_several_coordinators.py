@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from streams_runtime.membership.calls import JoinReply, JoinRequest, MemberHeartbeat
+from streams_runtime.membership.calls import (
+    CoordinatorUnavailable,
+    GroupIdNotFound,
+    JoinReply,
+    JoinRequest,
+    MemberHeartbeat,
+)
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience, ProcessHeartbeats
-from streams_runtime.membership.coordinator_errors import CoordinatorUnavailable, GroupIdNotFound
 from tests.streams_runtime.stub_service import (
     LONGEST_WAIT_S,
     Answer,

@@ -11,8 +11,8 @@ from assignor.types import TopicPartition
 from streams_runtime.clock import SystemClock
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_settings import MemberSettings
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.notices import NoticeBoard

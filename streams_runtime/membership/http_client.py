@@ -1,7 +1,5 @@
-"""Keeps the sockets of an HTTP client open after the client has given them up: a time-out closes no connection.
-
-A coordinator takes the end of a connection for the end of a process. So the one that gave no answer in time stays open
-until another has given one.
+"""Two things that an HTTP client does not do by itself: a bearer token that changes while the client lives, and sockets
+that stay open after a time-out.
 """
 
 from __future__ import annotations
@@ -9,8 +7,32 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from io import RawIOBase
+
+import httpx
+
+from assignor.coordinator_calls import CallerToken, authorization
+
+
+class BearerAuth(httpx.Auth):
+    """Sends `token` with each call. A call that is refused because the token's file has another token by now is sent
+    once more with that.
+    """
+
+    def __init__(self, token: str | CallerToken | None) -> None:
+        self._token = token if isinstance(token, CallerToken) else CallerToken(token)
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        sent = self._token.current()
+        request.headers.update(authorization(sent))
+        response = yield request
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            newest = self._token.looked_up()
+            if newest != sent:
+                request.headers.update(authorization(newest))
+                yield request
+
 
 MOST_KEPT = 4
 """When nobody answers, so many stay open. Then the oldest one ends."""
@@ -20,7 +42,11 @@ _WRAPPED = "connection.start_tls.complete"
 
 
 class KeptSockets:
-    """Of one caller, who uses one after the other. Any thread may call `break_off`. `opened`: how many so far."""
+    """Keeps the sockets of one caller open after its HTTP client has given them up: a time-out closes no connection.
+
+    A coordinator takes the end of a connection for the end of a process. So a connection that gave no answer in time
+    stays open until another has given one. Any thread may call `break_off`. `opened`: how many so far.
+    """
 
     def __init__(self) -> None:
         self.opened = 0
