@@ -111,8 +111,7 @@ class WorkersOptions:
 
     def application(self) -> Application:
         """Raises InputError for an application that cannot be loaded or declared, before Spark starts."""
-        from streams_runtime.application import load_application
-        from streams_runtime.membership.group_definition import group_body
+        from streams_runtime.application import group_body, load_application
 
         application = load_application(self.app)
         group_body(application)

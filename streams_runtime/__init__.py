@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from assignor.types import TopicPartition as TopicPartition
     from streams_runtime.application import Application as Application
     from streams_runtime.application import ThreadErrorResponse as ThreadErrorResponse
+    from streams_runtime.application import group_body as group_body
     from streams_runtime.application import load_application as load_application
     from streams_runtime.configs import OffsetReset as OffsetReset
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.opening import open_log as open_log
     from streams_runtime.membership.coordinator_client import CoordinatorClient as CoordinatorClient
-    from streams_runtime.membership.group_definition import group_body as group_body
     from streams_runtime.processors.api import Cancellable as Cancellable
     from streams_runtime.processors.api import ExceptionHandler as ExceptionHandler
     from streams_runtime.processors.api import FailedRecord as FailedRecord
@@ -126,7 +126,7 @@ if TYPE_CHECKING:
 _NAMES_OF = {
     "assignor.errors": ("InputError", "TopologyError"),
     "assignor.types": ("TaskId", "TopicPartition"),
-    "streams_runtime.application": ("Application", "ThreadErrorResponse", "load_application"),
+    "streams_runtime.application": ("Application", "ThreadErrorResponse", "load_application", "group_body"),
     "streams_runtime.configs": ("OffsetReset", "ProcessingGuarantee", "StreamsConfig"),
     "streams_runtime.membership.coordinator_client": ("CoordinatorClient",),
     "streams_runtime.dsl": (
@@ -140,7 +140,6 @@ _NAMES_OF = {
         "TimeWindows",
     ),
     "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
-    "streams_runtime.membership.group_definition": ("group_body",),
     "streams_runtime.local_run.coordinator_process": ("CoordinatorProcess",),
     "streams_runtime.local_run.local_run": ("LocalRun",),
     "streams_runtime.instance_states": ("InstanceState",),

@@ -15,11 +15,16 @@ from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 
+from assignor.cluster import Cluster
+from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, TopologyError
 from assignor.near_names import near_name
+from assignor.recording import rebalance_input
+from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.configs import StreamsConfig, check_names
 from streams_runtime.instance_states import StateListener
+from streams_runtime.logs.opening import cluster_address, cluster_provider_name
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import RestoreListener
@@ -215,3 +220,30 @@ def _call(function: Callable[[], object], name: str, reference: str) -> object:
         raise InputError(str(error), reference) from error
     except Exception as error:
         raise InputError(f"calling {name} failed: {type(error).__name__}: {error}", reference) from error
+
+
+ASSIGNOR = "HighAvailabilityTaskAssignor"
+_DECLARED = ("assignor", "configs", "application_id", "topology")
+
+
+def group_body(app: Application) -> dict[str, object]:
+    """What an application declares to the coordinator: its topology, its placement configs, and where its log is. The
+    coordinator looks up topics and offsets in the log, in every rebalance.
+
+    The body of PUT /v1/groups/{application id}. Raises InputError for a log that only this process can find.
+    """
+    servers = app.configs.bootstrap_servers
+    document = rebalance_input(
+        RebalanceSnapshot(
+            assignor=ASSIGNOR,
+            configs=AssignmentConfigs.from_dotted(app.configs.assignment),
+            application_id=app.id,
+            topology=app.parsed(),
+            cluster=Cluster((), {}),  # the coordinator asks the cluster provider
+            members={},
+        )
+    )
+    return {
+        **{name: document[name] for name in _DECLARED},
+        "cluster": {"provider": cluster_provider_name(servers), "bootstrap.servers": cluster_address(servers)},
+    }

@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 from assignor.types import TopicPartition
 from benchmarks import readme_application as readme
 from streams_runtime import STRING, Application, NewTopic, RecordProducer, StreamsBuilder, open_log
-from streams_runtime.application import load_application
+from streams_runtime.application import group_body, load_application
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_definition import group_body
 from streams_runtime.streams_instance import StreamsInstance
 
 PARTITIONS = 2

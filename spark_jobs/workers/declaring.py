@@ -16,10 +16,9 @@ from pyspark import cloudpickle
 
 from assignor.errors import InputError
 from spark_jobs.workers.group_view import MemberView, group_view
-from streams_runtime.application import Application
+from streams_runtime.application import Application, group_body
 from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
-from streams_runtime.membership.group_definition import group_body
 
 ALIVE_MS = 12_000
 """Whoever is heard of for so long after the look at the group is not about to leave."""

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from assignor.errors import InputError
-from streams_runtime.application import Application
+from streams_runtime.application import Application, group_body
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.instance_states import InstanceState
@@ -30,7 +30,6 @@ from streams_runtime.local_run.progress import Progress, ProgressMeter
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import kafka_servers, open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_definition import group_body
 from streams_runtime.streams_instance import StreamsInstance
 
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}

@@ -1,10 +1,10 @@
 """The calls of a coordinator's HTTP contract that members and their drivers make, typed.
 
-Rule: every call either gives an answer or raises a `CoordinatorError` or `CoordinatorUnavailable`. A call without a usable answer is
-repeated with growing pauses while its `Patience` lasts, so that it survives a restart of the coordinator. Every call
-here may be repeated, because the coordinator commits what it answers. Where there are several coordinators, a call
-goes from one to the next by itself (`assignor.coordinator_calls.ask`), within its time. Source of the calls:
-JoinGroup, SyncGroup, Heartbeat and LeaveGroup of Kafka's classic group protocol.
+Rule: every call either gives an answer or raises a `CoordinatorError` or `CoordinatorUnavailable`. A call without a
+usable answer is repeated with growing pauses while its `Patience` lasts, so that it survives a restart of the
+coordinator. Every call here may be repeated, because the coordinator commits what it answers. Where there are several
+coordinators, a call goes from one to the next by itself (`assignor.coordinator_calls.ask`), within its time. Source of
+the calls: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of Kafka's classic group protocol.
 """
 
 from __future__ import annotations

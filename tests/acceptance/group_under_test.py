@@ -11,10 +11,9 @@ from spark_jobs.workers.group_view import GroupView, wait_until_held
 from spark_jobs.workers.member_process import InstanceSettings
 from spark_jobs.workers.ownership_history import gaps, overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
-from streams_runtime.application import Application
+from streams_runtime.application import Application, group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_definition import group_body
 from tests.spark_jobs.small_application import PARTITIONS, STORES, TASKS, counted, small_application, write_records
 
 THREADS = 2

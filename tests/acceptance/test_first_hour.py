@@ -270,7 +270,7 @@ NORTH, SOUTH = 300, 200
 IN_TIME, LATE = 10, 7
 BODY = """
 import json, other
-from streams_runtime.membership.group_definition import group_body
+from streams_runtime.application import group_body
 print(json.dumps(group_body(other.app)))
 """
 

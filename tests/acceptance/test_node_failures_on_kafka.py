@@ -16,11 +16,10 @@ import pytest
 from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.word_count import TextFeed, different_counts, expected_counts, read_counts
 from spark_jobs.workers.member_process import InstanceSettings
-from streams_runtime.application import Application
+from streams_runtime.application import Application, group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_definition import group_body
 from tests.acceptance.counting import exactly_once_word_count, meter_of
 from tests.acceptance.instance_processes import instances
 from tests.oracle.brokers import Brokers

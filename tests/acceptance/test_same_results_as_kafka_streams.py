@@ -16,13 +16,12 @@ import pytest
 from spark_jobs.demo.stdlib_text import stdlib_lines
 from spark_jobs.demo.word_count import COUNT_STORE, COUNTS, LINES, PACKAGE_STORE, TextFeed, expected_counts, word_count
 from spark_jobs.workers.member_process import InstanceSettings
-from streams_runtime.application import Application
+from streams_runtime.application import Application, group_body
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_definition import group_body
 from streams_runtime.serdes import LONG, STRING
 from tests.acceptance.instance_processes import InstanceProcess, instances
 from tests.oracle.broker import Broker

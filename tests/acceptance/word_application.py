@@ -8,8 +8,8 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime import LONG, STRING, Application, NewTopic, StreamsBuilder, StreamsInstance, Topology, open_log
+from streams_runtime.application import group_body
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_definition import group_body
 from tests.spark_jobs.small_application import address
 from tests.streams_runtime.word_counting import wait_for
 

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 
 from assignor.coordinator_calls import group_path, refusal_of
+from streams_runtime.application import group_body
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable, coordinator_error
-from streams_runtime.membership.group_definition import group_body
 from tests.history.member import MemberSettings
 from tests.history.recorder import Recorder
 from tests.history.word_counts import FIRST_PROBING_INTERVAL_MS, PROBING_INTERVAL, word_count
