@@ -20,6 +20,7 @@ heartbeats of its own, and hears of a rebalance at its next heartbeat.
 from __future__ import annotations
 
 import contextlib
+import heapq
 import logging
 import random
 import threading
@@ -29,7 +30,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 
 from streams_runtime.membership.call_answers import LEAVE_TIMEOUT_MS, event_of_failure
-from streams_runtime.membership.call_queue import CallQueue
 from streams_runtime.membership.calls import (
     CoordinatorError,
     CoordinatorUnavailable,
@@ -79,6 +79,61 @@ CLOSE_TIMEOUT_S = 2.0
 FAILURES_BEFORE_WARNING = 3
 
 _logger = logging.getLogger(__name__)
+
+
+class CallQueue:
+    """Calls that block, carried out when they are due on a few daemon threads, which start when they are needed.
+
+    A call waits for its time in the queue and never on a thread, so a call that is paused holds back no other. Any
+    thread may use it. `threads`: how many calls run at a time.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._name = name
+        self._threads = threads
+        self._changed = threading.Condition(threading.Lock())
+        self._calls: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = 0
+        self._started = 0
+        self._idle = 0
+        self._closed = False
+
+    def add(self, call: Callable[[], None], after_s: float = 0.0) -> None:
+        """Carry the call out, not before `after_s` seconds from now. Once the queue is closed, nothing happens."""
+        with self._changed:
+            if self._closed:
+                return
+            self._numbers += 1
+            heapq.heappush(self._calls, (time.monotonic() + after_s, self._numbers, call))
+            if len(self._calls) > self._idle and self._started < self._threads:
+                self._started += 1
+                threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Forget the calls that have not begun. Does not wait for the others."""
+        with self._changed:
+            self._closed = True
+            self._calls.clear()
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (call := self._next()) is not None:
+            try:
+                call()
+            except Exception:
+                _logger.exception("%s: a call failed", self._name)
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._changed:
+            while not self._closed:
+                wait_s = self._calls[0][0] - time.monotonic() if self._calls else None
+                if wait_s is not None and wait_s <= 0:
+                    return heapq.heappop(self._calls)[2]
+                self._idle += 1
+                self._changed.wait(wait_s)
+                self._idle -= 1
+            return None
 
 
 def _ignore_pause(paused: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams_runtime.membership.call_queue import CallQueue
+from streams_runtime.membership.process_membership import CallQueue
 
 TIMEOUT_S = 10.0
 FAR_AWAY_S = 3_600.0
