@@ -20,9 +20,8 @@ from typing import Protocol
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim, OffsetsToCommit
-from streams_runtime.logs.commit_checks import ProducerIdentity, check_offsets
 from streams_runtime.logs.errors import CommitFenced, ProducerFenced
-from streams_runtime.logs.producer_state import ProducerState
+from streams_runtime.logs.producer_state import ProducerIdentity, ProducerState, check_offsets
 from streams_runtime.logs.record_batches import BATCH_BYTES, BATCH_RECORDS, EncodedBatch, encoded
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.records import Headers

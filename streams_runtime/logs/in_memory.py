@@ -28,10 +28,10 @@ from streams_runtime.logs.base import (
     TopicDescription,
 )
 from streams_runtime.logs.buffering_producer import BufferingProducer
-from streams_runtime.logs.commit_checks import ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.compaction import BatchSummary, LatestOffsets, cleaned, head_start
 from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
+from streams_runtime.logs.producer_state import ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, decoded, first_offset_at, stored_at
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.logs.retention import expired_count

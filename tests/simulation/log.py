@@ -29,10 +29,10 @@ from streams_runtime.logs.base import (
     TopicDescription,
 )
 from streams_runtime.logs.buffering_producer import BufferingProducer
-from streams_runtime.logs.commit_checks import ProducerIdentity, check_identity
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.in_memory import InMemoryDestination, InMemoryLog, InMemorySource
 from streams_runtime.logs.polling_consumer import PollingConsumer
+from streams_runtime.logs.producer_state import ProducerIdentity, check_identity
 from streams_runtime.logs.record_batches import EncodedBatch, decoded, encoded, stored_at
 from tests.simulation.fate import Fate, Point
 from tests.simulation.thread_clock import Pauses

@@ -31,7 +31,6 @@ from streams_runtime.logs.base import (
     TopicDescription,
 )
 from streams_runtime.logs.buffering_producer import BufferingProducer
-from streams_runtime.logs.commit_checks import ProducerIdentity
 from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
 from streams_runtime.logs.embedded.cleaning import PartitionCleaner
 from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection, Synchronous
@@ -44,6 +43,7 @@ from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWr
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
+from streams_runtime.logs.producer_state import ProducerIdentity
 from streams_runtime.logs.signals import AppendSignals
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
