@@ -19,9 +19,8 @@ from functools import partial
 from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import ConfigChanges, NewTopic, TopicDescription
-from streams_runtime.logs.broker_checks import BrokerChecks
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
-from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.logs.record_limits import BrokerChecks, RecordLimits
 
 _POLICIES = frozenset({"compact", "delete"})
 

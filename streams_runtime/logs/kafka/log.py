@@ -34,7 +34,6 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
-from streams_runtime.logs.broker_checks import AnyRecord, BrokerChecks
 from streams_runtime.logs.errors import (
     InvalidTopic,
     LogError,
@@ -51,7 +50,7 @@ from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.producer import KafkaProducer
 from streams_runtime.logs.kafka.settings import LogSettings, log_settings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager
-from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.logs.record_limits import AnyRecord, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,

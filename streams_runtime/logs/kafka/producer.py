@@ -20,7 +20,6 @@ from typing import NamedTuple, Protocol
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
-from streams_runtime.logs.broker_checks import AnyRecord
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.leadership import Leadership
@@ -29,7 +28,7 @@ from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
 from streams_runtime.logs.producer_state import ProducerState, check_offsets
-from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 from streams_runtime.records import Headers
 
 _FAREWELL_S = 2.0
