@@ -9,10 +9,9 @@ from __future__ import annotations
 import sqlite3
 from itertools import islice
 
-from streams_runtime.logs.compaction import BatchSummary
+from streams_runtime.logs.cleanup_policy import BatchSummary, expired_count
 from streams_runtime.logs.embedded.catalog import KnownPartition
 from streams_runtime.logs.embedded.writes import EmbeddedWriter
-from streams_runtime.logs.retention import expired_count
 
 ROWS_A_STEP = 64
 

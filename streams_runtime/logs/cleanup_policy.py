@@ -1,16 +1,24 @@
-"""Compaction of a changelog, as values: which records stay. The logs of one machine share it.
+"""`cleanup.policy` of a topic as values: which records stay. The logs of one machine share it.
 
-Rules: of each key the latest record stays where it is. Offsets never change, so gaps are left. The newest records, up
+compact: of each key the latest record stays where it is. Offsets never change, so gaps are left. The newest records, up
 to `segment.bytes` and at least the last batch, are left alone, and so is everything younger than
 `min.compaction.lag.ms`. A tombstone stays until `delete.retention.ms` after compaction first saw it, so that a reader
 on its way learns of the deletion. Batches are cleaned from the lowest offset up, so that what a tombstone deletes is
-gone before the tombstone is. Small neighbours become one batch. Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete
-horizon).
+gone before the tombstone is. Small neighbours become one batch.
+
+delete: batches go from the oldest on. A batch goes when its latest record is older than `retention.ms`, or when the
+others still have at least `retention.bytes` without it. The first batch that may stay ends this. All batches may go,
+the newest one as well.
+
+Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete horizon), `UnifiedLog.deleteOldSegments`. Differs from Kafka: in
+a topic with both policies, as the changelog of a window store is, age is counted from the newest timestamp of the
+partition, and not from the clock. The store keeps its windows by stream time. A backlog is behind the clock by its age,
+so the clock would delete windows from the changelog that the store still has and that the next restore needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -164,3 +172,28 @@ def _closed(group: _BatchGroup) -> Iterator[tuple[list[StoredBatch], list[Stored
 
 def _bytes_of(column: Sequence[bytes | None]) -> int:
     return sum(len(item) for item in column if item is not None)
+
+
+def expired_count(
+    oldest_first: Iterable[BatchSummary],
+    size: int,
+    configs: TopicConfigs,
+    *,
+    now_ms: int,
+    newest_ms: Callable[[], int],
+) -> int:
+    """How many of the oldest batches go. `size`: bytes of all batches of the partition. `newest_ms`: gives the newest
+    timestamp of the partition; asked only where age counts from it.
+    """
+    if not configs.deletes:
+        return 0
+    age_from_ms = newest_ms() if configs.deletes_by_stream_time else now_ms
+    count = 0
+    for batch in oldest_first:
+        too_old = 0 <= configs.retention_ms < age_from_ms - batch.max_timestamp_ms
+        too_many = 0 <= configs.retention_bytes <= size - batch.size
+        if not too_old and not too_many:
+            break
+        size -= batch.size
+        count += 1
+    return count

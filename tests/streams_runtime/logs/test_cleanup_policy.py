@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.compaction import BatchSummary, LatestOffsets, cleaned, head_start
+from streams_runtime.logs.cleanup_policy import BatchSummary, LatestOffsets, cleaned, head_start
 from streams_runtime.logs.record_batches import BATCH_BYTES, BATCH_RECORDS, StoredBatch, decoded, encoded, stored_at
 from streams_runtime.logs.topic_configs import TopicConfigs
 from tests.streams_runtime.logs.reading_and_writing import Read, records_of
