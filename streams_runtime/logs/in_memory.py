@@ -30,11 +30,10 @@ from streams_runtime.logs.base import (
 from streams_runtime.logs.buffering_producer import BufferingProducer
 from streams_runtime.logs.cleanup_policy import BatchSummary, LatestOffsets, cleaned, expired_count, head_start
 from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
+from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer
 from streams_runtime.logs.producer_state import ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, decoded, first_offset_at, stored_at
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.logs.signals import AppendSignals
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,

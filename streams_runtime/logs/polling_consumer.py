@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +19,34 @@ from typing import NamedTuple, Protocol
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
+from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.record_batches import StoredBatch, concatenated, decoded
+
+
+class AppendSignals:
+    """Inside one process, an append wakes the consumers that wait for records, by one event for each consumer.
+
+    The event of a consumer that nobody holds any more disappears by itself.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events: weakref.WeakSet[threading.Event] = weakref.WeakSet()
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        self._lock = threading.Lock()
+
+    def new_event(self) -> threading.Event:
+        event = threading.Event()
+        with self._lock:
+            self._events.add(event)
+        return event
+
+    def appended(self) -> None:
+        with self._lock:
+            for event in self._events:
+                event.set()
 
 
 class Bounds(NamedTuple):

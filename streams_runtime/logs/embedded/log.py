@@ -42,9 +42,8 @@ from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.forks import reset_in_children
-from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
+from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer
 from streams_runtime.logs.producer_state import ProducerIdentity
-from streams_runtime.logs.signals import AppendSignals
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,

@@ -21,10 +21,10 @@ from streams_runtime.logs.embedded.catalog import Catalog
 from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, as_log_errors
 from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.errors import UnknownTopicOrPartition
+from streams_runtime.logs.polling_consumer import AppendSignals
 from streams_runtime.logs.producer_state import ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, stored_at
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.logs.signals import AppendSignals
 
 _logger = logging.getLogger(__name__)
 _LARGEST_WAL_BYTES = 64 * 1024 * 1024
