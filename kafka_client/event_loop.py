@@ -12,7 +12,7 @@ import concurrent.futures
 import os
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -53,6 +53,12 @@ class EventLoopThread:
             raise RuntimeError(f"{self._name} was closed") from None
         finally:
             future.cancel()
+
+    def call_soon(self) -> Callable[..., object]:
+        """`call(function, *arguments)` in the loop, from any thread and in order, without waiting for the result. A
+        plain function is cheaper than a coroutine. Starts the loop. Raises RuntimeError after `close`.
+        """
+        return self._running().call_soon_threadsafe
 
     def close(self) -> None:
         """Cancel what runs and end the thread. Safe to call again."""

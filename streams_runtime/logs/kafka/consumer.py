@@ -16,7 +16,6 @@ from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import IsolationLevel, RecordBatch
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
-from streams_runtime.logs.kafka.loop_calls import in_loop
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.record_batches import concatenated
 
@@ -34,7 +33,7 @@ class KafkaConsumer:
         closed: Callable[[KafkaConsumer], None],
     ) -> None:
         self._loop = loop
-        self._start = in_loop(loop)
+        self._start = loop.call_soon()
         self._fetcher = Fetcher(settings, isolation)
         self._changed = self._fetcher.changed
         self._partitions = self._fetcher.partitions

@@ -23,7 +23,6 @@ from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.leadership import Leadership
-from streams_runtime.logs.kafka.loop_calls import in_loop
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
@@ -78,7 +77,7 @@ class KafkaProducer:
         self._sender = Sender(
             self._leadership, self.transactions, self._accumulator, settings.linger_ms, log.record_refused
         )
-        self._call_soon = in_loop(loop)
+        self._call_soon = loop.call_soon()
         self._targets: dict[TopicPartition, _Target] = {}
         self._state = ProducerState(transactional_id)
         self._offset_groups: set[str] = set()
