@@ -1,7 +1,10 @@
-"""The operating system's limit of open files, and what a person can do about its errors.
+"""The operating system's limit of open files, what a person can do about its errors, and what a fork resets.
 
-The service and the runtime both need this, and neither imports the other. `raise_open_file_limit` changes this process;
-the rest is pure.
+The service and the runtime both need this, and neither imports the other. `raise_open_file_limit` changes this process.
+
+The child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite forbids
+using such a connection in the child, and even closing it. Spark forks processes that may hold a log which their parent
+has opened. So `reset_in_children` has objects reset in the child, before anything else runs there.
 """
 
 from __future__ import annotations
@@ -9,8 +12,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Protocol
 
 _ADVICE: Mapping[int, str] = {
     errno.EMFILE: "raise this process's limit of open files (ulimit -n; LimitNOFILE= of a systemd unit)",
@@ -50,3 +55,24 @@ def raise_open_file_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft
+
+
+class SurvivesFork(Protocol):
+    def reset_after_fork(self) -> None:
+        """Forget what belongs to the parent. Called in the child, which has a single thread."""
+        ...
+
+
+_surviving: weakref.WeakSet[SurvivesFork] = weakref.WeakSet()
+
+
+def reset_in_children(holder: SurvivesFork) -> None:
+    _surviving.add(holder)
+
+
+def _reset_all() -> None:
+    for holder in list(_surviving):
+        holder.reset_after_fork()
+
+
+os.register_at_fork(after_in_child=_reset_all)

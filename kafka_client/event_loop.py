@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import os
 import threading
-import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+
+from assignor.operating_system import reset_in_children
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class EventLoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
-        _all.add(self)
+        reset_in_children(self)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Run the coroutine and return its result. After `timeout_s` it is cancelled and TimeoutError raised.
@@ -110,12 +110,3 @@ async def _end_tasks() -> None:
 
 # collecting such a loop in the child would remove the parent's sockets from the epoll set that both share
 _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
-_all: weakref.WeakSet[EventLoopThread] = weakref.WeakSet()
-
-
-def _reset_all() -> None:
-    for thread in list(_all):
-        thread.reset_after_fork()
-
-
-os.register_at_fork(after_in_child=_reset_all)

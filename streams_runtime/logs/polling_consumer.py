@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
-from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.record_batches import StoredBatch, concatenated, decoded
 
 

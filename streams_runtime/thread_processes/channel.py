@@ -10,7 +10,7 @@ import threading
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from streams_runtime.logs.forks import reset_in_children
+from assignor.operating_system import reset_in_children
 from streams_runtime.thread_processes.pickling import pickled, unpickled
 
 

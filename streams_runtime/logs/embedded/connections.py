@@ -18,9 +18,8 @@ from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from assignor.operating_system import advice_of
+from assignor.operating_system import advice_of, reset_in_children
 from streams_runtime.logs.errors import LogError, LogTimeout
-from streams_runtime.logs.forks import reset_in_children
 
 
 class Synchronous(StrEnum):

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from assignor.access.private_files import make_private_directory, open_lock, warn_of_others
-from assignor.operating_system import with_advice
+from assignor.operating_system import reset_in_children, with_advice
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
 from streams_runtime.clock import Clock, SystemClock
@@ -41,7 +41,6 @@ from streams_runtime.logs.embedded.schema import prepare
 from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
-from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer
 from streams_runtime.logs.producer_state import ProducerIdentity
 from streams_runtime.logs.topic_configs import (

@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from assignor.access.private_files import FILE_MODE
-from assignor.operating_system import with_advice
+from assignor.operating_system import reset_in_children, with_advice
 from streams_runtime.logs.errors import LogError, LogTimeout
-from streams_runtime.logs.forks import reset_in_children
 
 
 class WriteLock:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from assignor.operating_system import reset_in_children
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
@@ -42,7 +43,6 @@ from streams_runtime.logs.errors import (
     TopicExists,
     UnknownTopicOrPartition,
 )
-from streams_runtime.logs.forks import reset_in_children
 from streams_runtime.logs.kafka.claims import ClaimOwner
 from streams_runtime.logs.kafka.claims_topic import CLAIMS_CONFIGS, ClaimsWriter, GroupClaims
 from streams_runtime.logs.kafka.consumer import KafkaConsumer
