@@ -2,7 +2,7 @@
 
 `log` is the `Log` itself; `schema` has the tables and their version; `connections` opens the file, and never uses it
 across a fork; `write_lock` lets one writer in at a time; `writes` and `reads` are what producers and consumers do;
-`catalog` knows the topics; `cleaning` and `expiry` do compaction and retention, and `deletion` takes topics away.
+`catalog` knows the topics; `cleaning` does compaction, `deletion` retention, and takes topics away.
 """
 
 from streams_runtime.logs.embedded.connections import Synchronous

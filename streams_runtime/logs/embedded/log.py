@@ -34,8 +34,13 @@ from streams_runtime.logs.buffering_producer import BufferingProducer
 from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
 from streams_runtime.logs.embedded.cleaning import PartitionCleaner
 from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection, Synchronous
-from streams_runtime.logs.embedded.deletion import delete_rows_of_deleted, delete_topics
-from streams_runtime.logs.embedded.expiry import delete_hidden_rows, expire, move_begin
+from streams_runtime.logs.embedded.deletion import (
+    delete_hidden_rows,
+    delete_rows_of_deleted,
+    delete_topics,
+    expire,
+    move_begin,
+)
 from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first_offset_since
 from streams_runtime.logs.embedded.schema import prepare
 from streams_runtime.logs.embedded.write_lock import WriteLock
