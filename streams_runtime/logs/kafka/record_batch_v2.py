@@ -2,19 +2,28 @@
 
 Rules: big-endian. The checksum is CRC-32C of everything after it. Records that compression makes no smaller are written
 as they are. Records are read and written by `batch_rows` where it is compiled, and else by aiokafka (`library_rows`):
-this is the one place that chooses. Source: `DefaultRecordBatch`.
+this is the one place that chooses.
+
+Levels of compression are those of Kafka's producer where nobody chooses one: lz4's fast compressor, gzip's 6, zstd's 3.
+lz4 writes blocks that stand alone, as brokers read no others. snappy writes the stream of xerial's library in blocks of
+32 KiB and reads raw snappy as well.
+
+Source: `DefaultRecordBatch`; `Compression`, `Lz4BlockOutputStream`, KIP-57, KIP-390.
 """
 
 from __future__ import annotations
 
+import gzip
 import struct
+import zlib
 from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import cramjam
 from aiokafka.record.util import calc_crc32c
 
-from streams_runtime.logs.kafka import batch_compression, batch_rows, library_rows
+from streams_runtime.logs.kafka import batch_rows, library_rows
 from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns, Written
 from streams_runtime.records import Headers
 
@@ -25,6 +34,14 @@ _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
 _NO_ID = -1
+
+_UNCOMPRESSED = 0
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_GZIP_LEVEL, _LZ4_LEVEL, _ZSTD_LEVEL = 6, 0, 3
+
+_XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)  # version, and the lowest version that can read it
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_BLOCK_LENGTH = struct.Struct(">i")
 
 IS_COMPILED = batch_rows.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 
@@ -97,7 +114,7 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
     """Of a checked batch. Raises ValueError that says what is wrong with it."""
     codec = header.attributes & _CODEC
     packed = batch[HEADER_BYTES:]
-    body = bytes(packed) if codec == batch_compression.NONE else batch_compression.decompressed(codec, packed)
+    body = bytes(packed) if codec == _UNCOMPRESSED else decompressed(codec, packed)
     append_time_ms = header.max_timestamp_ms if header.attributes & _APPEND_TIME else None
     read = batch_rows.read_rows if IS_COMPILED else library_rows.read_rows
     columns = read(body, header.record_count, header.base_offset, header.base_timestamp_ms, append_time_ms)
@@ -112,8 +129,8 @@ def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray
     count = rows.count
     batch, first_ms, max_ms = rows.finish()
     attributes = TRANSACTIONAL if is_transactional else 0
-    if codec != batch_compression.NONE:
-        packed = batch_compression.compressed(codec, bytes(memoryview(batch)[HEADER_BYTES:]))
+    if codec != _UNCOMPRESSED:
+        packed = compressed(codec, bytes(memoryview(batch)[HEADER_BYTES:]))
         if len(packed) < len(batch) - HEADER_BYTES:
             del batch[HEADER_BYTES:]
             batch += packed
@@ -142,3 +159,58 @@ def number(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> Non
     """Write the producer's numbers and the checksum into the batch."""
     _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, epoch, sequence)
     _CRC.pack_into(batch, _CRC_AT, calc_crc32c(memoryview(batch)[_CHECKED_FROM:]))
+
+
+def compressed(codec: int, plain: bytes | bytearray) -> Any:
+    """As something that has bytes. Raises ValueError for a codec that is not known."""
+    if codec == _LZ4:
+        compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
+        compressor.compress(plain)
+        return compressor.finish()
+    if codec == _ZSTD:
+        return cramjam.zstd.compress(plain, level=_ZSTD_LEVEL)
+    if codec == _GZIP:
+        return gzip.compress(plain, _GZIP_LEVEL, mtime=0)
+    if codec == _SNAPPY:
+        return _in_xerial_blocks(plain)
+    raise ValueError(f"its compression has the number {codec}, which is not known")
+
+
+def decompressed(codec: int, packed: memoryview) -> bytes:
+    """Raises ValueError, also for a codec that is not known."""
+    try:
+        if codec == _LZ4:
+            return bytes(cramjam.lz4.decompress(packed))
+        if codec == _ZSTD:
+            return bytes(cramjam.zstd.decompress(packed))
+        if codec == _GZIP:
+            return gzip.decompress(packed)
+        if codec == _SNAPPY:
+            return _from_snappy(packed)
+    except (cramjam.DecompressionError, OSError, EOFError, zlib.error, struct.error) as error:
+        raise ValueError(f"its compressed records are broken: {error}") from error
+    raise ValueError(f"its compression has the number {codec}, which is not known")
+
+
+def _in_xerial_blocks(plain: bytes | bytearray) -> bytes:
+    parts = [_XERIAL]
+    view = memoryview(plain)
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _from_snappy(packed: memoryview) -> bytes:
+    if packed[: len(_XERIAL)] != _XERIAL:
+        return bytes(cramjam.snappy.decompress_raw(packed))
+    parts: list[bytes] = []
+    at = len(_XERIAL)
+    while at < len(packed):
+        (length,) = _BLOCK_LENGTH.unpack_from(packed, at)
+        at += _BLOCK_LENGTH.size
+        if not 0 <= length <= len(packed) - at:
+            raise ValueError(f"a block of its snappy records has {length} bytes, and there are {len(packed) - at}")
+        parts.append(bytes(cramjam.snappy.decompress_raw(packed[at : at + length])))
+        at += length
+    return b"".join(parts)

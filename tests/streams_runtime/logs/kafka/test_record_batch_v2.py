@@ -13,9 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_runtime.logs.kafka import record_batch_v2
-from streams_runtime.logs.kafka.batch_compression import compressed, decompressed
 from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES
-from streams_runtime.logs.kafka.record_batch_v2 import BatchHeader, check, decoded, encoded, number, row_writer
+from streams_runtime.logs.kafka.record_batch_v2 import (
+    BatchHeader,
+    check,
+    compressed,
+    decoded,
+    decompressed,
+    encoded,
+    number,
+    row_writer,
+)
 from tests.streams_runtime.logs.kafka.batches import CODECS, Row, batch_of, read_by_aiokafka, rows
 
 MANY = 2**31 - 1
