@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from assignor.types import TopicPartition
 from streams_runtime.clock import Clock
 from streams_runtime.logs.cleanup_policy import BatchSummary, LatestOffsets, cleaned, head_start
-from streams_runtime.logs.embedded.catalog import KnownPartition
 from streams_runtime.logs.embedded.connections import SharedConnection
 from streams_runtime.logs.embedded.reads import BATCH_COLUMNS
+from streams_runtime.logs.embedded.schema import KnownPartition
 from streams_runtime.logs.embedded.writes import EmbeddedWriter, insert_batches
 from streams_runtime.logs.record_batches import StoredBatch, decoded
 

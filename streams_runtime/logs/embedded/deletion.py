@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from itertools import islice
 
 from streams_runtime.logs.cleanup_policy import BatchSummary, expired_count
-from streams_runtime.logs.embedded.catalog import KnownPartition
 from streams_runtime.logs.embedded.connections import SharedConnection
+from streams_runtime.logs.embedded.schema import KnownPartition
 from streams_runtime.logs.embedded.writes import EmbeddedWriter
 
 ROWS_A_STEP = 64

@@ -31,7 +31,6 @@ from streams_runtime.logs.base import (
     TopicDescription,
 )
 from streams_runtime.logs.buffering_producer import BufferingProducer
-from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
 from streams_runtime.logs.embedded.cleaning import PartitionCleaner
 from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection, Synchronous
 from streams_runtime.logs.embedded.deletion import (
@@ -42,7 +41,7 @@ from streams_runtime.logs.embedded.deletion import (
     move_begin,
 )
 from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first_offset_since
-from streams_runtime.logs.embedded.schema import prepare
+from streams_runtime.logs.embedded.schema import Catalog, KnownPartition, prepare
 from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.embedded.catalog import Catalog, KnownPartition
 from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
+from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import Bounds
 from streams_runtime.logs.record_batches import StoredBatch, first_offset_at

@@ -1,4 +1,4 @@
-"""The tables, and the check whether a file is a log that this program can use.
+"""The tables of the file, the check whether it is a log that this program can use, and the partitions that it has.
 
 Rules: the file says what it is (`application_id`) and which version its tables have (`user_version`). An unknown
 version is refused. The file is created under the write lock, in one transaction, so a process that dies meanwhile
@@ -8,14 +8,20 @@ whether it was restored from this log. Logs without one are from earlier program
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import uuid
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from assignor.access.private_files import create_private_file
-from streams_runtime.logs.embedded.connections import as_log_errors
+from assignor.types import TopicPartition
+from streams_runtime.logs.base import TopicDescription
+from streams_runtime.logs.embedded.connections import SharedConnection, as_log_errors
 from streams_runtime.logs.embedded.write_lock import WriteLock
-from streams_runtime.logs.errors import LogError
+from streams_runtime.logs.errors import LogError, UnknownTopicOrPartition
+from streams_runtime.logs.topic_configs import TopicConfigs
 
 APPLICATION_ID = 0x6B6C6F67
 SCHEMA_VERSION = 1
@@ -102,3 +108,58 @@ def _id_of(connection: sqlite3.Connection) -> str:
         connection.execute("INSERT INTO cluster (id) VALUES (?)", (cluster_id,))
     connection.execute("COMMIT")
     return cluster_id
+
+
+class KnownPartition(NamedTuple):
+    """`id`: `partitions.id` in the file."""
+
+    id: int
+    configs: TopicConfigs
+
+
+class Catalog:
+    """Which partitions exist, and their numbers in the file. Any thread may use it: the known partitions are replaced
+    as a whole.
+
+    A number is never given again (`deletion`), so a partition that was read once is right, or was deleted since. A
+    reader that finds it deleted calls `forget` and looks again: the topic may have been made anew. Configs may have been
+    altered since they were read; `all` reads them again.
+    """
+
+    def __init__(self, connection: SharedConnection) -> None:
+        self._connection = connection
+        self._known: Mapping[TopicPartition, KnownPartition] = {}
+
+    def find(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KnownPartition]:
+        """In the order asked for. Raises UnknownTopicOrPartition, which names the missing ones."""
+        asked = list(partitions)
+        known = self._known
+        if any(partition not in known for partition in asked):
+            known = self.all()
+        missing = [partition for partition in asked if partition not in known]
+        if missing:
+            raise UnknownTopicOrPartition(f"there is no partition {', '.join(map(str, missing))}")
+        return {partition: known[partition] for partition in asked}
+
+    def forget(self) -> None:
+        """The next look-up reads the file."""
+        self._known = {}
+
+    def all(self) -> Mapping[TopicPartition, KnownPartition]:
+        """All partitions, read from the file again."""
+        with self._connection.use() as connection:
+            topics = connection.execute("SELECT name, configs FROM topics").fetchall()
+            rows = connection.execute("SELECT id, topic, number FROM partitions").fetchall()
+        configs = {name: TopicConfigs.of(name, json.loads(text)) for name, text in topics}
+        # a topic made between the two reads has no configs here, and is found by the next read
+        self._known = {
+            TopicPartition(topic, number): KnownPartition(partition_id, configs[topic])
+            for partition_id, topic, number in rows
+            if topic in configs
+        }
+        return self._known
+
+    def topics(self) -> dict[str, TopicDescription]:
+        with self._connection.use() as connection:
+            rows = connection.execute("SELECT name, partitions, configs FROM topics ORDER BY name").fetchall()
+        return {name: TopicDescription(name, partitions, json.loads(text)) for name, partitions, text in rows}

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetsToCommit
-from streams_runtime.logs.embedded.catalog import Catalog
 from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, as_log_errors
+from streams_runtime.logs.embedded.schema import Catalog
 from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import AppendSignals
