@@ -38,8 +38,13 @@ from streams_runtime.errors import ChangelogOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.metrics import ThreadMetrics
-from streams_runtime.restore.changelog_metadata import ChangelogMetadata, ChangelogState, records_with_keys
-from streams_runtime.restore.changelog_offsets import ChangelogOffsetLookup, ChangelogOffsets
+from streams_runtime.restore.changelog_metadata import (
+    ChangelogMetadata,
+    ChangelogOffsetLookup,
+    ChangelogOffsets,
+    ChangelogState,
+    records_with_keys,
+)
 from streams_runtime.restore.restore_consumer import PollSize, RestoreConsumer
 from streams_runtime.restore.restore_listener import (
     RestoreListener,
