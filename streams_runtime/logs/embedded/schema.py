@@ -122,9 +122,8 @@ class Catalog:
     as a whole.
 
     A number is never given again (`deletion`), so a partition that was read once is right, or was deleted since. A
-    reader that finds it deleted calls `forget` and looks again: the topic may have been made anew. Configs may have been
-    altered since they were read; `all` reads them again.
-    """
+    reader that finds it deleted calls `forget` and looks again: the topic may have been made anew. Configs may have
+    been altered since they were read; `all` reads them again."""
 
     def __init__(self, connection: SharedConnection) -> None:
         self._connection = connection

@@ -8,8 +8,7 @@ from rich.console import Console
 
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.restore.progress import RestoreProgress, tasks_of_changelogs
-from streams_runtime.restore.progress_view import ProgressRow
+from streams_runtime.restore.progress import ProgressRow, RestoreProgress, tasks_of_changelogs
 from tests.streams_runtime.manual_clock import ManualClock
 
 TOPOLOGY = GroupTopology(
