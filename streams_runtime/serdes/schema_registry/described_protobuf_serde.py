@@ -18,14 +18,16 @@ from google.protobuf.message import DecodeError
 from streams_runtime.errors import SerializationError
 from streams_runtime.serdes.schema_registry.protobuf_serde import AS_DESCRIPTOR, PROTOBUF, descriptor_of
 from streams_runtime.serdes.schema_registry.registry import Registry
-from streams_runtime.serdes.schema_registry.registry_serde import Decode, Encode, RegistrySerde
-from streams_runtime.serdes.schema_registry.settings import RegistrySettings
-from streams_runtime.serdes.schema_registry.wire_format import (
+from streams_runtime.serdes.schema_registry.registry_serde import (
     HEADER_BYTES,
+    Decode,
+    Encode,
+    RegistrySerde,
     header,
     message_indexes,
     read_message_indexes,
 )
+from streams_runtime.serdes.schema_registry.settings import RegistrySettings
 
 
 class DescribedProtobufSerde(RegistrySerde[Any]):

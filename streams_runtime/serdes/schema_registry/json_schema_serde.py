@@ -20,9 +20,8 @@ from jsonschema.validators import validator_for
 from assignor.errors import InputError
 from streams_runtime.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
-from streams_runtime.serdes.schema_registry.registry_serde import Decode, Encode, RegistrySerde
+from streams_runtime.serdes.schema_registry.registry_serde import HEADER_BYTES, Decode, Encode, RegistrySerde, header
 from streams_runtime.serdes.schema_registry.settings import RegistrySettings
-from streams_runtime.serdes.schema_registry.wire_format import HEADER_BYTES, header
 from streams_runtime.serdes.standard import JSON
 
 T = TypeVar("T")
