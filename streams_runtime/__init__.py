@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from streams_runtime.queries.client import StoreWindows as StoreWindows
     from streams_runtime.queries.client import WindowValue as WindowValue
     from streams_runtime.queries.host_calls import QueryFailed as QueryFailed
-    from streams_runtime.queries.routing import KeyQueryMetadata as KeyQueryMetadata
+    from streams_runtime.queries.store_metadata import KeyQueryMetadata as KeyQueryMetadata
     from streams_runtime.record_columns import RecordColumns as RecordColumns
     from streams_runtime.record_producer import RecordProducer as RecordProducer
     from streams_runtime.records import Headers as Headers
@@ -156,7 +156,7 @@ _NAMES_OF = {
     ),
     "streams_runtime.queries.client": ("CopyAnswered", "StateStoreClient", "StoreValue", "StoreWindows", "WindowValue"),
     "streams_runtime.queries.host_calls": ("QueryFailed",),
-    "streams_runtime.queries.routing": ("KeyQueryMetadata",),
+    "streams_runtime.queries.store_metadata": ("KeyQueryMetadata",),
     "streams_runtime.record_columns": ("RecordColumns",),
     "streams_runtime.record_producer": ("RecordProducer",),
     "streams_runtime.records": ("Headers", "Record", "RecordMetadata"),

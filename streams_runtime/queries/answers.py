@@ -18,9 +18,15 @@ from typing import TypeVar
 
 from assignor.types import TaskId
 from streams_runtime.errors import InvalidStateStore, SnapshotReplaced
-from streams_runtime.queries.copies import Queryable, StoreCopy, StoreLocation
 from streams_runtime.queries.problems import QueryCode, QueryProblem
-from streams_runtime.queries.routing import KeyQueryMetadata, key_query_metadata, partition_metadata
+from streams_runtime.queries.store_metadata import (
+    KeyQueryMetadata,
+    Queryable,
+    StoreCopy,
+    StoreLocation,
+    key_query_metadata,
+    partition_metadata,
+)
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
 from streams_runtime.task_states import TaskType
 

@@ -28,9 +28,13 @@ from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from streams_runtime.queries.answers import known_location
 from streams_runtime.queries.host_calls import AnotherApplication, HostCalls, QueryFailed, Tries, store_path
-from streams_runtime.queries.metadata_document import ApplicationMetadata, from_document
 from streams_runtime.queries.problems import FINAL, QueryProblem
-from streams_runtime.queries.routing import KeyQueryMetadata, key_query_metadata
+from streams_runtime.queries.store_metadata import (
+    ApplicationMetadata,
+    KeyQueryMetadata,
+    from_document,
+    key_query_metadata,
+)
 
 Answer = TypeVar("Answer")
 

@@ -19,7 +19,7 @@ from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.graph import serde_topic
 from streams_runtime.processors.topology import SinkSettings
-from streams_runtime.queries.copies import StoreCopy, StoreLocation
+from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic
 from streams_runtime.task_states import TaskState, TaskType

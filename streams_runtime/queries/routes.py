@@ -26,9 +26,8 @@ from streams_runtime.queries.answers import (
     location_of,
     partitions_here,
 )
-from streams_runtime.queries.copies import Queryable
-from streams_runtime.queries.metadata_document import as_document, metadata_of
 from streams_runtime.queries.problems import STATUS, QueryCode, QueryProblem
+from streams_runtime.queries.store_metadata import Queryable, as_document, metadata_of
 from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read_entries, read_key
 
 MAX_ENTRIES = 10_000

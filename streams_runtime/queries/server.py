@@ -22,8 +22,8 @@ from assignor.errors import InputError
 from assignor.legal_names import shown_name
 from assignor.types import HostInfo
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.queries.copies import Queryable
 from streams_runtime.queries.routes import create_query_app
+from streams_runtime.queries.store_metadata import Queryable
 from streams_runtime.queries.token_gate import AskersTokens, TokenGate, check_exposure
 
 START_TIMEOUT_S = 10.0

@@ -20,11 +20,10 @@ from streams_runtime.partitioner import partition_of
 from streams_runtime.queries import client as client_module
 from streams_runtime.queries import host_calls
 from streams_runtime.queries.client import CopyAnswered, StateStoreClient, StoreValue, StoreWindows, WindowValue
-from streams_runtime.queries.copies import StoreCopy
 from streams_runtime.queries.host_calls import QueryFailed, Tries
 from streams_runtime.queries.problems import QueryCode
-from streams_runtime.queries.routing import KeyQueryMetadata
 from streams_runtime.queries.server import QueryServer
+from streams_runtime.queries.store_metadata import KeyQueryMetadata, StoreCopy
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, window_store
 from tests.streams_runtime.queries.fake_instance import (

@@ -22,9 +22,9 @@ from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.partitioner import partition_of
 from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import StateStoreClient
-from streams_runtime.queries.copies import StoreLocation
 from streams_runtime.queries.host_calls import QueryFailed
 from streams_runtime.queries.instance_view import InstanceView
+from streams_runtime.queries.store_metadata import StoreLocation
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store

@@ -6,8 +6,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from streams_runtime.membership.task_holder import PartitionHosts
-from streams_runtime.queries.metadata_document import from_document, metadata_of
 from streams_runtime.queries.routes import MAX_ENTRIES, create_query_app
+from streams_runtime.queries.store_metadata import from_document, metadata_of
 from streams_runtime.serdes import JSON, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, window_store
 from tests.streams_runtime.queries.fake_instance import (

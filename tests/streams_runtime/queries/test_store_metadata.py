@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from assignor.types import HostInfo, TopicPartition
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.queries.problems import QueryCode, QueryProblem
-from streams_runtime.queries.routing import KeyQueryMetadata, key_query_metadata
+from streams_runtime.queries.store_metadata import KeyQueryMetadata, key_query_metadata
 from tests.streams_runtime.queries.fake_instance import KEY, PARTITION, PARTITIONS, hosts, location
 
 A, B, C = HostInfo("a", 1), HostInfo("b", 2), HostInfo("c", 3)

@@ -1,0 +1,208 @@
+"""Which instance has which partition of a store: its copies here, the hosts of a key, and all of it as JSON.
+
+An instance shows its open copies of stores, the group's host maps and its status (`Queryable`). From the document that
+`/v1/metadata` answers with, a client computes, for every key, the partition and the hosts that the instance itself
+would name.
+
+Rules: the partition is Kafka's murmur2 of the key over the partitions of the store's subtopology, if the input was
+written with the default partitioner; otherwise the caller has to give the partition. A host has a partition of a store
+when the host maps give it the partition of that number of any source topic.
+
+Source: `StreamsMetadata`, `StreamsMetadataState.keyQueryMetadataForKey`, `QueryableStoreProvider`; KIP-535. Differs
+from Kafka: when the topology itself writes the input with another partitioner, a key without a partition is an error;
+Kafka would look into the wrong copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from assignor.types import HostInfo, TaskId, TopicPartition
+from streams_runtime.membership.task_holder import PartitionHosts, Partitions
+from streams_runtime.partitioner import partition_of
+from streams_runtime.queries.problems import QueryCode, QueryProblem
+from streams_runtime.state_stores.base import StateStore, StoreBuilder
+from streams_runtime.task_states import TaskState, TaskType
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCopy:
+    """One open copy of a store. `lag`: changelog records it was behind when last measured, None when not known.
+
+    `published`: the snapshot that this copy is from. The same snapshot is shown only until the store is closed or a
+    newer snapshot is published. So when a reader finds it again after the read, and the store is open, nothing of this
+    has changed in between. A store that was opened again counts as another copy, although it is the same object.
+    """
+
+    task_id: TaskId
+    type: TaskType
+    state: TaskState
+    store: StateStore
+    lag: int | None
+    published: object = field(compare=False, repr=False)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is the running active copy, which all others follow."""
+        return self.type is TaskType.ACTIVE and self.state is TaskState.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLocation:
+    """Where a store is. `source_topics`: the source topics of its subtopology, by full name, with their numbers of
+    partitions; 0 while not known.
+
+    `own_partitioner`: a sink of the topology writes to one of these topics with a partitioner of its own. `builder`:
+    makes the store; None in a client, which does not have the topology.
+    """
+
+    name: str
+    subtopology: int
+    source_topics: Mapping[str, int]
+    own_partitioner: bool = False
+    builder: StoreBuilder | None = None
+
+    @property
+    def partitions(self) -> int:
+        """0 while one of its topics is not known; counting the others only could place a key wrongly."""
+        counts = self.source_topics.values()
+        return max(counts) if counts and all(counts) else 0
+
+
+class Queryable(Protocol):
+    """An instance, as its query server sees it. Any thread may call."""
+
+    @property
+    def application_id(self) -> str: ...
+
+    def store_locations(self) -> Mapping[str, StoreLocation]:
+        """Every store of the topology, by name."""
+        ...
+
+    def store_copies(self, store: str) -> list[StoreCopy]:
+        """The copies of this store that are open here now."""
+        ...
+
+    def generation_id(self) -> int:
+        """Of the newest assignment; 0 before the first. A later call of `host_maps` does not return older ones."""
+        ...
+
+    def host_maps(self) -> PartitionHosts:
+        """Of the newest assignment; empty before the first."""
+        ...
+
+    def status_document(self) -> Mapping[str, object]:
+        """Threads, tasks, lags, restore progress, as JSON."""
+        ...
+
+    def metrics_text(self) -> bytes:
+        """In Prometheus' text format."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQueryMetadata:
+    """The hosts that have one key. `active` None: none is known. `standbys`: in order of host and port."""
+
+    partition: int
+    active: HostInfo | None
+    standbys: tuple[HostInfo, ...]
+
+
+def key_query_metadata(
+    location: StoreLocation, hosts: PartitionHosts, key: bytes, partition: int | None = None
+) -> KeyQueryMetadata:
+    """Raises QueryProblem: STORE_NOT_READY while topics are not known, INVALID_REQUEST for a partition out of range."""
+    if partition is None and location.own_partitioner:
+        raise QueryProblem(
+            QueryCode.INVALID_REQUEST,
+            f"keys of {location.name!r} are placed by a partitioner of the application's own: say the partition",
+        )
+    if location.partitions == 0:
+        missing = ", ".join(topic for topic, count in location.source_topics.items() if not count)
+        raise QueryProblem(QueryCode.STORE_NOT_READY, f"{location.name!r} waits for topics: {missing} not known yet")
+    number = partition_of(key, location.partitions) if partition is None else partition
+    if not 0 <= number < location.partitions:
+        raise QueryProblem(
+            QueryCode.INVALID_REQUEST,
+            f"{location.name!r} has partitions 0 to {location.partitions - 1}, not {number}",
+        )
+    return partition_metadata(location, hosts, number)
+
+
+def partition_metadata(location: StoreLocation, hosts: PartitionHosts, partition: int) -> KeyQueryMetadata:
+    """The hosts that have this partition of the store."""
+    wanted = {TopicPartition(topic, partition) for topic in location.source_topics}
+    active = _with_any(hosts.active, wanted)
+    return KeyQueryMetadata(partition, active[0] if active else None, _with_any(hosts.standby, wanted))
+
+
+def _with_any(hosts: Mapping[HostInfo, frozenset[TopicPartition]], wanted: set[TopicPartition]) -> tuple[HostInfo, ...]:
+    return tuple(sorted(host for host, partitions in hosts.items() if not wanted.isdisjoint(partitions)))
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationMetadata:
+    """`generation_id` 0: nothing was assigned yet. `hosts`: of that generation or a newer one."""
+
+    application_id: str
+    generation_id: int
+    stores: Mapping[str, StoreLocation]
+    hosts: PartitionHosts
+
+
+def metadata_of(instance: Queryable) -> ApplicationMetadata:
+    """The metadata that an instance has."""
+    generation_id = instance.generation_id()  # first: hosts may be newer, never older
+    return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
+
+
+def as_document(metadata: ApplicationMetadata) -> dict[str, object]:
+    return {
+        "application_id": metadata.application_id,
+        "generation_id": metadata.generation_id,
+        "stores": {
+            name: {
+                "subtopology": one.subtopology,
+                "source_topics": dict(one.source_topics),
+                "own_partitioner": one.own_partitioner,
+            }
+            for name, one in metadata.stores.items()
+        },
+        "active": _hosts_document(metadata.hosts.active),
+        "standby": _hosts_document(metadata.hosts.standby),
+    }
+
+
+def from_document(document: Mapping[str, Any]) -> ApplicationMetadata:
+    """Raises LookupError, TypeError, ValueError or AttributeError for a document of another form."""
+    return ApplicationMetadata(
+        str(document["application_id"]),
+        int(document["generation_id"]),
+        {
+            name: StoreLocation(name, int(one["subtopology"]), dict(one["source_topics"]), bool(one["own_partitioner"]))
+            for name, one in document["stores"].items()
+        },
+        PartitionHosts(_hosts(document["active"]), _hosts(document["standby"])),
+    )
+
+
+def _hosts_document(hosts: Mapping[HostInfo, Partitions]) -> dict[str, list[list[Any]]]:
+    return {
+        str(host): [[partition.topic, partition.partition] for partition in sorted(partitions)]
+        for host, partitions in hosts.items()
+    }
+
+
+def _hosts(document: Mapping[str, Any]) -> dict[HostInfo, Partitions]:
+    return {
+        _host(text): frozenset(TopicPartition(str(topic), int(partition)) for topic, partition in partitions)
+        for text, partitions in document.items()
+    }
+
+
+def _host(text: str) -> HostInfo:
+    host, _, port = text.rpartition(":")
+    return HostInfo(host, int(port))
