@@ -16,9 +16,8 @@ from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, data_text
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TopicPartition
-from streams_runtime.cli.log_options import LogAddress, SchemaRegistry
+from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, time_ms
 from streams_runtime.cli.named_serdes import NAMES, named_serde
-from streams_runtime.cli.time_options import time_ms
 from streams_runtime.logs.base import Consumer, IsolationLevel, Log, RecordBatch
 
 if TYPE_CHECKING:

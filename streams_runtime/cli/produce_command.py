@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import select
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -13,9 +17,7 @@ from assignor.commands.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, sa
 from assignor.commands.option_groups import options_of
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
-from streams_runtime.cli.input_lines import STDIN, input_lines, name_of
-from streams_runtime.cli.log_options import LogAddress, SchemaRegistry
-from streams_runtime.cli.time_options import checked_timestamp_ms, time_ms
+from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, checked_timestamp_ms, time_ms
 from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 CERTAIN_EVERY = 10_000
 """After so many records they are written for certain before the next ones are taken."""
 _SHOWN_EVERY_S = 0.5
+_STDIN = "-"
+_CHUNK_BYTES = 256 * 1024
 
 _FILE_HELP = "Lines to write; - or nothing for stdin."
 _SEPARATOR_HELP = "Text between key and value; \\t for a tab. Default: the whole line is the value."
@@ -40,7 +44,7 @@ class ProduceOptions:
     """What the command line says of the lines. Raises InputError for options that do not go together."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.")]
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help=_FILE_HELP, show_default=False)] = STDIN
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help=_FILE_HELP, show_default=False)] = _STDIN
     key_separator: Annotated[str | None, typer.Option(metavar="TEXT", help=_SEPARATOR_HELP)] = None
     json: Annotated[bool, typer.Option("--json", help=_JSON_HELP)] = False
     null_marker: Annotated[str | None, typer.Option(metavar="TEXT", help="Key or value that stands for null.")] = None
@@ -107,7 +111,7 @@ def produce(options: ProduceOptions, address: LogAddress) -> None:
         count = address.checked_topic(log, options.topic)
         if options.partition is not None and options.partition >= count:
             raise InputError(f"topic {options.topic} has partitions 0 to {count - 1}", "--partition")
-        if options.file == STDIN and sys.stdin.isatty():
+        if options.file == _STDIN and sys.stdin.isatty():
             say("one record a line; Ctrl-D ends")
         with RecordProducer(log, BYTES, BYTES) as producer:
             _Production(options, reader, headers, timestamp_ms, producer).run()
@@ -151,7 +155,7 @@ class _Production:
             leave(EXIT_UNUSABLE)
 
     def _take_all(self) -> None:
-        for number, line in input_lines(self._options.file, self._make_certain):
+        for number, line in _input_lines(self._options.file, self._make_certain):
             if number >= self._options.from_line:
                 self._take(number, line)
             self._line = number + 1
@@ -168,9 +172,9 @@ class _Production:
             if record is not None:
                 self._send(record)
         except BadLine as error:
-            self._set_aside(f"{name_of(self._options.file)}, line {number} {error}")
+            self._set_aside(f"{_name_of(self._options.file)}, line {number} {error}")
         except (InvalidRecord, RecordTooLarge, UnknownTopicOrPartition) as error:
-            self._set_aside(f"{name_of(self._options.file)}, line {number}: {error}")
+            self._set_aside(f"{_name_of(self._options.file)}, line {number}: {error}")
 
     def _set_aside(self, problem: str) -> None:
         if not self._options.skip_bad_lines:
@@ -235,3 +239,42 @@ class _LineRefused(AssignorFault):
 
 def _records(count: int) -> str:
     return "1 record" if count == 1 else f"{count} records"
+
+
+def _name_of(source: str) -> str:
+    """As messages show it."""
+    return "stdin" if source == _STDIN else source
+
+
+def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tuple[int, bytes]]:
+    """Each line without its end, and its number from 1 on. The last line needs no end. `source`: a file, or `-`.
+
+    `about_to_wait`: called when all lines that are there were taken, and the next one is not there yet. Raises
+    InputError for a file that cannot be read.
+    """
+    with ExitStack() as closing:
+        try:
+            stream = sys.stdin.buffer if source == _STDIN else closing.enter_context(Path(source).open("rb"))
+            number, rest = 0, b""
+            while chunk := _next_chunk(stream, about_to_wait):
+                lines = (rest + chunk).split(b"\n")
+                rest = lines.pop()
+                for line in lines:
+                    number += 1
+                    yield number, line.removesuffix(b"\r")
+            if rest:
+                yield number + 1, rest.removesuffix(b"\r")
+        except OSError as error:
+            if error.filename is None and not isinstance(error, IsADirectoryError):
+                raise  # of the consumer of these lines
+            raise InputError(f"cannot be read: {error.strerror}", _name_of(source)) from None
+
+
+def _next_chunk(stream: BinaryIO | IO[bytes], about_to_wait: Callable[[], None]) -> bytes:
+    try:
+        is_there = bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):  # no file of the system: its content is all there
+        is_there = True
+    if not is_there:
+        about_to_wait()
+    return stream.read1(_CHUNK_BYTES)  # type: ignore[union-attr,no-any-return]

@@ -22,8 +22,7 @@ from assignor.coordinator_calls import (
 )
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.cli.log_options import LogAddress
-from streams_runtime.cli.time_options import duration_ms, time_ms
+from streams_runtime.cli.data_options import LogAddress, duration_ms, time_ms
 
 if TYPE_CHECKING:
     from streams_runtime.cli.application_reset import NewOffsets, ResetPlan

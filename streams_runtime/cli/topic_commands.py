@@ -15,7 +15,7 @@ from assignor.commands.tables import Column, View, table_text
 from assignor.errors import InputError
 from assignor.near_names import near_name
 from assignor.types import TopicPartition
-from streams_runtime.cli.log_options import LogAddress
+from streams_runtime.cli.data_options import LogAddress
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
 from streams_runtime.logs.errors import TopicExists
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.cli.log_options import ADDRESS_VARIABLE
+from streams_runtime.cli.data_options import ADDRESS_VARIABLE
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from tests import program

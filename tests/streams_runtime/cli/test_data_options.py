@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.errors import InputError
-from streams_runtime.cli.time_options import duration_ms, time_ms
+from streams_runtime.cli.data_options import duration_ms, time_ms
 
 
 @pytest.mark.parametrize("text", ["", "2026-13-01", "10000-01-01", "9" * 5000, "9223372036854775808", "\u0663"])
