@@ -12,31 +12,98 @@ which finds its leader among its own instances and needs no coordinator.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from assignor.errors import InputError
+from assignor.errors import AssignorFault, InputError
+from assignor.types import TopicPartition
 from streams_runtime.application import Application, group_body
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.local_run.coordinator_process import LOOPBACK, CoordinatorProcess
-from streams_runtime.local_run.progress import Progress, ProgressMeter
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import kafka_servers, open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.streams_instance import StreamsInstance
 
+POLL_INTERVAL_S = 0.1
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 """All instances are started together, by one process: nobody has to wait for more of them."""
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
+
+
+class NotFinished(AssignorFault):
+    """The application did not come far enough in time. The message says how far it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Committed offsets and end offsets, summed over the topics, and for the first topic alone."""
+
+    done: int
+    there: int
+    first_done: int
+    first_there: int
+
+    @property
+    def share(self) -> float:
+        """The done share of the first topic, from 0 to 1."""
+        return self.first_done / self.first_there if self.first_there else 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        return self.there > 0 and self.done == self.there
+
+
+class ProgressMeter:
+    """How far an application has come, by its commits: records done of records written, for chosen topics.
+
+    `topics`: those that the application reads, with the one that feeds the others first.
+    """
+
+    def __init__(self, log: Log, application_id: str, topics: Sequence[str]) -> None:
+        self._log = log
+        self._application_id = application_id
+        self._topics = tuple(topics)
+
+    def now(self) -> Progress:
+        """Reads the end offsets after the commits, so that records written by a commit never look complete."""
+        known = self._log.topics()
+        partitions = [
+            [TopicPartition(topic, number) for number in range(known[topic].partitions)]
+            for topic in self._topics
+            if topic in known
+        ]
+        every = [partition for of_topic in partitions for partition in of_topic]
+        committed = self._log.committed_offsets(self._application_id, every)
+        ends = self._log.end_offsets(every)
+
+        def done(of: Sequence[TopicPartition]) -> int:
+            return sum(committed[each].offset for each in of if each in committed)
+
+        first = partitions[0] if partitions else []
+        return Progress(done(every), sum(ends.values()), done(first), sum(ends[each] for each in first))
+
+    def wait(self, wanted: Callable[[Progress], bool], timeout_s: float, tell: Callable[[Progress], None]) -> Progress:
+        """Wait until `wanted` holds. `tell` receives each progress that was read. Raises NotFinished."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            seen = self.now()
+            tell(seen)
+            if wanted(seen):
+                return seen
+            if time.monotonic() > deadline_s:
+                raise NotFinished(f"only {seen.done} of {seen.there} records are done after {timeout_s:g} s")
+            time.sleep(POLL_INTERVAL_S)
 
 
 class LocalRun:
@@ -114,7 +181,7 @@ class LocalRun:
     ) -> Progress:
         """Until every record of every topic that the application reads, those in between included, is committed.
 
-        `tell` receives each look at the progress. Raises StreamsRuntimeError when an instance ended, NotFinished.
+        `tell` receives each progress that was read. Raises StreamsRuntimeError when an instance ended, NotFinished.
         """
 
         def looked(progress: Progress) -> None:

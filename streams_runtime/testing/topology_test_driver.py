@@ -15,16 +15,18 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.clock import SystemClock
-from streams_runtime.configs import StreamsConfig
+from streams_runtime.configs import OffsetReset, StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.logs.base import IsolationLevel, Log
+from streams_runtime.logs.base import IsolationLevel, Log, NewTopic
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.losses import DropReason, TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
@@ -39,12 +41,12 @@ from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.testing.driver_setting import driver_configs, topics_of
 from streams_runtime.testing.topology_test_topics import InputTopic, OutputTopic, Row
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
+APPLICATION_ID = "topology-test-driver"
 _PARTITION = 0
 
 
@@ -373,3 +375,25 @@ class TopologyTestDriver:
         if not hasattr(store, method):
             raise StreamsRuntimeError(f"state store {name} is not a {kind} store but a {type(store).__name__}")
         return store
+
+
+def driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> StreamsConfig:
+    """Configs that need no server."""
+    if configs is None or isinstance(configs, Mapping):
+        own = {"application.id": APPLICATION_ID, "bootstrap.servers": "memory:topology-test-driver"}
+        configs = StreamsConfig.from_dotted({**own, **(configs or {})})
+    if not isinstance(configs, StreamsConfig):
+        raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
+    return replace(configs, auto_offset_reset=OffsetReset.EARLIEST)  # every topic is new, and read from its beginning
+
+
+def topics_of(application: Application) -> list[NewTopic]:
+    """Everything the topology reads or writes, with one partition each."""
+    names: dict[str, None] = {}
+    for subtopology in application.parsed().subtopologies:
+        names |= dict.fromkeys(subtopology.source_topics)
+        names |= dict.fromkeys(subtopology.sink_topics)
+        names |= dict.fromkeys(store.changelog_topic for store in subtopology.stores if store.changelog_topic)
+    if application.configs.errors_dead_letter_queue_topic_name is not None:
+        names[application.configs.errors_dead_letter_queue_topic_name] = None
+    return [NewTopic(name, 1) for name in names]

@@ -15,8 +15,7 @@ from streams_runtime.application import Application
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
-from streams_runtime.local_run.local_run import LocalRun
-from streams_runtime.local_run.progress import NotFinished
+from streams_runtime.local_run.local_run import LocalRun, NotFinished
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import STRING
