@@ -7,8 +7,8 @@ from dataclasses import MISSING, fields
 from assignor.configs import INTEGER_BOUNDS, RACK_AWARE_STRATEGIES, AssignmentConfigs
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MIN
 from coordinator_api.settings import setting_rows
+from docs._ext.config_descriptions import PLACEMENT, PREFIXES, RUNTIME
 from docs._ext.markdown import code, table
-from streams_runtime.config_descriptions import PLACEMENT, PREFIXES, RUNTIME
 from streams_runtime.configs import StreamsConfig, accepted_values
 
 _HEADER = ("key", "default", "what it does")

@@ -13,6 +13,7 @@ from assignor.configs import KNOWN_KEYS, AssignmentConfigs
 from coordinator_api.metrics import METRICS as SERVICE_METRICS
 from coordinator_api.settings import setting_rows
 from docs._ext.command_pages import command_reference, commands
+from docs._ext.config_descriptions import PLACEMENT, RUNTIME
 from docs._ext.config_tables import coordinator_settings, placement_configs, runtime_configs
 from docs._ext.generated_pages import PARTS, filled_in
 from docs._ext.http_calls import calls, coordinator_calls, openapi_document
@@ -20,7 +21,6 @@ from docs._ext.markdown import code, table
 from docs._ext.metric_tables import instance_metrics, service_metrics
 from docs._ext.public_names import SECTIONS, public_names
 from docs._ext.type_names import exists, readable
-from streams_runtime.config_descriptions import PLACEMENT, RUNTIME
 from streams_runtime.configs import KAFKA_PROPERTIES, ProcessingGuarantee, StreamsConfig
 from streams_runtime.metrics import METRICS as INSTANCE_METRICS
 from tests.docs.pages import pages, read

@@ -10,7 +10,7 @@ import pytest
 from coordinator_api.metrics import METRICS as SERVICE_METRICS
 from coordinator_api.settings import setting_rows
 from docs._ext.command_pages import commands
-from streams_runtime.config_descriptions import PLACEMENT, RUNTIME
+from docs._ext.config_descriptions import PLACEMENT, RUNTIME
 from streams_runtime.configs import KAFKA_PROPERTIES
 from streams_runtime.metrics import METRICS as INSTANCE_METRICS
 from tests.docs.pages import pages, prose, read
