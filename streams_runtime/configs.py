@@ -22,7 +22,6 @@ from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
-from streams_runtime.configured_objects import imported_object, made
 from streams_runtime.logs.kafka.settings import (
     DEFAULT_LINGER_MS,
     LINGER_MS,
@@ -32,7 +31,7 @@ from streams_runtime.logs.kafka.settings import (
 )
 from streams_runtime.logs.opening import kafka_servers
 from streams_runtime.serdes import DefaultSerdes, Serde
-from streams_runtime.serdes.defaults import configured_serde
+from streams_runtime.serdes.defaults import configured_serde, imported_object, made
 
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"
