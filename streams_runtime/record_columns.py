@@ -21,8 +21,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streams_runtime.errors import StreamsRuntimeError, WrongBatchResult
-from streams_runtime.record_checks import LATEST_MS, record_timestamp
-from streams_runtime.records import Headers, Record
+from streams_runtime.records import LATEST_MS, Headers, Record, record_timestamp
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

@@ -25,8 +25,7 @@ from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPart
 from streams_runtime.logs.kafka.settings import linger_ms
 from streams_runtime.logs.opening import open_log
 from streams_runtime.partitioner import positive_hash
-from streams_runtime.record_checks import record_partition
-from streams_runtime.records import Headers
+from streams_runtime.records import Headers, record_partition
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic, serializer_of
 
 Key = TypeVar("Key")

@@ -1,8 +1,22 @@
-"""A record as processors see it, and where it came from. Source: `Record`, `RecordMetadata` of the processor API."""
+"""A record as processors see it, where it came from, and what a record has to be, whatever topic it goes to.
+
+    record_bytes        a key or a value: bytes or None
+    record_timestamp    whole milliseconds from 0 to 2^63-1
+    record_headers      pairs of a name and bytes or None
+    likely_unit         whether a timestamp looks as if somebody had taken another unit
+
+Records are checked where they are handed over: `forward`, sinks, `send`, stores. So the error has the record, the node
+and the user's line, and no other record is concerned. Rules: a bytearray or memoryview becomes bytes, because its owner
+may use it again before the record is written. A whole number of another kind than int, as numpy has them, becomes an
+int. A name of a header may have the surrogates with which Python stands for bytes that are no UTF-8, since another
+client may have written such a name. For everything else the functions raise ValueError; its text goes on after the name
+of the record. Source: `Record`, `RecordMetadata` of the processor API.
+"""
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from operator import index
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -47,3 +61,106 @@ class RecordContext(NamedTuple):
     headers: Headers
     metadata: RecordMetadata | None
     raw: RawRecord | None = None
+
+
+LATEST_MS: Final = 2**63 - 1
+
+NAME_ERRORS: Final = "surrogateescape"
+"""How names of headers become bytes, and bytes names."""
+
+_ERA_S = 946_684_800, 4_102_444_800
+"""The years 2000 to 2099. In none of the other units is a time of these years one of them in milliseconds."""
+
+_UNITS: Final = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
+
+
+def bytes_of(given: Any) -> bytes:
+    """Raises TypeError for what has no bytes in it: `bytes(5)` would make five zeros of a number."""
+    if type(given) is bytes:
+        return given
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    raise TypeError(f"bytes are needed, not {_type_name(given)}")
+
+
+def record_bytes(part: str, given: Any) -> bytes | None:
+    """`part`: "key" or "value"."""
+    try:
+        return None if given is None else bytes_of(given)
+    except TypeError:
+        raise ValueError(f"has a {part} of type {_type_name(given)}: a log takes bytes or None") from None
+
+
+def record_timestamp(given: Any) -> int:
+    timestamp_ms = given if type(given) is int else _whole_number(given)
+    if timestamp_ms is None:
+        raise ValueError(
+            f"has a timestamp of type {_type_name(given)}: whole milliseconds since the epoch are needed, as in "
+            "int(time.time() * 1000)"
+        )
+    if 0 <= timestamp_ms <= LATEST_MS:
+        return timestamp_ms
+    if timestamp_ms < 0:
+        raise ValueError(f"has the timestamp {timestamp_ms}; it must not be negative")
+    raise ValueError(f"has the timestamp {timestamp_ms}; the greatest one is 2^63-1 milliseconds")
+
+
+def record_headers(given: Any) -> tuple[tuple[str, bytes | None], ...]:
+    if not given:
+        return ()
+    if not isinstance(given, tuple | list):
+        raise ValueError(f"has headers of type {_type_name(given)}: a tuple of pairs (name, bytes or None) is needed")
+    return tuple(map(_header, given))
+
+
+def record_partition(given: Any, count: int) -> int:
+    """`count`: how many partitions the topic has."""
+    partition = given if type(given) is int else _whole_number(given)
+    if partition is None:
+        raise ValueError(f"has a partition of type {_type_name(given)}: a whole number from 0 to {count - 1} is needed")
+    if not 0 <= partition < count:
+        raise ValueError(f"has the partition {partition}, and its topic has 0 to {count - 1}")
+    return partition
+
+
+def likely_unit(timestamp_ms: int) -> str | None:
+    """The unit in which this would be a time of this century, which it is not in milliseconds."""
+    for unit, in_a_second in _UNITS:
+        if _ERA_S[0] * in_a_second <= timestamp_ms < _ERA_S[1] * in_a_second:
+            return unit
+    return None
+
+
+def _header(given: Any) -> tuple[str, bytes | None]:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise ValueError(f"has a header that is no pair (name, bytes or None) but of type {_type_name(given)}")
+    name, value = given
+    if not isinstance(name, str):
+        raise ValueError(f"has a header with a name of type {_type_name(name)}: names are text")
+    name = str.__str__(name)  # of an enumeration's member the text, and not its name
+    try:
+        name.encode(errors=NAME_ERRORS)
+    except UnicodeEncodeError:
+        raise ValueError(f"has a header whose name cannot be written as UTF-8: {name!a}") from None
+    try:
+        return name, record_bytes("value", value)
+    except ValueError:
+        raise ValueError(
+            f"has a header {name!a} with a value of type {_type_name(value)}: headers have bytes or None, as "
+            "text.encode() gives"
+        ) from None
+
+
+def _whole_number(given: Any) -> int | None:
+    """None for no number of the whole ones, and for True and False, which Python counts among them."""
+    if isinstance(given, bool):
+        return None
+    try:
+        return index(given)
+    except TypeError:
+        return None
+
+
+def _type_name(given: object) -> str:
+    kind = type(given)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -19,8 +19,7 @@ from assignor.errors import AssignorFault
 from assignor.near_names import near_name
 from streams_runtime.cli.named_serdes import NamedSerde
 from streams_runtime.errors import SerializationError
-from streams_runtime.record_checks import NAME_ERRORS
-from streams_runtime.records import Headers
+from streams_runtime.records import NAME_ERRORS, Headers
 from streams_runtime.topic_reading import ConsumedRecord
 
 _BASE64 = "base64"

@@ -22,8 +22,7 @@ from assignor.types import JAVA_LONG_MAX, TopicPartition
 from streams_runtime.clock import Clock, SystemClock
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.notices import duration_text
-from streams_runtime.record_checks import LATEST_MS, NAME_ERRORS, record_bytes, record_headers, record_timestamp
-from streams_runtime.records import Headers
+from streams_runtime.records import LATEST_MS, NAME_ERRORS, Headers, record_bytes, record_headers, record_timestamp
 
 AnyRecord = tuple[bytes | None, bytes | None, int, Headers]
 """Key, value, timestamp in milliseconds, headers."""

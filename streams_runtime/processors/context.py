@@ -16,9 +16,8 @@ from streams_runtime.processors.api import Cancellable, PunctuationType, Punctua
 from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.fused_loop import FusableFlush
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.record_checks import LATEST_MS, record_headers, record_timestamp
 from streams_runtime.record_columns import RecordColumns
-from streams_runtime.records import Headers, Record, RecordMetadata
+from streams_runtime.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
 
 MOST_UNSETTLED = 10_000
 """How many records a processor hands on before the log is given what came of them. Mostly, it is after each turn."""

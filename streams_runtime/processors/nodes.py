@@ -20,8 +20,7 @@ from streams_runtime.processors.loop_text import CHANGES, ONE
 from streams_runtime.processors.node_runs import RunsHow
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings
-from streams_runtime.record_checks import record_partition
-from streams_runtime.records import Record
+from streams_runtime.records import Record, record_partition
 from streams_runtime.serdes import BytesSerde, NestedSerde, Serde, column_serializer, serde_for_topic, serializer_of
 
 

@@ -19,8 +19,7 @@ from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.partitioner import partition_of, positive_hash
 from streams_runtime.processors.context import MOST_UNSETTLED
 from streams_runtime.processors.fused_loop import CheckChange, LoopWriter, WriteChanges, WriteColumns
-from streams_runtime.record_checks import record_bytes, record_partition
-from streams_runtime.records import Headers
+from streams_runtime.records import Headers, record_bytes, record_partition
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer

@@ -10,7 +10,7 @@ import pytest
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime import Serdes
-from streams_runtime.record_checks import (
+from streams_runtime.records import (
     likely_unit,
     record_bytes,
     record_headers,
