@@ -29,7 +29,7 @@ COMPILED = (
     "assignor.threads.consumer_assignments",
     "assignor.threads.tasks_to_threads",
     "streams_runtime.logs.kafka.batch_rows",
-    "streams_runtime.partitioner",
+    "streams_runtime.logs.partitioner",
 )
 
 

@@ -24,7 +24,7 @@ from streams_runtime.logs.base import Log, Producer
 from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.settings import linger_ms
 from streams_runtime.logs.opening import open_log
-from streams_runtime.partitioner import positive_hash
+from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.records import Headers, record_partition
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic, serializer_of
 

@@ -18,7 +18,7 @@ from spark_jobs.demo.stdlib_text import SourceLine
 from streams_runtime.application import Application
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.partitioner import partition_of
+from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.serdes import LONG, STRING
 
 LINES = "lines"

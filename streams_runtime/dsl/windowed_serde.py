@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from streams_runtime.partitioner import partition_of
+from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
 from streams_runtime.state_stores.window_keys import window_end_ms

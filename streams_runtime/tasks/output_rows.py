@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from assignor.types import TopicPartition
-from streams_runtime.partitioner import positive_hash
+from streams_runtime.logs.partitioner import positive_hash
 
 _HOT_KEYS = 100_000
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.logs.partitioner import partition_of, positive_hash
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.partitioner import partition_of, positive_hash
 from streams_runtime.processors.context import MOST_UNSETTLED
 from streams_runtime.processors.fused_loop import CheckChange, LoopWriter, WriteChanges, WriteColumns
 from streams_runtime.records import Headers, record_bytes, record_partition

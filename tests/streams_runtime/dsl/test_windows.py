@@ -13,7 +13,7 @@ from assignor.topology.definition import SinkNode
 from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
 from streams_runtime.dsl.windowed_serde import WindowedStreamPartitioner
-from streams_runtime.partitioner import partition_of
+from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.serdes import JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed

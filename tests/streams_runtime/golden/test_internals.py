@@ -16,7 +16,7 @@ from streams_runtime.dsl.change import Change, ChangedSerde
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.partitioner import murmur2, partition_of
+from streams_runtime.logs.partitioner import murmur2, partition_of
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings

@@ -17,9 +17,9 @@ from streams_runtime.instance_resources import InstanceOptions
 from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.opening import open_log
+from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
-from streams_runtime.partitioner import partition_of
 from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import StateStoreClient
 from streams_runtime.queries.host_calls import QueryFailed

@@ -8,7 +8,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.errors import LogError, LogTimeout, ProducerFenced
-from streams_runtime.partitioner import partition_of
+from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.partitioner import murmur2, partition_of, positive_hash
+from streams_runtime.logs.partitioner import murmur2, partition_of, positive_hash
 from tests.checkout import ROOT
 
-SOURCE: dict[str, Any] = runpy.run_path(str(ROOT / "streams_runtime" / "partitioner.py"))
+SOURCE: dict[str, Any] = runpy.run_path(str(ROOT / "streams_runtime" / "logs" / "partitioner.py"))
 
 GOLDEN = [
     ("", 275646681, 2, 81),
