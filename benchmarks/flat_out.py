@@ -16,8 +16,8 @@ from assignor.errors import AssignorFault
 from assignor.types import TopicPartition
 from benchmarks.applications import APPLICATION_ID, EVENTS, RESULTS
 from streams_runtime.logs.base import IsolationLevel, Log
+from streams_runtime.logs.topic_reading import partitions_of
 from streams_runtime.serdes import LONG
-from streams_runtime.topic_reading import partitions_of
 
 AHEAD_RECORDS = 200_000
 """So many records of each partition are not processed yet, at least."""

@@ -65,6 +65,9 @@ if TYPE_CHECKING:
     from streams_runtime.local_run.local_run import LocalRun as LocalRun
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.opening import open_log as open_log
+    from streams_runtime.logs.record_producer import RecordProducer as RecordProducer
+    from streams_runtime.logs.topic_reading import ConsumedRecord as ConsumedRecord
+    from streams_runtime.logs.topic_reading import read_topic as read_topic
     from streams_runtime.membership.coordinator_client import CoordinatorClient as CoordinatorClient
     from streams_runtime.processors.api import Cancellable as Cancellable
     from streams_runtime.processors.api import ExceptionHandler as ExceptionHandler
@@ -84,7 +87,6 @@ if TYPE_CHECKING:
     from streams_runtime.queries.host_calls import QueryFailed as QueryFailed
     from streams_runtime.queries.store_metadata import KeyQueryMetadata as KeyQueryMetadata
     from streams_runtime.record_columns import RecordColumns as RecordColumns
-    from streams_runtime.record_producer import RecordProducer as RecordProducer
     from streams_runtime.records import Headers as Headers
     from streams_runtime.records import Record as Record
     from streams_runtime.records import RecordMetadata as RecordMetadata
@@ -119,8 +121,6 @@ if TYPE_CHECKING:
     from streams_runtime.testing.topology_test_driver import TopologyTestDriver as TopologyTestDriver
     from streams_runtime.testing.topology_test_topics import InputTopic as InputTopic
     from streams_runtime.testing.topology_test_topics import OutputTopic as OutputTopic
-    from streams_runtime.topic_reading import ConsumedRecord as ConsumedRecord
-    from streams_runtime.topic_reading import read_topic as read_topic
 
 # the same names for when the program runs; a test compares the two
 _NAMES_OF = {
@@ -158,7 +158,7 @@ _NAMES_OF = {
     "streams_runtime.queries.host_calls": ("QueryFailed",),
     "streams_runtime.queries.store_metadata": ("KeyQueryMetadata",),
     "streams_runtime.record_columns": ("RecordColumns",),
-    "streams_runtime.record_producer": ("RecordProducer",),
+    "streams_runtime.logs.record_producer": ("RecordProducer",),
     "streams_runtime.records": ("Headers", "Record", "RecordMetadata"),
     "streams_runtime.restore.progress": ("RestoreProgress",),
     "streams_runtime.restore.restore_listener": ("RestoreListener",),
@@ -183,7 +183,7 @@ _NAMES_OF = {
     "streams_runtime.processors.topology": ("Topology",),
     "streams_runtime.testing.topology_test_driver": ("TopologyTestDriver",),
     "streams_runtime.testing.topology_test_topics": ("InputTopic", "OutputTopic"),
-    "streams_runtime.topic_reading": ("ConsumedRecord", "read_topic"),
+    "streams_runtime.logs.topic_reading": ("ConsumedRecord", "read_topic"),
 }
 _LAZY = LazyNames(_NAMES_OF, globals())
 __all__ = [*_LAZY.names()]

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from streams_runtime.logs.base import Log
-from streams_runtime.topic_reading import partitions_of
+from streams_runtime.logs.topic_reading import partitions_of
 
 _POLL_MS, _POLL_RECORDS = 100, 10_000
 _DIGEST_BYTES = 8

@@ -22,7 +22,7 @@ from streams_runtime.logs.base import Consumer, IsolationLevel, Log, RecordBatch
 
 if TYPE_CHECKING:
     from streams_runtime.cli.record_lines import LineWriter
-    from streams_runtime.topic_reading import ConsumedRecord, UndecodableRecord
+    from streams_runtime.logs.topic_reading import ConsumedRecord, UndecodableRecord
 
 _POLL_S = 0.2
 _POLL_RECORDS = 2_000
@@ -222,7 +222,7 @@ class _Consumption:
 
     def _print(self, batch: RecordBatch) -> None:
         """What comes before a record that cannot be read is printed, too."""
-        from streams_runtime.topic_reading import consumed_records
+        from streams_runtime.logs.topic_reading import consumed_records
 
         most = self._options.max_messages
         left = len(batch) if most is None else most - self._printed

@@ -22,7 +22,7 @@ from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge, UnknownTo
 
 if TYPE_CHECKING:
     from streams_runtime.cli.record_lines import LineReader, RecordLine
-    from streams_runtime.record_producer import RecordProducer
+    from streams_runtime.logs.record_producer import RecordProducer
     from streams_runtime.records import Headers
 
 CERTAIN_EVERY = 10_000
@@ -103,7 +103,7 @@ def produce(options: ProduceOptions, address: LogAddress) -> None:
 
     A key goes to the partition that Kafka's own clients choose. The end is said with the number of records.
     """
-    from streams_runtime.record_producer import RecordProducer
+    from streams_runtime.logs.record_producer import RecordProducer
     from streams_runtime.serdes import BYTES
 
     reader, headers, timestamp_ms = options.reader(), options.headers(), options.timestamp_ms()

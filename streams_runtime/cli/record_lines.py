@@ -19,8 +19,8 @@ from assignor.errors import AssignorFault
 from assignor.near_names import near_name
 from streams_runtime.cli.named_serdes import NamedSerde
 from streams_runtime.errors import SerializationError
+from streams_runtime.logs.topic_reading import ConsumedRecord
 from streams_runtime.records import NAME_ERRORS, Headers
-from streams_runtime.topic_reading import ConsumedRecord
 
 _BASE64 = "base64"
 _FIELDS = ("key", "value", "headers", "timestamp", "partition", "topic", "offset")

@@ -32,10 +32,10 @@ from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
+from streams_runtime.logs.record_producer import RecordProducer
+from streams_runtime.logs.topic_reading import read_topic
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.record_producer import RecordProducer
 from streams_runtime.serdes import LONG, STRING
-from streams_runtime.topic_reading import read_topic
 from tests.checkout import ROOT
 from tests.docs.pages import blocks
 from tests.spark_jobs.quick_java import OPTIONS, quick_java

@@ -12,7 +12,7 @@ import yaml
 from assignor.types import TopicPartition
 from streams_runtime.dsl import TimeWindowedSerde
 from streams_runtime.logs.base import Log
-from streams_runtime.record_producer import RecordProducer
+from streams_runtime.logs.record_producer import RecordProducer
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.base import Windowed
 from tests.program import PROGRAM, environment

@@ -12,8 +12,8 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.partitioner import partition_of
+from streams_runtime.logs.topic_reading import ConsumedRecord, read_topic
 from streams_runtime.serdes import BYTES, JSON, LONG, STRING
-from streams_runtime.topic_reading import ConsumedRecord, read_topic
 from tests.program import PROGRAM, environment
 from tests.streams_runtime.cli.conftest import Run
 

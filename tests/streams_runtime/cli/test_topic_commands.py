@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.logs.base import Log
-from streams_runtime.record_producer import RecordProducer
+from streams_runtime.logs.record_producer import RecordProducer
 from streams_runtime.serdes import STRING
 from tests.streams_runtime.cli.conftest import Run
 

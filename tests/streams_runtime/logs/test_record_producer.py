@@ -16,8 +16,8 @@ from streams_runtime.errors import SerdeMismatch
 from streams_runtime.logs.errors import InvalidRecord, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.in_memory import InMemoryDestination, InMemoryLog
 from streams_runtime.logs.partitioner import partition_of
-from streams_runtime.record_producer import STICKY_BYTES
-from streams_runtime.topic_reading import ConsumedRecord, UndecodableRecord
+from streams_runtime.logs.record_producer import STICKY_BYTES
+from streams_runtime.logs.topic_reading import ConsumedRecord, UndecodableRecord
 from tests.streams_runtime.manual_clock import ManualClock
 
 
