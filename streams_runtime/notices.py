@@ -12,8 +12,9 @@ is asked for.
 from __future__ import annotations
 
 import json
+import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -26,6 +27,12 @@ MAX_TEXT_LENGTH = 300
 MAX_NOTICES = 16
 MAX_BYTES = 3_500
 """Of all notices as ASCII JSON. A coordinator that does not know notices yet ignores 4,096 bytes of them, no more."""
+
+ROOT_LOGGER = "root"
+"""For a process in which nothing but an instance runs."""
+
+RUNTIME_LOGGER = "streams_runtime"
+"""For an instance inside of a program that configures logging itself."""
 
 _MAX_PLACES = 1_000
 _OTHERS = "elsewhere"
@@ -177,3 +184,51 @@ def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
             break
         fitting.append(notice)
     return tuple(fitting)
+
+
+class LoggedNotices(logging.Handler):
+    """Warnings and errors that an instance logs, as notices, so that people who only watch the group see them, too.
+
+    Attached to a logger between `start` and `close`. Lines that are notices already (`TOLD_AS_NOTICE`) are left out.
+    Only lines of the instance's own threads count, because a process may have several instances. Where nobody has
+    configured logging, Python prints warnings to stderr by a handler of last resort, and only while there is no other:
+    it is called from here then. `is_own`: whether a thread of this name is the instance's.
+    """
+
+    def __init__(self, notices: NoticeBoard, is_own: Callable[[str], bool], logger: str = RUNTIME_LOGGER) -> None:
+        super().__init__(logging.WARNING)
+        self._notices = notices
+        self._is_own = is_own
+        self._logger = logging.getLogger(logger)
+
+    def start(self) -> None:
+        self._logger.addHandler(self)
+
+    def close(self) -> None:
+        self._logger.removeHandler(self)
+        super().close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if not getattr(record, "told_as_notice", False) and self._is_own(record.threadName or ""):
+                code = NoticeCode.ERRORS_LOGGED if record.levelno >= logging.ERROR else NoticeCode.WARNINGS_LOGGED
+                self._notices.tell_last(code, _text(record))
+        except Exception:
+            self.handleError(record)
+        if self._is_alone_with(record) and logging.lastResort is not None:
+            logging.lastResort.handle(record)
+
+    def _is_alone_with(self, record: logging.LogRecord) -> bool:
+        """Whether nobody else handles the line, and this one is the first of its kind that does."""
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        handlers: list[logging.Handler] = []
+        while logger is not None:
+            handlers += logger.handlers
+            logger = logger.parent if logger.propagate else None
+        return handlers[:1] == [self] and all(isinstance(handler, LoggedNotices) for handler in handlers)
+
+
+def _text(record: logging.LogRecord) -> str:
+    text = f"{record.name}: {record.getMessage()}"
+    error = record.exc_info[1] if record.exc_info else None
+    return one_line(text if error is None else f"{text}: {type(error).__name__}: {error}")

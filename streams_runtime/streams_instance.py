@@ -22,12 +22,11 @@ from streams_runtime.application import Application
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance_resources import InstanceOptions, InstanceResources
 from streams_runtime.instance_states import InstanceState, StateListener, ToldStates
-from streams_runtime.logged_notices import OWN, ROOT, LoggedNotices
 from streams_runtime.losses import TOLD_AS_NOTICE
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.metrics import InstanceMetrics, PausedBy
-from streams_runtime.notices import LOSSES, NoticeBoard
+from streams_runtime.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
 from streams_runtime.threads.instance_thread import InstanceThread
 from streams_runtime.threads.thread_pool import ThreadPool
 from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy
@@ -64,7 +63,7 @@ class StreamsInstance:
             self.metrics.paused(by, False)
         self.notices = NoticeBoard(self._options.clock)
         self._logged = LoggedNotices(
-            self.notices, self._is_own_thread, logger=ROOT if self._options.owns_process else OWN
+            self.notices, self._is_own_thread, logger=ROOT_LOGGER if self._options.owns_process else RUNTIME_LOGGER
         )
         self._supervisor = threading.Thread(target=self._supervise, name=f"{application.id}-instance", daemon=True)
 
