@@ -14,10 +14,10 @@ look at a topology        `Topology.describe()`, `Topology.draw(path)`          
 test a topology           `TopologyTestDriver(topology)`                                 `testing/`
 configure an application  `Application(topology, configs)`                               `application.py`, `configs.py`
 make topics               `open_log(bootstrap_servers).create_topics([NewTopic(...)])`   `logs/`
-put data in, get it out   `RecordProducer(log, STRING, JSON)`, `read_topic(log, topic)`  `record_producer.py`, ...
+put data in, get it out   `RecordProducer(log, STRING, JSON)`, `read_topic(log, topic)`  `logs/record_producer.py`
 handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
-run it here, for a try    `with LocalRun(application) as run:`                           `local_run/`
-run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `streams_instance.py`
+run it here, for a try    `with LocalRun(application) as run:`                           `instance/local_run.py`
+run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `instance/`
 run it on Spark           `spark_jobs.workers.run`, `assignor workers run`               `spark_jobs`
 read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient`        `queries/`
 watch a restore           `RestoreProgress`, or their own `RestoreListener`              `restore/`
@@ -59,10 +59,11 @@ if TYPE_CHECKING:
     from streams_runtime.errors import LockError as LockError
     from streams_runtime.errors import ProcessingFailed as ProcessingFailed
     from streams_runtime.errors import StreamsRuntimeError as StreamsRuntimeError
-    from streams_runtime.instance_resources import InstanceOptions as InstanceOptions
+    from streams_runtime.instance.coordinator_process import CoordinatorProcess as CoordinatorProcess
+    from streams_runtime.instance.instance_resources import InstanceOptions as InstanceOptions
+    from streams_runtime.instance.local_run import LocalRun as LocalRun
+    from streams_runtime.instance.streams_instance import StreamsInstance as StreamsInstance
     from streams_runtime.instance_states import InstanceState as InstanceState
-    from streams_runtime.local_run.coordinator_process import CoordinatorProcess as CoordinatorProcess
-    from streams_runtime.local_run.local_run import LocalRun as LocalRun
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.opening import open_log as open_log
     from streams_runtime.logs.record_producer import RecordProducer as RecordProducer
@@ -114,7 +115,6 @@ if TYPE_CHECKING:
     from streams_runtime.state_stores import timestamped_key_value_store as timestamped_key_value_store
     from streams_runtime.state_stores import timestamped_window_store as timestamped_window_store
     from streams_runtime.state_stores import window_store as window_store
-    from streams_runtime.streams_instance import StreamsInstance as StreamsInstance
     from streams_runtime.tasks.exception_handling import dead_letter as dead_letter
     from streams_runtime.tasks.exception_handling import fail as fail
     from streams_runtime.tasks.exception_handling import log_and_continue as log_and_continue
@@ -140,8 +140,8 @@ _NAMES_OF = {
         "TimeWindows",
     ),
     "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
-    "streams_runtime.local_run.coordinator_process": ("CoordinatorProcess",),
-    "streams_runtime.local_run.local_run": ("LocalRun",),
+    "streams_runtime.instance.coordinator_process": ("CoordinatorProcess",),
+    "streams_runtime.instance.local_run": ("LocalRun",),
     "streams_runtime.instance_states": ("InstanceState",),
     "streams_runtime.logs.base": ("NewTopic",),
     "streams_runtime.logs.opening": ("open_log",),
@@ -176,8 +176,8 @@ _NAMES_OF = {
         "timestamped_window_store",
         "window_store",
     ),
-    "streams_runtime.instance_resources": ("InstanceOptions",),
-    "streams_runtime.streams_instance": ("StreamsInstance",),
+    "streams_runtime.instance.instance_resources": ("InstanceOptions",),
+    "streams_runtime.instance.streams_instance": ("StreamsInstance",),
     "streams_runtime.tasks.exception_handling": ("dead_letter", "fail", "log_and_continue"),
     "streams_runtime.processors.node_runs": ("NodeRun", "RunsHow"),
     "streams_runtime.processors.topology": ("Topology",),

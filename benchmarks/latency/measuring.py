@@ -24,8 +24,8 @@ from benchmarks import readme_application as readme
 from streams_runtime import STRING, Application, NewTopic, RecordProducer, StreamsBuilder, open_log
 from streams_runtime.application import group_body, load_application
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.streams_instance import StreamsInstance
 
 PARTITIONS = 2
 WARM_UP_S = 2.0

@@ -36,12 +36,12 @@ from coordinator_api.http.auth import Access
 from coordinator_api.settings import Settings
 from coordinator_api.settings_sources import load
 from kafka_client.settings.client_settings import client_settings
-from streams_runtime.instance_resources import InstanceOptions
+from streams_runtime.instance.instance_resources import InstanceOptions
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.client import StateStoreClient
 from streams_runtime.serdes.schema_registry import AvroSerde
-from streams_runtime.streams_instance import StreamsInstance
 from tests import warm_program
 from tests.acceptance.secret_search import CommandLines, Secrets, SecretSearch
 from tests.coordinator_api.group_members import HttpMember, definition, settle

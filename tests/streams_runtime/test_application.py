@@ -14,10 +14,10 @@ from pyspark import cloudpickle
 from assignor.errors import InputError
 from streams_runtime.application import Application, ThreadErrorResponse, load_application
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.processors.api import FailedRecord, HandlerResponse
 from streams_runtime.processors.topology import Topology
 from streams_runtime.restore.restore_listener import SilentRestoreListener
-from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.tasks.exception_handling import dead_letter, fail
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder
 from tests.streams_runtime.processors.test_topology import word_count

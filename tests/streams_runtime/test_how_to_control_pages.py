@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.streams_instance import StreamsInstance
 from tests.docs.pages import blocks
 from tests.docs.python_blocks import file_name
 from tests.streams_runtime.running_group import AT_LEAST_ONCE, Group, running_group

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.streams_instance import StreamsInstance
 from tests.no_tls import NO_TLS
 from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
 from tests.streams_runtime.word_counting import TIMEOUT_S, wait_for

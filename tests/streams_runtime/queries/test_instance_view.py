@@ -13,7 +13,8 @@ import pytest
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.errors import TaskCorrupted
-from streams_runtime.instance_resources import InstanceOptions
+from streams_runtime.instance.instance_resources import InstanceOptions
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.opening import open_log
@@ -28,7 +29,6 @@ from streams_runtime.queries.store_metadata import StoreLocation
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.threads.thread_status import TaskCopy
 from tests.no_tls import NO_TLS

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.streams_instance import StreamsInstance
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.restoring import Restoring, create, numbered, write
 from tests.streams_runtime.restore.test_changelog_reader_passes import make_slow

@@ -16,6 +16,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.notices import NoticeCode
@@ -23,13 +24,12 @@ from streams_runtime.queries.answers import Freshness, answer_for_partition, loc
 from streams_runtime.queries.instance_view import InstanceView
 from streams_runtime.queries.store_reading import read_entries, read_key
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
 from streams_runtime.tasks.exception_handling import log_and_continue
 from streams_runtime.thread_processes.thread_process import ThreadProcess
+from tests.streams_runtime.instance.test_streams_instance_controls import spread_over, threads_of
 from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
-from tests.streams_runtime.test_streams_instance_controls import spread_over, threads_of
 from tests.streams_runtime.thread_processes.running import AS_PROCESSES, active_tasks, pids, wait_until_gone
 from tests.streams_runtime.word_counting import (
     STORE,

@@ -15,11 +15,11 @@ import pytest
 from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import StreamThreadsRunAs
+from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.instance_states import InstanceState
-from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
-from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import RestoreOrigin
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
@@ -291,9 +291,8 @@ def test_should_go_on_from_standbys_when_the_process_with_the_active_tasks_is_ki
     told = RememberingListener()
     survivor = group.start("a", listener=told, session_timeout_ms=1_000)
     assert survivor.wait_until_running(TIMEOUT_S)
-    program = (
-        "import sys; from tests.streams_runtime.test_streams_instance import run_until_killed as r; r(*sys.argv[1:])"
-    )
+    module = "tests.streams_runtime.instance.test_streams_instance"
+    program = f"import sys; from {module} import run_until_killed; run_until_killed(*sys.argv[1:])"
     other = subprocess.Popen(
         [sys.executable, "-c", program, coordinator.url, group.id, str(group.directory), group.guarantee],
         stdout=subprocess.PIPE,

@@ -16,10 +16,10 @@ import pytest
 from assignor.types import TaskId
 from streams_runtime.application import Application
 from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.records import Record
-from streams_runtime.streams_instance import StreamsInstance
 from streams_runtime.task_states import TaskState
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_status import ThreadState

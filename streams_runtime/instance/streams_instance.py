@@ -20,7 +20,7 @@ from assignor.operating_system import raise_open_file_limit
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.instance_resources import InstanceOptions, InstanceResources
+from streams_runtime.instance.instance_resources import InstanceOptions, InstanceResources
 from streams_runtime.instance_states import InstanceState, StateListener, ToldStates
 from streams_runtime.losses import TOLD_AS_NOTICE
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -25,13 +25,13 @@ from assignor.errors import AssignorFault, InputError
 from assignor.types import TopicPartition
 from streams_runtime.application import Application, group_body
 from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.instance_resources import InstanceOptions
+from streams_runtime.instance.coordinator_process import LOOPBACK, CoordinatorProcess
+from streams_runtime.instance.instance_resources import InstanceOptions
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.instance_states import InstanceState
-from streams_runtime.local_run.coordinator_process import LOOPBACK, CoordinatorProcess
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import kafka_servers, open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.streams_instance import StreamsInstance
 
 POLL_INTERVAL_S = 0.1
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}

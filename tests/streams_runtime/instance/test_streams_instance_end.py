@@ -14,11 +14,11 @@ import pytest
 from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
 from streams_runtime.errors import LockError, StreamsRuntimeError
+from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.instance_states import InstanceState
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import AssignmentFailed
-from streams_runtime.streams_instance import StreamsInstance
 from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
 from tests.streams_runtime.small_group import without_source_topic
 from tests.streams_runtime.word_counting import (

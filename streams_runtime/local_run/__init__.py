@@ -1,4 +1,0 @@
-"""An application on this machine alone, without Spark: a coordinator as a process of its own, and instances here.
-
-`local_run`: `LocalRun`, which starts both, and how far the group is. `coordinator_process`: the coordinator.
-"""
