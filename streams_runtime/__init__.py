@@ -10,7 +10,7 @@ write in the DSL          `StreamsBuilder().stream(topic, STRING, JSON)`        
 write processors          `Topology`, `Processor`, `ProcessorContext`, `Record`          `processors/`
 keep state                `key_value_store`, `window_store`, ...                         `state_stores/`
 choose how bytes look     `STRING`, `LONG`, `JSON`, `AvroSerde`, ...; `Serde`, `Serdes`  `serdes/`
-look at a topology        `Topology.describe()`, `Topology.draw(path)`                   `topology_view/`
+look at a topology        `Topology.describe()`, `Topology.draw(path)`                   `processors/`
 test a topology           `TopologyTestDriver(topology)`                                 `testing/`
 configure an application  `Application(topology, configs)`                               `application.py`, `configs.py`
 make topics               `open_log(bootstrap_servers).create_topics([NewTopic(...)])`   `logs/`

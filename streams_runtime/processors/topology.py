@@ -164,7 +164,7 @@ class Topology:
 
     def draw(self, path: str | Path) -> Path:
         """Write a picture, PNG or SVG by the suffix, and give its path. Raises InputError for another suffix."""
-        from streams_runtime.topology_view.picture import draw_topology  # slow to import, and few need it
+        from streams_runtime.processors.topology_view.picture import draw_topology  # slow to import, and few need it
 
         return draw_topology(self.builder.definition(), Path(path))
 

@@ -21,7 +21,7 @@ from matplotlib.path import Path as Stroke
 
 from assignor.errors import InputError
 from assignor.topology.definition import TopologyDefinition, node_groups
-from streams_runtime.topology_view.layout import Item, Kind, Layout, lay_out
+from streams_runtime.processors.topology_view.layout import Item, Kind, Layout, lay_out
 
 SUFFIXES = (".png", ".svg")
 

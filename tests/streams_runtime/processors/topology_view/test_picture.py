@@ -11,7 +11,7 @@ import pytest
 from assignor.errors import InputError
 from assignor.topology.builder import TopologyBuilder
 from streams_runtime.processors.topology import Topology
-from streams_runtime.topology_view.picture import draw_topology
+from streams_runtime.processors.topology_view.picture import draw_topology
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn
 from tests.streams_runtime.processors.test_topology import word_count
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import node_groups
-from streams_runtime.topology_view.layout import Item, Kind, Layout, lay_out
+from streams_runtime.processors.topology_view.layout import Item, Kind, Layout, lay_out
 from tests.examples import share
 
 
