@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from streams_runtime.application import ThreadErrorResponse as ThreadErrorResponse
     from streams_runtime.application import group_body as group_body
     from streams_runtime.application import load_application as load_application
+    from streams_runtime.common.states import InstanceState as InstanceState
     from streams_runtime.configs import OffsetReset as OffsetReset
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
     from streams_runtime.configs import StreamsConfig as StreamsConfig
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from streams_runtime.instance.instance_resources import InstanceOptions as InstanceOptions
     from streams_runtime.instance.local_run import LocalRun as LocalRun
     from streams_runtime.instance.streams_instance import StreamsInstance as StreamsInstance
-    from streams_runtime.instance_states import InstanceState as InstanceState
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.opening import open_log as open_log
     from streams_runtime.logs.record_producer import RecordProducer as RecordProducer
@@ -142,7 +142,7 @@ _NAMES_OF = {
     "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
     "streams_runtime.instance.coordinator_process": ("CoordinatorProcess",),
     "streams_runtime.instance.local_run": ("LocalRun",),
-    "streams_runtime.instance_states": ("InstanceState",),
+    "streams_runtime.common.states": ("InstanceState",),
     "streams_runtime.logs.base": ("NewTopic",),
     "streams_runtime.logs.opening": ("open_log",),
     "streams_runtime.processors.api": (

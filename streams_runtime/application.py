@@ -22,8 +22,8 @@ from assignor.near_names import near_name
 from assignor.recording import rebalance_input
 from assignor.snapshot import RebalanceSnapshot
 from assignor.topology.group_topology import GroupTopology
+from streams_runtime.common.states import StateListener
 from streams_runtime.configs import StreamsConfig, check_names
-from streams_runtime.instance_states import StateListener
 from streams_runtime.logs.opening import cluster_address, cluster_provider_name
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.topology import Topology

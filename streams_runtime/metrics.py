@@ -14,7 +14,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from assignor.types import TaskId
-from streams_runtime.task_states import TaskState, TaskType
+from streams_runtime.common.states import TaskState, TaskType
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -24,11 +24,11 @@ from typing import Self
 from assignor.errors import AssignorFault, InputError
 from assignor.types import TopicPartition
 from streams_runtime.application import Application, group_body
+from streams_runtime.common.states import InstanceState
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance.coordinator_process import LOOPBACK, CoordinatorProcess
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.instance_states import InstanceState
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import kafka_servers, open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -2,7 +2,7 @@
 
 Rules:
 - A second process in the same state directory is refused. The process id stays with the directory.
-- The instance is RUNNING when every thread is, and REBALANCING otherwise (`instance_states`). It ends with its last
+- The instance is RUNNING when every thread is, and REBALANCING otherwise. It ends with its last
   thread, unless that was removed (`threads/thread_pool`).
 - A paused instance stays in the group, but its tasks are neither processed, punctuated nor restored (KIP-834).
 - `close` drains: it commits everything before the members leave the group, and closes it before it returns.
@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 
 from assignor.operating_system import raise_open_file_limit
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
+from streams_runtime.common.states import InstanceState, StateListener
 from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance.instance_resources import InstanceOptions, InstanceResources
-from streams_runtime.instance_states import InstanceState, StateListener, ToldStates
 from streams_runtime.losses import TOLD_AS_NOTICE
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
@@ -35,6 +36,41 @@ _logger = logging.getLogger(__name__)
 
 _ALIVE = (InstanceState.REBALANCING, InstanceState.RUNNING)
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
+
+
+class ListenedState:
+    """The state of one instance. Its listener gets each change once, in order, by one thread at a time.
+
+    `change` is called under the instance's lock, `notify` without it.
+    """
+
+    def __init__(self, listener: StateListener | None) -> None:
+        self.state = InstanceState.CREATED
+        self.listener = listener
+        self._pending: deque[tuple[InstanceState, InstanceState]] = deque()
+        self._notifying = threading.Lock()
+
+    def change(self, state: InstanceState) -> None:
+        if state is not self.state:
+            self._pending.append((state, self.state))
+            self.state = state
+
+    def notify(self) -> None:
+        """Give the listener the changes that it has not got, unless another thread does so already."""
+        while self._pending and self._notifying.acquire(blocking=False):
+            try:
+                while self._pending:
+                    self._notify_of(*self._pending.popleft())
+            finally:
+                self._notifying.release()
+
+    def _notify_of(self, new: InstanceState, old: InstanceState) -> None:
+        if self.listener is None:
+            return
+        try:
+            self.listener(new, old)
+        except Exception:
+            _logger.exception("the state listener failed on the change from %s to %s", old, new)
 
 
 class StreamsInstance:
@@ -51,7 +87,7 @@ class StreamsInstance:
         self._options = options or InstanceOptions()
         self._coordinator = coordinator
         self._changed = threading.Condition()
-        self._states = ToldStates(application.state_listener)
+        self._state = ListenedState(application.state_listener)
         self._threads = ThreadPool(self._new_thread, self._thread_changed)
         self._paused = threading.Event()
         self._group_paused = threading.Event()
@@ -75,7 +111,7 @@ class StreamsInstance:
 
     @property
     def state(self) -> InstanceState:
-        return self._states.state
+        return self._state.state
 
     @property
     def is_paused(self) -> bool:
@@ -130,8 +166,8 @@ class StreamsInstance:
         with self._changed:
             if self.state is not InstanceState.CREATED:
                 raise StreamsRuntimeError(f"an instance starts once; this one is {self.state}")
-            self._states.change(InstanceState.REBALANCING)
-        self._states.tell()
+            self._state.change(InstanceState.REBALANCING)
+        self._state.notify()
         self._logged.start()
         raise_open_file_limit()  # each RocksDB store of each task has files of its own
         try:
@@ -153,7 +189,7 @@ class StreamsInstance:
             self._closing = True
             never_started = self.state is InstanceState.CREATED
             if never_started:
-                self._states.change(InstanceState.NOT_RUNNING)
+                self._state.change(InstanceState.NOT_RUNNING)
             self._changed.notify_all()
         self._threads.end()
         if never_started:
@@ -184,7 +220,7 @@ class StreamsInstance:
         with self._changed:
             if self.state is not InstanceState.CREATED:
                 raise StreamsRuntimeError(f"a state listener is set before the start; this instance is {self.state}")
-            self._states.listener = listener
+            self._state.listener = listener
 
     def pause(self) -> None:
         """Stop processing, punctuating and restoring until `resume`; also before the start. Members stay in the group.
@@ -268,16 +304,16 @@ class StreamsInstance:
     def _thread_changed(self) -> None:
         with self._changed:
             if self.state in _ALIVE:
-                self._states.change(InstanceState.RUNNING if self._threads.is_running else InstanceState.REBALANCING)
+                self._state.change(InstanceState.RUNNING if self._threads.is_running else InstanceState.REBALANCING)
             self._changed.notify_all()
-        self._states.tell()
+        self._state.notify()
 
     def _change_state(self, state: InstanceState) -> None:
         """Who waits for the end goes on when the listener was told of it: his program may end then."""
         with self._changed:
-            self._states.change(state)
+            self._state.change(state)
             self._changed.notify_all()
-        self._states.tell()
+        self._state.notify()
         if state in _ENDED:
             with self._changed:
                 self._ended = True

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from assignor.types import TaskId
+from streams_runtime.common.states import TaskType
 from streams_runtime.errors import InvalidStateStore, SnapshotReplaced
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import (
@@ -28,7 +29,6 @@ from streams_runtime.queries.store_metadata import (
     partition_metadata,
 )
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
-from streams_runtime.task_states import TaskType
 
 Answer = TypeVar("Answer")
 

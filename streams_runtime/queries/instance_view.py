@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from assignor.topology.definition import SinkNode
 from streams_runtime.application import Application
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError
 from streams_runtime.membership.task_holder import PartitionHosts
@@ -22,7 +23,6 @@ from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy, TaskStatus
 
 

@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import Clock
+from streams_runtime.common.states import RestoreOrigin, TaskState, TaskType
 from streams_runtime.errors import LockError, TaskCorrupted
 from streams_runtime.logs.base import Consumer, OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
@@ -31,7 +32,6 @@ from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.task_inputs import TaskInputs
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_manager.thread_listener import TaskRestored, ThreadListener
-from streams_runtime.task_states import RestoreOrigin, TaskState, TaskType
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.task import Task
 from streams_runtime.tasks.task_errors import raise_most_severe, with_task

@@ -17,9 +17,9 @@ import logging
 from collections.abc import Iterable
 
 from assignor.types import TaskId
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.task_errors import with_task
 

@@ -29,13 +29,13 @@ from typing import cast
 
 from assignor.types import TaskId
 from streams_runtime.clock import Clock
+from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.logs.errors import LogTimeout, RecordsRefused
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.task_manager.tasks import AnyTask
 from streams_runtime.task_manager.thread_listener import ThreadListener
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task_errors import with_task

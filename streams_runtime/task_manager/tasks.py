@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from assignor.errors import IllegalStateError
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.task_states import TaskState, TaskType
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.task import Task

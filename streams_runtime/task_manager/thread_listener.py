@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from assignor.types import TaskId
+from streams_runtime.common.states import RestoreOrigin
 from streams_runtime.membership.task_holder import HeldTasks
-from streams_runtime.task_states import RestoreOrigin
 
 
 @dataclass(frozen=True, slots=True)

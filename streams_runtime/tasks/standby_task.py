@@ -16,9 +16,9 @@ from collections.abc import Collection, Mapping
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import Clock
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.owned_state import OwnedState
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task_deadlines import TaskDeadline

@@ -37,10 +37,10 @@ from typing import NamedTuple
 from assignor.errors import AssignorFault
 from assignor.legal_names import is_legal_name, shown_name
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.states import TaskType
 from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted, StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN

@@ -32,6 +32,7 @@ from contextlib import suppress
 
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
 from streams_runtime.clock import Clock
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, RecordBatch
@@ -43,7 +44,6 @@ from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.state_stores.task_cache import TaskCache
 from streams_runtime.state_stores.thread_cache import ThreadCache
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord, fail
 from streams_runtime.tasks.input_buffer import InputBuffer

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.task_states import TaskState, TaskType
 
 
 class Task(Protocol):

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from assignor.types import TaskId
 from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.clock import Clock
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import HeldTasks, Order
 from streams_runtime.metrics import MetricChanges
 from streams_runtime.notices import NoticeCode
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.thread_processes.carried_errors import CarriedError
 from streams_runtime.threads.thread_status import ThreadState, ThreadStatus
 

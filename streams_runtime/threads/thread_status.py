@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
-from streams_runtime.instance_states import InstanceState
+from streams_runtime.common.states import InstanceState, TaskState, TaskType
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.task import Task
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
 from streams_runtime.losses import TaskLosses
@@ -32,7 +33,6 @@ from streams_runtime.task_manager.task_executor import TaskExecutor
 from streams_runtime.task_manager.task_inputs import TaskInputs
 from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.thread_setting import ThreadSetting

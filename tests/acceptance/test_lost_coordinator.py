@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.group.recovered import LOST_GENERATIONS
-from streams_runtime.instance_states import InstanceState
+from streams_runtime.common.states import InstanceState, TaskType
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.task_states import TaskType
 from tests import warm_program
 from tests.acceptance.word_application import TIMEOUT_S, WordApplication
 from tests.coordinator_api.service_process import clean_environment

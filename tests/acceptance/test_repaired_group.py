@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from streams_runtime.instance_states import InstanceState
+from streams_runtime.common.states import InstanceState
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.acceptance.test_lost_coordinator import TASKS, at_rest, generations, owners, statuses
 from tests.acceptance.word_application import TIMEOUT_S, WordApplication

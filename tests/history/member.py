@@ -14,8 +14,8 @@ from pathlib import Path
 
 from spark_jobs.workers.leaving_signals import LeavingSignals
 from streams_runtime import StreamsInstance
+from streams_runtime.common.states import InstanceState
 from streams_runtime.instance.instance_resources import InstanceOptions
-from streams_runtime.instance_states import InstanceState
 from tests import warm_program
 from tests.history.recorder import RecordedClient, Recorder, listeners
 from tests.history.word_counts import word_count

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from assignor.types import ProcessId, TaskId
 from streams_runtime.clock import Clock
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.errors import TaskMigrated
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
@@ -24,7 +25,6 @@ from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_manager.thread_listener import SilentListener
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME, StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.threads.housekeeping import LOG_INTERVAL_MS

@@ -24,6 +24,7 @@ from assignor.snapshot import RebalanceSnapshot
 from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime import STRING, StreamsBuilder
 from streams_runtime.application import Application
+from streams_runtime.common.states import RestoreOrigin, TaskType
 from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
@@ -32,7 +33,6 @@ from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.thread_listener import TaskRestored
-from streams_runtime.task_states import RestoreOrigin, TaskType
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME
 from streams_runtime.threads.stream_thread import StreamThread
 from tests.checkout import ROOT

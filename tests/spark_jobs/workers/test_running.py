@@ -27,8 +27,8 @@ from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipEvent, read_ownership
 from spark_jobs.workers.running import WorkersFailed, run
 from streams_runtime import STRING, StreamsBuilder
+from streams_runtime.common.states import InstanceState
 from streams_runtime.instance.coordinator_process import CoordinatorProcess
-from streams_runtime.instance_states import InstanceState
 from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.processors.api import HandlerResponse

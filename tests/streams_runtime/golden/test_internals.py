@@ -12,6 +12,7 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import SystemClock
+from streams_runtime.common.states import TaskType
 from streams_runtime.dsl.change import Change, ChangedSerde
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.errors import TaskCorrupted
@@ -24,7 +25,6 @@ from streams_runtime.serdes import BYTES, DOUBLE, LONG, STRING
 from streams_runtime.state_stores import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
 from streams_runtime.state_stores.window_keys import window_key
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import encode_partition_time

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.application import ThreadErrorResponse
+from streams_runtime.common.states import InstanceState
 from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
 from streams_runtime.errors import LockError, StreamsRuntimeError
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.instance_states import InstanceState
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import AssignmentFailed

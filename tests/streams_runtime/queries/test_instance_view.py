@@ -12,6 +12,7 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
@@ -29,7 +30,6 @@ from streams_runtime.queries.store_metadata import StoreLocation
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.threads.thread_status import TaskCopy
 from tests.no_tls import NO_TLS
 from tests.streams_runtime.queries.serving import serving

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.base import Log
@@ -23,7 +24,6 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.client import StateStoreClient, StoreValue
 from streams_runtime.queries.host_calls import QueryFailed
 from streams_runtime.serdes import LONG
-from streams_runtime.task_states import TaskState, TaskType
 from tests.streams_runtime.queries.serving import InstanceProcess, fast_application, serving
 from tests.streams_runtime.running_group import EXACTLY_ONCE, running_group
 from tests.streams_runtime.word_counting import LINES, PARTITIONS, STORE, TEXT, TIMEOUT_S, wait_for

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.states import TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.in_memory import InMemoryLog
@@ -16,7 +17,6 @@ from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager

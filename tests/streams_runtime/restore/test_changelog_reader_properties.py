@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
+from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.restore.changelog_metadata import ChangelogMetadata
-from streams_runtime.task_states import TaskType
 from tests.examples import share
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.restoring import Restoring, commit, contents, create, numbered, write

@@ -9,6 +9,7 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import SystemClock
+from streams_runtime.common.states import TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
@@ -18,7 +19,6 @@ from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager

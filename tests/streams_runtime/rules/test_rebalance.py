@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId
+from streams_runtime.common.states import TaskState
 from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -14,7 +15,6 @@ from streams_runtime.membership.group_member import GroupMember
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.task_manager.task_manager import TaskManager
-from streams_runtime.task_states import TaskState
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.stream_thread import StreamThread
 from tests.streams_runtime.rules.test_thread_loop import setting

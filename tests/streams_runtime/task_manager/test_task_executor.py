@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from assignor.types import TaskId
+from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskTimeout
 from streams_runtime.logs.errors import LogTimeout, RecordsRefused
 from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.task_manager.task_executor import MOST_RECORDS_A_TURN, TaskExecutor
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.tasks.thread_rig import MovableClock
 from tests.streams_runtime.word_counting import RememberingListener

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, RecordBatch
 from streams_runtime.processors.api import ExceptionHandler, Processor, ProcessorContext
@@ -17,7 +18,6 @@ from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.source_changelog import source_changelogs

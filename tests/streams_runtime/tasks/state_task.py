@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.task_states import TaskType
+from streams_runtime.common.states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager

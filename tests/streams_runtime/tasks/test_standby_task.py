@@ -10,9 +10,9 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.clock import SystemClock
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.errors import LockError, ProcessorStateError, StreamsRuntimeError, TaskCorrupted, TaskTimeout
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.standby_task import CHECKPOINT_INTERVAL_MS, StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -10,8 +10,8 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.clock import SystemClock
+from streams_runtime.common.states import TaskType
 from streams_runtime.errors import LockError, ProcessorStateError
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager

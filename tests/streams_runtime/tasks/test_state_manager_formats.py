@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from streams_runtime.clock import SystemClock
+from streams_runtime.common.states import TaskType
 from streams_runtime.errors import StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores import (
@@ -20,7 +21,6 @@ from streams_runtime.state_stores import (
     window_store,
 )
 from streams_runtime.state_stores.window_keys import window_key
-from streams_runtime.task_states import TaskType
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory

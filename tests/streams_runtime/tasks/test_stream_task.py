@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from streams_runtime.common.states import TaskState
 from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.task_states import TaskState
 from streams_runtime.tasks.offset_metadata import encode_partition_time
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.stream_task import StreamTask

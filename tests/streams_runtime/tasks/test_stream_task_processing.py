@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.common.states import TaskState
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.records import Record, RecordMetadata
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.task_states import TaskState
 from streams_runtime.tasks.exception_handling import log_and_continue
 from tests.streams_runtime.tasks.running_task import (
     IN,

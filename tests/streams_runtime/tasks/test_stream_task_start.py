@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from assignor.types import LATEST_OFFSET
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.errors import LockError, StreamsRuntimeError
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import Topology
-from streams_runtime.task_states import TaskState, TaskType
 from streams_runtime.tasks.task import Task
 from tests.streams_runtime.tasks.running_task import (
     COUNTS,

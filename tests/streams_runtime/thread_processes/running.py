@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from streams_runtime.application import Application
+from streams_runtime.common.states import TaskType
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.task_states import TaskType
 from streams_runtime.thread_processes.thread_process import ThreadProcessFailed
 from tests.streams_runtime.word_counting import TIMEOUT_S, counting_application, wait_for
 

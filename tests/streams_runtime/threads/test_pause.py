@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from streams_runtime.common.states import TaskState
 from streams_runtime.processors.api import PunctuationType
-from streams_runtime.task_states import TaskState
 from tests.streams_runtime.tasks.thread_rig import COUNT_0, COUNT_1, EVERYTHING, SPLIT_0, Rig, rig
 
 EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"

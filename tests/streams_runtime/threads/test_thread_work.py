@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import pytest
 
 from assignor.types import LATEST_OFFSET, TopicPartition
+from streams_runtime.common.states import RestoreOrigin
 from streams_runtime.errors import TaskMigrated, TaskTimeout
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import PunctuationType
-from streams_runtime.task_states import RestoreOrigin
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.thread_rig import (

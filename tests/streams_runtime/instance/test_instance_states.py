@@ -1,4 +1,4 @@
-"""A listener hears of each change of an instance's state once and in order. Kafka's: `KafkaStreamsTest`."""
+"""A listener gets each change of an instance's state once and in order. Kafka's: `KafkaStreamsTest`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import threading
 
 import pytest
 
-from streams_runtime.instance_states import InstanceState, ToldStates
+from streams_runtime.common.states import InstanceState
+from streams_runtime.instance.streams_instance import ListenedState
 
 CREATED, REBALANCING, RUNNING = InstanceState.CREATED, InstanceState.REBALANCING, InstanceState.RUNNING
 
 
 def test_should_tell_new_and_old_state_of_each_change_in_order() -> None:
     told: list[tuple[InstanceState, InstanceState]] = []
-    states = ToldStates(lambda new, old: told.append((new, old)))
-    states.change(REBALANCING)
-    states.change(REBALANCING)
-    states.change(RUNNING)
+    state = ListenedState(lambda new, old: told.append((new, old)))
+    state.change(REBALANCING)
+    state.change(REBALANCING)
+    state.change(RUNNING)
     assert told == [], "not before the lock is free"
-    states.tell()
-    states.tell()
+    state.notify()
+    state.notify()
 
     assert told == [(REBALANCING, CREATED), (RUNNING, REBALANCING)]
 
@@ -32,11 +33,11 @@ def test_should_go_on_when_the_listener_fails(caplog: pytest.LogCaptureFixture) 
         told.append(new)
         raise ValueError("a listener's own error")
 
-    states = ToldStates(listener)
+    state = ListenedState(listener)
     with caplog.at_level(logging.ERROR):
-        for state in (REBALANCING, RUNNING):
-            states.change(state)
-            states.tell()
+        for new_state in (REBALANCING, RUNNING):
+            state.change(new_state)
+            state.notify()
 
     assert told == [REBALANCING, RUNNING]
     assert caplog.messages[0] == "the state listener failed on the change from created to rebalancing"
@@ -51,13 +52,13 @@ def test_should_leave_the_telling_to_the_thread_that_is_telling() -> None:
         in_listener.set()
         assert go_on.wait(30)
 
-    states = ToldStates(listener)
-    states.change(REBALANCING)
-    telling = threading.Thread(target=states.tell, name="first")
+    state = ListenedState(listener)
+    state.change(REBALANCING)
+    telling = threading.Thread(target=state.notify, name="first")
     telling.start()
     assert in_listener.wait(30)
-    states.change(RUNNING)
-    states.tell()  # returns at once
+    state.change(RUNNING)
+    state.notify()  # returns at once
     go_on.set()
     telling.join()
 
@@ -70,11 +71,11 @@ def test_should_take_changes_that_the_listener_itself_makes() -> None:
     def listener(new: InstanceState, old: InstanceState) -> None:
         told.append(new)
         if new is REBALANCING:
-            states.change(InstanceState.PENDING_SHUTDOWN)
-            states.tell()
+            state.change(InstanceState.PENDING_SHUTDOWN)
+            state.notify()
 
-    states = ToldStates(listener)
-    states.change(REBALANCING)
-    states.tell()
+    state = ListenedState(listener)
+    state.change(REBALANCING)
+    state.notify()
 
     assert told == [REBALANCING, InstanceState.PENDING_SHUTDOWN]

@@ -1,0 +1,50 @@
+"""The states of tasks and of an instance, by Kafka's names.
+
+Source: `Task.TaskType`, `Task.State`; `KafkaStreams.State`, `KafkaStreams.StateListener`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class TaskType(StrEnum):
+    ACTIVE = "active"
+    STANDBY = "standby"
+
+
+class TaskState(StrEnum):
+    """CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED; every step is in `TaskLifecycle`."""
+
+    CREATED = "created"
+    RESTORING = "restoring"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    CLOSED = "closed"
+
+
+class RestoreOrigin(StrEnum):
+    """What an active task started from: stores that a standby had open, state on disk, or nothing."""
+
+    STANDBY = "standby"
+    CHECKPOINT = "checkpoint"
+    BEGINNING = "beginning"
+
+
+class InstanceState(StrEnum):
+    """CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING, or ERROR when an error ended it.
+
+    Differs from Kafka: there is no PENDING_ERROR; an error of a listener is logged, and ends no thread.
+    """
+
+    CREATED = "created"
+    REBALANCING = "rebalancing"
+    RUNNING = "running"
+    PENDING_SHUTDOWN = "pending-shutdown"
+    NOT_RUNNING = "not-running"
+    ERROR = "error"
+
+
+StateListener = Callable[[InstanceState, InstanceState], object]
+"""New state and old state. Called on threads of the instance, which wait for it; it may call the instance."""
