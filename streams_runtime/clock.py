@@ -1,4 +1,7 @@
-"""The one place that asks the machine for the time. Tests pass their own clock. Source: `Time`, `MockTime`."""
+"""The one place that asks the machine for the time, and how long a time is. Tests pass their own clock.
+
+Source: `Time`, `MockTime`.
+"""
 
 from __future__ import annotations
 
@@ -22,3 +25,11 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+
+def duration_text(duration_ms: int) -> str:
+    """`2 days, 3:04:05`, of any length: `timedelta` ends at 999,999,999 days, and timestamps go beyond that."""
+    seconds, left_ms = divmod(duration_ms, 1_000)
+    days, seconds = divmod(seconds, 86_400)
+    text = f"{seconds // 3_600}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{left_ms:03}" if left_ms else "")
+    return text if days == 0 else f"{days} day{'' if days == 1 else 's'}, {text}"

@@ -167,14 +167,6 @@ def one_line(text: str, longest: int = MAX_TEXT_LENGTH) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def duration_text(duration_ms: int) -> str:
-    """`2 days, 3:04:05`, of any length: `timedelta` ends at 999,999,999 days, and timestamps go beyond that."""
-    seconds, left_ms = divmod(duration_ms, 1_000)
-    days, seconds = divmod(seconds, 86_400)
-    text = f"{seconds // 3_600}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{left_ms:03}" if left_ms else "")
-    return text if days == 0 else f"{days} day{'' if days == 1 else 's'}, {text}"
-
-
 def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
     fitting: list[Notice] = []
     size = len("[]")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streams_runtime.clock import duration_text
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
@@ -19,7 +20,6 @@ from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer, write
 from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.losses import DropReason
-from streams_runtime.notices import duration_text
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.records import Record
