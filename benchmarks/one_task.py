@@ -9,7 +9,7 @@ from typing import Self
 from assignor.types import TaskId
 from benchmarks.applications import EVENTS_0
 from streams_runtime.application import Application
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
 from streams_runtime.logs.base import Log
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_consumer import restore_isolation

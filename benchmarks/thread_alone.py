@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from assignor.types import TaskId
 from benchmarks.applications import EVENTS_0
 from streams_runtime.application import Application
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient

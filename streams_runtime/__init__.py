@@ -44,6 +44,14 @@ if TYPE_CHECKING:
     from streams_runtime.application import ThreadErrorResponse as ThreadErrorResponse
     from streams_runtime.application import group_body as group_body
     from streams_runtime.application import load_application as load_application
+    from streams_runtime.common.errors import InvalidStateStore as InvalidStateStore
+    from streams_runtime.common.errors import LockError as LockError
+    from streams_runtime.common.errors import ProcessingFailed as ProcessingFailed
+    from streams_runtime.common.errors import StreamsRuntimeError as StreamsRuntimeError
+    from streams_runtime.common.record_columns import RecordColumns as RecordColumns
+    from streams_runtime.common.records import Headers as Headers
+    from streams_runtime.common.records import Record as Record
+    from streams_runtime.common.records import RecordMetadata as RecordMetadata
     from streams_runtime.common.states import InstanceState as InstanceState
     from streams_runtime.configs import OffsetReset as OffsetReset
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
@@ -56,10 +64,6 @@ if TYPE_CHECKING:
     from streams_runtime.dsl import StreamsBuilder as StreamsBuilder
     from streams_runtime.dsl import TimeWindowedSerde as TimeWindowedSerde
     from streams_runtime.dsl import TimeWindows as TimeWindows
-    from streams_runtime.errors import InvalidStateStore as InvalidStateStore
-    from streams_runtime.errors import LockError as LockError
-    from streams_runtime.errors import ProcessingFailed as ProcessingFailed
-    from streams_runtime.errors import StreamsRuntimeError as StreamsRuntimeError
     from streams_runtime.instance.coordinator_process import CoordinatorProcess as CoordinatorProcess
     from streams_runtime.instance.instance_resources import InstanceOptions as InstanceOptions
     from streams_runtime.instance.local_run import LocalRun as LocalRun
@@ -87,10 +91,6 @@ if TYPE_CHECKING:
     from streams_runtime.queries.client import WindowValue as WindowValue
     from streams_runtime.queries.host_calls import QueryFailed as QueryFailed
     from streams_runtime.queries.store_metadata import KeyQueryMetadata as KeyQueryMetadata
-    from streams_runtime.record_columns import RecordColumns as RecordColumns
-    from streams_runtime.records import Headers as Headers
-    from streams_runtime.records import Record as Record
-    from streams_runtime.records import RecordMetadata as RecordMetadata
     from streams_runtime.restore.progress import RestoreProgress as RestoreProgress
     from streams_runtime.restore.restore_listener import RestoreListener as RestoreListener
     from streams_runtime.serdes import BYTES as BYTES
@@ -139,7 +139,7 @@ _NAMES_OF = {
         "TimeWindowedSerde",
         "TimeWindows",
     ),
-    "streams_runtime.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
+    "streams_runtime.common.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
     "streams_runtime.instance.coordinator_process": ("CoordinatorProcess",),
     "streams_runtime.instance.local_run": ("LocalRun",),
     "streams_runtime.common.states": ("InstanceState",),
@@ -157,9 +157,9 @@ _NAMES_OF = {
     "streams_runtime.queries.client": ("CopyAnswered", "StateStoreClient", "StoreValue", "StoreWindows", "WindowValue"),
     "streams_runtime.queries.host_calls": ("QueryFailed",),
     "streams_runtime.queries.store_metadata": ("KeyQueryMetadata",),
-    "streams_runtime.record_columns": ("RecordColumns",),
+    "streams_runtime.common.record_columns": ("RecordColumns",),
     "streams_runtime.logs.record_producer": ("RecordProducer",),
-    "streams_runtime.records": ("Headers", "Record", "RecordMetadata"),
+    "streams_runtime.common.records": ("Headers", "Record", "RecordMetadata"),
     "streams_runtime.restore.progress": ("RestoreProgress",),
     "streams_runtime.restore.restore_listener": ("RestoreListener",),
     "streams_runtime.serdes": ("BYTES", "DOUBLE", "INTEGER", "JSON", "LONG", "STRING", "Serde", "Serdes", "TopicSerde"),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from assignor.configs import WINDOW_STORE_ADDITIONAL_RETENTION_MS
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import duration_text
+from streams_runtime.common.clock import duration_text
 from streams_runtime.metrics import TaskMetrics
 from streams_runtime.notices import NoticeCode, Notices
 

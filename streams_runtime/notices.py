@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 
 MAX_TEXT_LENGTH = 300
 """Of a notice. A coordinator takes 500 characters."""

@@ -32,8 +32,8 @@ from spark_jobs.workers.leaving_signals import LeavingSignals
 from spark_jobs.workers.ownership_listener import OwnershipListener
 from spark_jobs.workers.ownership_log import Holder, OwnershipLog
 from streams_runtime.application import Application
+from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
-from streams_runtime.errors import LockError
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener

@@ -22,8 +22,8 @@ from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge, UnknownTo
 
 if TYPE_CHECKING:
     from streams_runtime.cli.record_lines import LineReader, RecordLine
+    from streams_runtime.common.records import Headers
     from streams_runtime.logs.record_producer import RecordProducer
-    from streams_runtime.records import Headers
 
 CERTAIN_EVERY = 10_000
 """After so many records they are written for certain before the next ones are taken."""

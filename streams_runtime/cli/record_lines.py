@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from assignor.errors import AssignorFault
 from assignor.near_names import near_name
 from streams_runtime.cli.named_serdes import NamedSerde
-from streams_runtime.errors import SerializationError
+from streams_runtime.common.errors import SerializationError
+from streams_runtime.common.records import NAME_ERRORS, Headers
 from streams_runtime.logs.topic_reading import ConsumedRecord
-from streams_runtime.records import NAME_ERRORS, Headers
 
 _BASE64 = "base64"
 _FIELDS = ("key", "value", "headers", "timestamp", "partition", "topic", "offset")

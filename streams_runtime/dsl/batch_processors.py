@@ -14,10 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from streams_runtime.common.errors import WrongBatchResult
+from streams_runtime.common.record_columns import RecordColumns, column
 from streams_runtime.dsl.forwarding import ForwardingProcessor
-from streams_runtime.errors import WrongBatchResult
 from streams_runtime.processors.api import ProcessorContext
-from streams_runtime.record_columns import RecordColumns, column
 
 AnyColumns = RecordColumns[Any, Any]
 

@@ -13,13 +13,13 @@ from operator import itemgetter
 from typing import Any, cast
 
 from assignor.types import JAVA_LONG_MAX
+from streams_runtime.common.records import Record, RecordContext
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.fused_table_store import AnyTimestampedStore, write_reading, write_reading_time
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.processors.api import ProcessorContext
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter, WriteChanges
-from streams_runtime.records import Record, RecordContext
 from streams_runtime.serdes import BYTES, INTEGER, LONG, STRING, BytesSerde, Serde
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.named_cache import context_of

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from typing import Any, cast
 
+from streams_runtime.common.records import Record
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason
 from streams_runtime.processors.api import KIn, Processor, ProcessorContext, VIn
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
-from streams_runtime.records import Record
 
 _logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from struct import Struct
 from typing import Any
 
+from streams_runtime.common.records import RecordContext
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.fused_loop import CheckChange, Given, LoopWriter
-from streams_runtime.records import RecordContext
 from streams_runtime.serdes import LONG, BytesSerde, serializer_of
 from streams_runtime.state_stores.caching import CachingStore
 from streams_runtime.state_stores.named_cache import NamedCache, change_overhead, raw_bytes

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streams_runtime.common.records import Record
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
@@ -26,7 +27,6 @@ from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_get
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
-from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from streams_runtime.common.records import Record
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
@@ -22,7 +23,6 @@ from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore

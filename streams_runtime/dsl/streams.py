@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from assignor.errors import TopologyError
+from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.dsl import (
     batch_processors,
     joins,
@@ -34,7 +35,6 @@ from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
 from streams_runtime.processors.topology import check_functions, checked_topics
-from streams_runtime.record_columns import RecordColumns
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
 

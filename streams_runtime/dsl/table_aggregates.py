@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from assignor.errors import StreamsError
+from streams_runtime.common.records import Record
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
@@ -27,7 +28,6 @@ from streams_runtime.dsl.stream_aggregates import (
 )
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, Serde, serde_for_topic
 from streams_runtime.state_stores.base import ValueAndTimestamp
 

@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from streams_runtime.common.records import Record
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import DerivedTableSupplier, Getter, TableSupplier
 from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp
 
 Predicate = Callable[[Any, Any], bool]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streams_runtime.clock import duration_text
+from streams_runtime.common.clock import duration_text
+from streams_runtime.common.records import Record
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.forwarding import ForwardingProcessor
@@ -22,7 +23,6 @@ from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
-from streams_runtime.records import Record
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.timestamped import SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms

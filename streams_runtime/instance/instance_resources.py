@@ -16,7 +16,7 @@ from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
-from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.configs import StreamsConfig, StreamThreadsRunAs
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log

@@ -24,8 +24,8 @@ from typing import Self
 from assignor.errors import AssignorFault, InputError
 from assignor.types import TopicPartition
 from streams_runtime.application import Application, group_body
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance.coordinator_process import LOOPBACK, CoordinatorProcess
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance

@@ -20,8 +20,8 @@ from collections import deque
 from assignor.operating_system import raise_open_file_limit
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState, StateListener
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance.instance_resources import InstanceOptions, InstanceResources
 from streams_runtime.losses import TOLD_AS_NOTICE
 from streams_runtime.membership.coordinator_client import CoordinatorClient

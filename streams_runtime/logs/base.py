@@ -22,8 +22,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.records import Headers
 
 
 class IsolationLevel(StrEnum):

@@ -19,12 +19,12 @@ from operator import add
 from typing import Protocol
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Claim, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, ProducerFenced
 from streams_runtime.logs.producer_state import ProducerIdentity, ProducerState, check_offsets
 from streams_runtime.logs.record_batches import BATCH_BYTES, BATCH_RECORDS, EncodedBatch, encoded
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.records import Headers
 
 PENDING_BYTES = 256 * 1024
 """How much is held back at most without a transaction."""

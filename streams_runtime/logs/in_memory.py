@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
-from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,
     ConfigChanges,

@@ -20,9 +20,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import NAME_ERRORS, Headers
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError
-from streams_runtime.records import NAME_ERRORS, Headers
 
 BATCH_BYTES = 256 * 1024
 """A batch is closed before its keys, values and headers grow beyond this; only a single record can be larger."""

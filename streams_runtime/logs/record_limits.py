@@ -19,9 +19,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition
-from streams_runtime.clock import Clock, SystemClock, duration_text
+from streams_runtime.common.clock import Clock, SystemClock, duration_text
+from streams_runtime.common.records import (
+    LATEST_MS,
+    NAME_ERRORS,
+    Headers,
+    record_bytes,
+    record_headers,
+    record_timestamp,
+)
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
-from streams_runtime.records import LATEST_MS, NAME_ERRORS, Headers, record_bytes, record_headers, record_timestamp
 
 AnyRecord = tuple[bytes | None, bytes | None, int, Headers]
 """Key, value, timestamp in milliseconds, headers."""

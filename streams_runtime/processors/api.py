@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from assignor.types import TaskId
-from streams_runtime.record_columns import RecordColumns
-from streams_runtime.records import Headers, Record, RecordMetadata
+from streams_runtime.common.record_columns import RecordColumns
+from streams_runtime.common.records import Headers, Record, RecordMetadata
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")

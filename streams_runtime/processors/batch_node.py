@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from streams_runtime.common.record_columns import RecordColumns
+from streams_runtime.common.records import Record
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.batch_sections import BatchSection
 from streams_runtime.processors.fused_loop import Given, LoopWriter
 from streams_runtime.processors.nodes import ProcessorRunner, SinkRunner
-from streams_runtime.record_columns import RecordColumns
-from streams_runtime.records import Record
 
 
 class BatchProcessorRunner(ProcessorRunner):

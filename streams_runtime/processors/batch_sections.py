@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from streams_runtime.errors import SchemaRegistryUnavailable, WrongBatchResult
+from streams_runtime.common.errors import SchemaRegistryUnavailable, WrongBatchResult
+from streams_runtime.common.record_columns import RecordColumns
+from streams_runtime.common.records import Record
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.fused_loop import FusedLoop, Given, LoopWriter, WriteColumns
 from streams_runtime.processors.runtime import ABOUT_THE_TASK
-from streams_runtime.record_columns import RecordColumns
-from streams_runtime.records import Record
 
 _NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
 """Another try with less records would hide what is wrong, or fail as well."""

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.processors.batch_sections import BatchRuntime, BatchSection, SectionBatch
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.fused_loop import FusedLoop
-from streams_runtime.record_columns import RecordColumns
 from streams_runtime.serdes import ColumnDeserializer
 
 Bytes = Sequence[bytes | None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streams_runtime.records import Headers, Record
+from streams_runtime.common.records import Headers, Record
 
 Child = tuple[str, Callable[[Record[Any, Any]], None]]
 """A node's name, and the function that takes its records."""

@@ -28,7 +28,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Record, RecordContext
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.loop_text import (
@@ -42,7 +43,6 @@ from streams_runtime.processors.loop_text import (
     frame_for,
 )
 from streams_runtime.processors.node_runs import NodeRuns, RunsHow
-from streams_runtime.records import Record, RecordContext
 
 MOST_LINES = 2_000
 """A graph whose paths meet again and again would grow without end, because each path is written out."""

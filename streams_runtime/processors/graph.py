@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, Subtopology, SubtopologyStore
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.processors.batch_node import BatchProcessorRunner, takes_batches
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from streams_runtime.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
+from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
+from streams_runtime.common.records import Record, record_partition
 from streams_runtime.processors.api import HashPartitioner, Processor
 from streams_runtime.processors.batch_order import STORE, TOPIC
 from streams_runtime.processors.context import NodeContext
@@ -20,7 +21,6 @@ from streams_runtime.processors.loop_text import CHANGES, ONE
 from streams_runtime.processors.node_runs import RunsHow
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings
-from streams_runtime.records import Record, record_partition
 from streams_runtime.serdes import BytesSerde, NestedSerde, Serde, column_serializer, serde_for_topic, serializer_of
 
 

@@ -8,11 +8,17 @@ from __future__ import annotations
 from typing import Protocol
 
 from assignor.types import TaskId
-from streams_runtime.errors import ProcessingFailed, ProcessorStateError, TaskCorrupted, TaskMigrated, TaskTimeout
+from streams_runtime.common.errors import (
+    ProcessingFailed,
+    ProcessorStateError,
+    TaskCorrupted,
+    TaskMigrated,
+    TaskTimeout,
+)
+from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
-from streams_runtime.records import Headers, RecordMetadata
 from streams_runtime.state_stores.base import StateStore
 
 ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Record
 from streams_runtime.processors.batch_order import batch_hindrances
 from streams_runtime.processors.batch_sections import BatchRuntime
 from streams_runtime.processors.batched_loop import BatchedLoop
@@ -19,7 +20,6 @@ from streams_runtime.processors.node_runs import NodeRun, NodeRuns, RunsHow
 from streams_runtime.processors.nodes import NodeRunner
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SourceSettings
-from streams_runtime.records import Record
 from streams_runtime.serdes import ColumnDeserializer
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from assignor.types import TaskId
+from streams_runtime.common.errors import InvalidStateStore, SnapshotReplaced
 from streams_runtime.common.states import TaskType
-from streams_runtime.errors import InvalidStateStore, SnapshotReplaced
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import (
     KeyQueryMetadata,

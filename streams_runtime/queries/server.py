@@ -21,7 +21,7 @@ from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from assignor.legal_names import shown_name
 from assignor.types import HostInfo
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.queries.routes import create_query_app
 from streams_runtime.queries.store_metadata import Queryable
 from streams_runtime.queries.token_gate import AskersTokens, TokenGate, check_exposure

@@ -32,9 +32,9 @@ from enum import StrEnum
 
 from assignor.errors import IllegalStateError
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import ChangelogOfAnotherKind, TaskCorrupted
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import ChangelogOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.metrics import ThreadMetrics

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from assignor.topology.group_topology import GroupTopology
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.restore.restore_meter import RestoreRate
 
 _BARS_MS = 100

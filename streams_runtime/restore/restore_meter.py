@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from assignor.types import TaskId
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.restore.changelog_metadata import ChangelogMetadata
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
-from streams_runtime.records import bytes_of
+from streams_runtime.common.records import bytes_of
 from streams_runtime.serdes.standard import BytesSerde
 
 T = TypeVar("T")

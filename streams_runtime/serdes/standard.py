@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from streams_runtime.records import bytes_of
+from streams_runtime.common.records import bytes_of
 
 T = TypeVar("T")
 

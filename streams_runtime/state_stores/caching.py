@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from threading import get_ident
 
-from streams_runtime.records import RecordContext
+from streams_runtime.common.records import RecordContext
 from streams_runtime.state_stores.base import StoreContext
 from streams_runtime.state_stores.change_logging import ChangeLoggingStore
 from streams_runtime.state_stores.named_cache import Entry, NamedCache, context_of

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 
-from streams_runtime.errors import InvalidStateStore
+from streams_runtime.common.errors import InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext
 from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end

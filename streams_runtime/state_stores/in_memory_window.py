@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from typing import Generic, TypeVar
 
-from streams_runtime.errors import ChangelogOfAnotherKind, InvalidStateStore
+from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext, nobody_asks
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, is_window_key, next_sequence, suffix_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.record_columns import column
-from streams_runtime.records import RecordContext
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.record_columns import column
+from streams_runtime.common.records import RecordContext
 from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore

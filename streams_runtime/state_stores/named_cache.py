@@ -23,7 +23,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
 
-from streams_runtime.records import RawRecord, RecordContext, RecordMetadata
+from streams_runtime.common.records import RawRecord, RecordContext, RecordMetadata
 
 Source = tuple[str, tuple[()], int]
 """Topic, no headers and partition: what all records of a run share that a fused loop goes over."""

@@ -20,7 +20,7 @@ from rocksdict import DbClosedError, Options, Rdict, WriteBatch
 
 from assignor.access.private_files import make_private_directory
 from assignor.operating_system import advice_of, with_advice
-from streams_runtime.errors import (
+from streams_runtime.common.errors import (
     InvalidStateStore,
     ProcessorStateError,
     StoreCorrupted,

@@ -19,7 +19,7 @@ from operator import add, itemgetter
 from threading import get_ident
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.errors import ChangelogOfAnotherKind
+from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext, nobody_asks, nothing_is_read_again
 from streams_runtime.state_stores.rocksdb import RocksDBStore

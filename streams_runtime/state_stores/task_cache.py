@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from streams_runtime.records import RecordContext
+from streams_runtime.common.records import RecordContext
 from streams_runtime.state_stores.named_cache import Entry, NamedCache
 from streams_runtime.state_stores.thread_cache import ThreadCache
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.errors import StreamsRuntimeError
-from streams_runtime.records import RecordContext
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import RecordContext
 from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.base import Windowed
 from streams_runtime.state_stores.caching_window import CachingWindowStore

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Lock, get_ident
 
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext
 from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end

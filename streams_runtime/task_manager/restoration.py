@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import LockError, TaskCorrupted
 from streams_runtime.common.states import RestoreOrigin, TaskState, TaskType
-from streams_runtime.errors import LockError, TaskCorrupted
 from streams_runtime.logs.base import Consumer, OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
 from streams_runtime.restore.changelog_reader import ChangelogReader

@@ -14,7 +14,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.topology.internal_topics import CLEANUP_POLICY, InternalTopic
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import Consumer, Log
 from streams_runtime.losses import LossesOf, uncounted

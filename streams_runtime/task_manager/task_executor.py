@@ -28,10 +28,10 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from assignor.types import TaskId
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.logs.errors import LogTimeout, RecordsRefused
 from streams_runtime.metrics import ThreadMetrics
 from streams_runtime.task_manager.tasks import AnyTask

@@ -24,8 +24,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from assignor.types import TaskId
+from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.task_manager.restoration import Restoration

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from assignor.errors import DecodeError
 from assignor.operating_system import with_advice
 from assignor.types import TopicPartition
-from streams_runtime.errors import ProcessorStateError
+from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN, format_checkpoint, parse_checkpoint
 

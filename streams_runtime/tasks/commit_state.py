@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import TaskCorrupted
+from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.tasks.input_buffer import InputBuffer
 from streams_runtime.tasks.input_offsets import InputOffsets

@@ -18,7 +18,7 @@ import weakref
 from pathlib import Path
 
 from assignor.operating_system import with_advice
-from streams_runtime.errors import LockError, ProcessorStateError
+from streams_runtime.common.errors import LockError, ProcessorStateError
 
 LOCK_FILE_NAME = ".lock"
 

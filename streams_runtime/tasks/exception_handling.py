@@ -27,19 +27,19 @@ from types import FrameType, TracebackType
 from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
-from streams_runtime.clock import Clock, SystemClock
-from streams_runtime.errors import (
+from streams_runtime.common.clock import Clock, SystemClock
+from streams_runtime.common.errors import (
     ProcessingFailed,
     SchemaRegistryUnavailable,
     StreamsRuntimeError,
     WrongBatchResult,
     error_text,
 )
+from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.notices import one_line
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
-from streams_runtime.records import Headers, RecordMetadata
 
 HEADER_EXCEPTION = "__streams.errors.exception"
 HEADER_MESSAGE = "__streams.errors.message"

@@ -15,12 +15,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.source_node import SourceRunner
-from streams_runtime.records import Record
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.partition_group import InputLags, PartitionGroup, RecordRun
 from streams_runtime.tasks.record_queue import RecordQueue

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.configs import OffsetReset, StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata
 from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.source_node import SourceRunner

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
+from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.errors import LockError
 from streams_runtime.tasks.checkpoint_file import next_offsets
 from streams_runtime.tasks.task import Task
 from streams_runtime.tasks.task_directories import TaskDirectories

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from assignor.types import TaskId
-from streams_runtime.clock import Clock
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Headers, Record, RecordContext, RecordMetadata
 from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.records import Headers, Record, RecordContext, RecordMetadata
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME

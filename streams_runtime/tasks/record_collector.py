@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.records import Headers, record_bytes, record_partition
 from streams_runtime.logs.partitioner import partition_of, positive_hash
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.context import MOST_UNSETTLED
 from streams_runtime.processors.fused_loop import CheckChange, LoopWriter, WriteChanges, WriteColumns
-from streams_runtime.records import Headers, record_bytes, record_partition
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.output_rows import PartitionRows, TopicRows
 from streams_runtime.tasks.streams_producer import StreamsProducer

@@ -22,13 +22,13 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from assignor.types import TaskId
-from streams_runtime.clock import Clock
-from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.records import RawRecord, Record
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import ABOUT_THE_TASK
-from streams_runtime.records import RawRecord, Record
 from streams_runtime.state_stores.task_cache import TaskCache
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import SchemaRegistryUnavailable
+from streams_runtime.common.errors import SchemaRegistryUnavailable
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.losses import counted_before
 from streams_runtime.processors.graph import ProcessorGraph

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.state_stores.base import StateStore

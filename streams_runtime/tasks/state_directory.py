@@ -35,8 +35,8 @@ from pathlib import Path
 
 from assignor.operating_system import with_advice
 from assignor.types import ProcessId, TaskId
-from streams_runtime.clock import Clock
-from streams_runtime.errors import LockError, ProcessorStateError
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, HeldLock
 from streams_runtime.tasks.obsolete_directories import DirectoryLook, obsolete_for_ms

@@ -37,8 +37,14 @@ from typing import NamedTuple
 from assignor.errors import AssignorFault
 from assignor.legal_names import is_legal_name, shown_name
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.errors import (
+    LockError,
+    ProcessorStateError,
+    StoreCorrupted,
+    StoreOfAnotherKind,
+    TaskCorrupted,
+)
 from streams_runtime.common.states import TaskType
-from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted, StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
 from streams_runtime.tasks.checkpoint_file import CheckpointFile

@@ -31,10 +31,10 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, RecordBatch
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.losses import TaskLosses, WindowsAtRisk, uncounted

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Claim, Log, OffsetsToCommit, Producer
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.records import Headers
 
 _FENCED = (ProducerFenced, CommitFenced)
 

@@ -7,8 +7,8 @@ Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
 from __future__ import annotations
 
 from assignor.types import TaskId
-from streams_runtime.clock import Clock
-from streams_runtime.errors import TaskTimeout
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import TaskTimeout
 
 
 class TaskDeadline:

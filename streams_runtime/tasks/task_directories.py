@@ -19,7 +19,7 @@ from typing import Protocol
 from assignor.errors import DecodeError
 from assignor.legal_names import checked_name
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import LockError, ProcessorStateError
+from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
 from streams_runtime.tasks.file_system import FileSystem

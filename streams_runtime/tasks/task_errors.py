@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from assignor.types import TaskId
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, error_text
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, error_text
 
 
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:

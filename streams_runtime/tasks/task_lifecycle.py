@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 
 from assignor.types import TaskId
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.errors import StreamsRuntimeError
 
 _STEPS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.CREATED: frozenset({TaskState.RESTORING, TaskState.SUSPENDED}),

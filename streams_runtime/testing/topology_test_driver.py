@@ -23,16 +23,16 @@ from typing import Any, Self, TypeVar
 from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Headers
 from streams_runtime.configs import OffsetReset, StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.losses import DropReason, TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Headers
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore, StateStore, WindowStore
 from streams_runtime.state_stores.thread_cache import ThreadCache

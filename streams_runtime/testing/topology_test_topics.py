@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from assignor.types import TopicPartition
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Headers, Record
 from streams_runtime.logs.base import Consumer
-from streams_runtime.records import Headers, Record
 from streams_runtime.serdes import Serde, serde_for_topic
 
 Key = TypeVar("Key")

@@ -10,7 +10,7 @@ import os
 import traceback
 from dataclasses import dataclass
 
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.thread_processes.pickling import pickled, unpickled
 
 _MOST_CAUSES = 5

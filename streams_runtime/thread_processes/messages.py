@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from assignor.types import TaskId
 from streams_runtime.application import ThreadErrorResponse
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_events import MemberEnd

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from streams_runtime.application import Application, shut_down_client
-from streams_runtime.clock import Clock
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.opening import is_in_memory
 from streams_runtime.thread_processes.messages import PackedParts
 from streams_runtime.thread_processes.pickling import NoCloudpickle, pickled, unpickled

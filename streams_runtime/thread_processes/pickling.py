@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 
 _CLOUDPICKLE = ("cloudpickle", "pyspark.cloudpickle")
 _SCRIPT = b"__main__"

@@ -17,7 +17,7 @@ from itertools import count, islice
 from typing import Any, NamedTuple
 
 from assignor.types import TaskId
-from streams_runtime.errors import InvalidStateStore, SnapshotReplaced
+from streams_runtime.common.errors import InvalidStateStore, SnapshotReplaced
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext
 from streams_runtime.thread_processes.carried_errors import CarriedError, carried

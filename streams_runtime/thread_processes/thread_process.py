@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from streams_runtime.application import ThreadErrorResponse
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.task_holder import HeldTasks
 from streams_runtime.metrics import InstanceMetrics

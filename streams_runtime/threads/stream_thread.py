@@ -21,7 +21,7 @@ import threading
 
 from assignor.types import TaskId
 from streams_runtime.application import ThreadErrorResponse
-from streams_runtime.errors import StoreOfAnotherKind, StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import StoreOfAnotherKind, StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.membership.task_holder import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streams_runtime.application import Application
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.group_member import Membership

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Log
-from streams_runtime.records import Headers
 
 _POLL_MS = 200
 _POLL_RECORDS = 10_000

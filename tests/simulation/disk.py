@@ -17,8 +17,8 @@ from random import Random
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
-from streams_runtime.clock import Clock
-from streams_runtime.errors import LockError
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import LockError
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
 from streams_runtime.tasks.file_system import HeldLock
 from tests.simulation.fate import Fate, Point

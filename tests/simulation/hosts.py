@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streams_runtime.errors import LockError
+from streams_runtime.common.errors import LockError
 from tests.simulation.clocks import MachineClock
 from tests.simulation.disk import Machine
 from tests.simulation.fate import Point

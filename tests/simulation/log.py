@@ -16,7 +16,7 @@ from functools import lru_cache
 from random import Random
 
 from assignor.types import TopicPartition
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 from streams_runtime.logs.base import (
     Claim,
     ConfigChanges,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
-from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted
+from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import LongSerde, StringSerde
 from streams_runtime.state_stores.base import StoreContext

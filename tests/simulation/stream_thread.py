@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from assignor.types import ProcessId, TaskId
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import TaskMigrated
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.errors import TaskMigrated
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.membership.task_holder import CloseTasks, Order

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.errors import LockError, ProcessorStateError, StoreCorrupted
+from streams_runtime.common.errors import LockError, ProcessorStateError, StoreCorrupted
 from streams_runtime.state_stores.base import StoreContext
 from streams_runtime.tasks.file_system import FileSystem, SystemFiles
 from tests.simulation.disk import DiskView, Machine

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from assignor.types import ProcessId, TaskId
-from streams_runtime.errors import LockError, StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.errors import LockError, StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs import in_memory
 from streams_runtime.membership.task_holder import (
     AssignTasks,

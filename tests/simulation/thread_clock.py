@@ -6,7 +6,7 @@ gives it nothing to do until its process has come to that time.
 
 from __future__ import annotations
 
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 
 
 class ThreadClock:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from assignor.topology.group_topology import GroupTopology
 from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime.application import Application
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.records import Record
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LongSerde, StringSerde
 from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime.application import Application
+from streams_runtime.common.records import Record
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from assignor.errors import InputError, TopologyError
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import ProcessorStateError
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.embedded.log import EmbeddedLog
 from streams_runtime.logs.errors import InvalidTopic

@@ -35,7 +35,7 @@ from streams_runtime import (
     open_log,
     read_topic,
 )
-from streams_runtime.clock import duration_text
+from streams_runtime.common.clock import duration_text
 from streams_runtime.losses import TaskLosses
 from streams_runtime.notices import NoticeBoard, NoticeCode
 from tests.streams_runtime.manual_clock import ManualClock

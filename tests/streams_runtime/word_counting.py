@@ -15,11 +15,11 @@ from assignor.configs import AssignmentConfigs
 from assignor.snapshot import RebalanceSnapshot
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
+from streams_runtime.common.records import Record
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.membership.task_holder import HeldTasks
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LongSerde, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.task_manager.thread_listener import TaskRestored

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from assignor.types import TopicPartition
-from streams_runtime.clock import Clock
+from streams_runtime.common.clock import Clock
 from streams_runtime.logs.cleanup_policy import BatchSummary, LatestOffsets, cleaned, head_start
 from streams_runtime.logs.embedded.connections import SharedConnection
 from streams_runtime.logs.embedded.reads import BATCH_COLUMNS

@@ -19,7 +19,7 @@ from assignor.access.private_files import make_private_directory, open_lock, war
 from assignor.operating_system import reset_in_children, with_advice
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
-from streams_runtime.clock import Clock, SystemClock
+from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.logs.base import (
     Claim,
     ConfigChanges,

@@ -20,11 +20,11 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError
 from streams_runtime.logs.kafka.batch_rows import Columns
 from streams_runtime.logs.kafka.record_batch_v2 import CONTROL, TRANSACTIONAL, BatchHeader, check, decoded
-from streams_runtime.records import Headers
 
 AbortedTransaction = tuple[int, int]
 """Producer id, first offset in the partition."""

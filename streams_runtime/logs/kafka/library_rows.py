@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.kafka import batch_rows
 from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns, Written
-from streams_runtime.records import Headers
 
 T = TypeVar("T")
 

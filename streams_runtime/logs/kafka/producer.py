@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
@@ -28,7 +29,6 @@ from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
 from streams_runtime.logs.producer_state import ProducerState, check_offsets
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
-from streams_runtime.records import Headers
 
 _FAREWELL_S = 2.0
 _NOT_KNOWN = "it is not known whether the last transaction of {} was committed: open the producer again"

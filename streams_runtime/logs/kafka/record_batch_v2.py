@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, Protocol
 import cramjam
 from aiokafka.record.util import calc_crc32c
 
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.kafka import batch_rows, library_rows
 from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns, Written
-from streams_runtime.records import Headers
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -14,7 +14,7 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.schema import SchemaParseException
 
 from assignor.errors import InputError
-from streams_runtime.errors import SerializationError
+from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.registry_serde import HEADER_BYTES, Decode, Encode, RegistrySerde, header
 from streams_runtime.serdes.schema_registry.settings import RegistrySettings

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
-from streams_runtime.errors import SerializationError
+from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.protobuf_serde import AS_DESCRIPTOR, PROTOBUF, descriptor_of
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.registry_serde import (

@@ -18,7 +18,7 @@ from jsonschema.exceptions import ValidationError as Invalid
 from jsonschema.validators import validator_for
 
 from assignor.errors import InputError
-from streams_runtime.errors import SerializationError
+from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.registry_serde import HEADER_BYTES, Decode, Encode, RegistrySerde, header
 from streams_runtime.serdes.schema_registry.settings import RegistrySettings

@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from assignor.errors import InputError
-from streams_runtime.errors import SerializationError
+from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.registry_serde import (
     HEADER_BYTES,

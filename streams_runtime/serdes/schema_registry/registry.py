@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
-from streams_runtime.errors import SchemaRegistryUnavailable, SerializationError
+from streams_runtime.common.errors import SchemaRegistryUnavailable, SerializationError
 from streams_runtime.serdes.schema_registry.settings import MOCK, RegistrySettings
 
 Answer = TypeVar("Answer")

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Generic, Self, TypeVar
 
-from streams_runtime.errors import SerializationError
+from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.settings import RegistrySettings
 

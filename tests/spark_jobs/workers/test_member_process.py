@@ -18,8 +18,8 @@ from spark_jobs.workers.group_view import GroupView, wait_for_group
 from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
 from spark_jobs.workers.ownership_log import read_ownership
 from streams_runtime.application import group_body
+from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
-from streams_runtime.errors import LockError
 from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.server import QueryServer

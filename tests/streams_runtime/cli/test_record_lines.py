@@ -13,9 +13,9 @@ from assignor.commands.output import Format, data_text
 from assignor.types import JAVA_LONG_MAX, TopicPartition
 from streams_runtime.cli.named_serdes import named_serde
 from streams_runtime.cli.record_lines import BadLine, LineReader, LineWriter, RecordLine
+from streams_runtime.common.records import NAME_ERRORS
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.topic_reading import ConsumedRecord, read_topic
-from streams_runtime.records import NAME_ERRORS
 from streams_runtime.serdes import BYTES
 from tests.streams_runtime.cli.conftest import Run
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 from assignor.errors import InputError, TopologyError
+from streams_runtime.common.records import Record
 from streams_runtime.dsl import KStream, KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.table_source import PlainTableSource
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import StreamsError, TopologyError
+from streams_runtime.common.records import Record
 from streams_runtime.dsl import KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.table_aggregates import TableAggregateProcessor, TableRepartitionMap
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor
-from streams_runtime.records import Record
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.builders import key_value_store

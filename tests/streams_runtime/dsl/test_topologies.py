@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
+from streams_runtime.common.records import Record
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.topologies import CASES, OPTIMIZED, Case

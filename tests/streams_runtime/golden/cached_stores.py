@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from assignor.topology.builder import LOGGED
+from streams_runtime.common.records import Record, RecordContext
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record, RecordContext
 from streams_runtime.serdes import BYTES, STRING
 from streams_runtime.state_stores import (
     StoreBuilder,

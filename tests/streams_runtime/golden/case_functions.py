@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streams_runtime.records import Record
+from streams_runtime.common.records import Record
 
 Text = str | None
 

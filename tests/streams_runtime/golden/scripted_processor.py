@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from streams_runtime.common.records import Record
 from streams_runtime.processors.api import Cancellable, Processor, ProcessorContext, PunctuationType
-from streams_runtime.records import Record
 from streams_runtime.state_stores import ValueAndTimestamp
 from tests.streams_runtime.golden.case_functions import first, shown
 

@@ -12,8 +12,8 @@ import pytest
 from assignor.errors import InputError
 from assignor.types import TopicPartition
 from streams_runtime.application import Application
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.instance.local_run import LocalRun, NotFinished
 from streams_runtime.logs.base import NewTopic

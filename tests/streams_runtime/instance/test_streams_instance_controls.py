@@ -15,11 +15,11 @@ import pytest
 
 from assignor.types import TaskId
 from streams_runtime.application import Application
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Record
 from streams_runtime.common.states import InstanceState, TaskState
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.records import Record
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_status import ThreadState
 from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.application import ThreadErrorResponse
+from streams_runtime.common.errors import LockError, StreamsRuntimeError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
-from streams_runtime.errors import LockError, StreamsRuntimeError
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -38,7 +38,7 @@ def group(request: pytest.FixtureRequest, client: CoordinatorClient, tmp_path: P
 
 def test_should_refuse_a_state_directory_that_another_process_has(group: Group, tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from streams_runtime.clock import SystemClock\n"
+        "import sys; from pathlib import Path; from streams_runtime.common.clock import SystemClock\n"
         "from streams_runtime.tasks.state_directory import StateDirectory\n"
         "held = StateDirectory(Path(sys.argv[1]), sys.argv[2], SystemClock()); print('held', flush=True)\n"
         "sys.stdin.read()"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Claim, IsolationLevel, Log, OffsetAndMetadata, OffsetsToCommit, RecordBatch
-from streams_runtime.records import Headers
 
 T0 = TopicPartition("topic", 0)
 T1 = TopicPartition("topic", 1)

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError
 from streams_runtime.logs.record_batches import StoredBatch, concatenated, decoded, encoded, stored_at
-from streams_runtime.records import Headers
 from tests.streams_runtime.logs.reading_and_writing import Read, records_of
 
 P = TopicPartition("topic", 3)

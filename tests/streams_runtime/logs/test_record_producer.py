@@ -12,7 +12,7 @@ import pytest
 from assignor.errors import InputError
 from assignor.types import TopicPartition
 from streams_runtime import JSON, LONG, STRING, NewTopic, RecordProducer, open_log, read_topic
-from streams_runtime.errors import SerdeMismatch
+from streams_runtime.common.errors import SerdeMismatch
 from streams_runtime.logs.errors import InvalidRecord, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.in_memory import InMemoryDestination, InMemoryLog
 from streams_runtime.logs.partitioner import partition_of

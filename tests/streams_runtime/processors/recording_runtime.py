@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType, Punctuator
-from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.state_stores.base import StateStore, StoreContext
 
 TASK = TaskId(0, 0)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from assignor.errors import TopologyError
+from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
+from streams_runtime.common.records import Record
 from streams_runtime.configs import OffsetReset
-from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.errors import SerdeMismatch, StreamsRuntimeError
+from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
+from streams_runtime.common.records import Record
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from tests.streams_runtime.processors.recording_runtime import RecordingRuntime, Sent
 

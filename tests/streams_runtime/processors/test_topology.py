@@ -10,10 +10,10 @@ from pyspark import cloudpickle
 
 from assignor.errors import TopologyError
 from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
+from streams_runtime.common.records import Record
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import STRING
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
 

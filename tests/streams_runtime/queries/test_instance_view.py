@@ -12,8 +12,8 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
+from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.errors import TaskCorrupted
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.base import NewTopic, TopicDescription

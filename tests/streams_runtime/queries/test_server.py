@@ -12,7 +12,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.types import HostInfo
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.queries.server import QueryServer
 from tests.no_tls import NO_TLS
 from tests.streams_runtime.queries.fake_instance import STORE, FakeInstance, counts

@@ -6,7 +6,7 @@ import pytest
 
 from assignor.errors import IllegalStateError
 from assignor.types import TopicPartition
-from streams_runtime.errors import ChangelogOfAnotherKind, TaskCorrupted
+from streams_runtime.common.errors import ChangelogOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.restore.changelog_reader import ReaderState
 from streams_runtime.state_stores.window_keys import window_key

@@ -6,7 +6,7 @@ import pytest
 
 from assignor.errors import IllegalStateError
 from assignor.types import TopicPartition
-from streams_runtime.errors import TaskCorrupted, TaskTimeout
+from streams_runtime.common.errors import TaskCorrupted, TaskTimeout
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.restore.changelog_reader import ReaderState
 from tests.streams_runtime.restore.conftest import StartReader

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.errors import TaskTimeout
+from streams_runtime.common.errors import TaskTimeout
 from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId
+from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskState
-from streams_runtime.errors import TaskCorrupted
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.group_member import GroupMember

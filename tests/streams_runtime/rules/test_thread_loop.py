@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.records import Record
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.calls import MemberSettings
@@ -18,7 +19,6 @@ from streams_runtime.metrics import InstanceMetrics
 from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import STRING
 from streams_runtime.task_manager.task_executor import TaskExecutor

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError, TopologyError
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl import KTable, StreamsBuilder
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import STRING
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.running_member import RunningMember

@@ -17,7 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from assignor.errors import InputError
 from streams_runtime import AvroSerde
-from streams_runtime.errors import SchemaRegistryUnavailable, SerializationError
+from streams_runtime.common.errors import SchemaRegistryUnavailable, SerializationError
 from tests.streams_runtime.serdes.fake_schema_registry import FakeSchemaRegistry, fake_schema_registry
 
 ORDER = {

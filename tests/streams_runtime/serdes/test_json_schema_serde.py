@@ -13,7 +13,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from assignor.errors import InputError
 from streams_runtime import JsonSchemaSerde
-from streams_runtime.errors import SerializationError
+from streams_runtime.common.errors import SerializationError
 from tests.streams_runtime.serdes.fake_schema_registry import FakeSchemaRegistry
 
 ORDER = {

@@ -16,7 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from assignor.errors import InputError
 from streams_runtime import ProtobufSerde
-from streams_runtime.errors import SerializationError
+from streams_runtime.common.errors import SerializationError
 from tests.streams_runtime.serdes.fake_schema_registry import FakeSchemaRegistry
 from tests.streams_runtime.serdes.messages import MONEY_FILE, ORDER_FILE, Line, Money, Order, Unused
 

@@ -24,7 +24,7 @@ from streams_runtime import (
     StreamsBuilder,
     TopologyTestDriver,
 )
-from streams_runtime.errors import ProcessingFailed, SchemaRegistryUnavailable, SerializationError
+from streams_runtime.common.errors import ProcessingFailed, SchemaRegistryUnavailable, SerializationError
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
 from tests import program

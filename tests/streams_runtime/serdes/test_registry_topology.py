@@ -96,7 +96,7 @@ def test_should_name_the_place_of_a_record_without_the_wire_format(registry: Fak
     ):
         driver.pipe_raw("orders", b"1", b'{"customer":"ann"}', 0)
 
-    assert "topic=orders, partition=0, offset=0: streams_runtime.errors.SerializationError" in str(failed.value)
+    assert "topic=orders, partition=0, offset=0: streams_runtime.common.errors.SerializationError" in str(failed.value)
     assert "the first byte is 0x7b, and 0x00 in Confluent's wire format" in str(failed.value)
 
 

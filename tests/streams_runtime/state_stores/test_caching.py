@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.types import TaskId
-from streams_runtime.records import RecordContext
+from streams_runtime.common.records import RecordContext
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import StoreContext, ValueAndTimestamp, key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.builders import builder_without_caching

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from threading import Barrier, Thread
 
-from streams_runtime.errors import InvalidStateStore
+from streams_runtime.common.errors import InvalidStateStore
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import key_value_store, window_store
 from streams_runtime.state_stores.in_memory_key_value import InMemoryKeyValueStore

@@ -16,7 +16,7 @@ from threading import Barrier, Thread
 import pytest
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
-from streams_runtime.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
+from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError, StoreCorrupted, StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import (
@@ -103,7 +103,7 @@ def test_should_say_where_and_what_to_do_when_the_files_are_corrupt(
 _WITHOUT_FILES = """
 import resource, sys
 from pathlib import Path
-from streams_runtime.errors import StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import key_value_store
 from tests.streams_runtime.state_stores.surroundings import context

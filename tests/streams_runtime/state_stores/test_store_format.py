@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.errors import StoreOfAnotherKind
+from streams_runtime.common.errors import StoreOfAnotherKind
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores import (
     ValueAndTimestamp,

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 from hypothesis import given
 
-from streams_runtime.errors import InvalidStateStore, ProcessorStateError
+from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError
 from streams_runtime.state_stores import write_behind
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.write_behind import WriteBehindStore

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import RestoreOrigin, TaskState
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.stream_task import StreamTask

@@ -15,8 +15,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from assignor.types import TaskId
-from streams_runtime.clock import SystemClock
-from streams_runtime.errors import LockError
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import LockError
 from streams_runtime.tasks.state_directory import StateDirectory
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.records import Record
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, RecordBatch
 from streams_runtime.processors.api import ExceptionHandler, Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.builders import key_value_store

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.dsl import KStream, StreamsBuilder
-from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.record_columns import RecordColumns
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores import key_value_store
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue

@@ -16,7 +16,7 @@ import pytest
 
 from assignor.errors import DecodeError, IllegalStateError
 from assignor.types import TopicPartition
-from streams_runtime.errors import ProcessorStateError
+from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CheckpointFile, LoadedCheckpoint, next_offsets
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 

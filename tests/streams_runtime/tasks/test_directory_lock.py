@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.errors import LockError, ProcessorStateError
+from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.directory_lock import DirectoryLock
 
 

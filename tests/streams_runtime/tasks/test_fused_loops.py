@@ -21,6 +21,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
+from streams_runtime.common.record_columns import RecordColumns
+from streams_runtime.common.records import Record
 from streams_runtime.dsl import KStream, StreamsBuilder, TimeWindows
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.processors.api import (
@@ -33,8 +35,6 @@ from streams_runtime.processors.api import (
 from streams_runtime.processors.nodes import ProcessorRunner
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
-from streams_runtime.record_columns import RecordColumns
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache

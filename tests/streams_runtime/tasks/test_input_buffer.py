@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.source_node import SourceRunner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.errors import LogError, LogTimeout, ProducerFenced
 from streams_runtime.logs.partitioner import partition_of

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.errors import ProcessingFailed
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from streams_runtime.common.errors import SchemaRegistryUnavailable
+from streams_runtime.common.records import Record
 from streams_runtime.dsl.streams_builder import StreamsBuilder
-from streams_runtime.errors import SchemaRegistryUnavailable
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.api import Processor, ProcessorContext, TimestampExtractor
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import BYTES, LONG, STRING, Serde
 from streams_runtime.state_stores import ValueAndTimestamp, key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue

@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import (
+    LockError,
+    ProcessorStateError,
+    StreamsRuntimeError,
+    TaskCorrupted,
+    TaskTimeout,
+)
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
-from streams_runtime.errors import LockError, ProcessorStateError, StreamsRuntimeError, TaskCorrupted, TaskTimeout
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.standby_task import CHECKPOINT_INTERVAL_MS, StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -14,8 +14,8 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.types import TaskId
-from streams_runtime.clock import SystemClock
-from streams_runtime.errors import LockError, ProcessorStateError
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.clock import SystemClock
-from streams_runtime.errors import LockError
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import LockError
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
 from tests.streams_runtime.tasks.other_processes import hold, other_process

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.common.states import TaskType
-from streams_runtime.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager

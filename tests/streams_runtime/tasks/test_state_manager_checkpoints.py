@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import ProcessorStateError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskType
-from streams_runtime.errors import ProcessorStateError, TaskCorrupted, TaskMigrated
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory

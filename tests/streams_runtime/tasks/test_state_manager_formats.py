@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.common.states import TaskType
-from streams_runtime.errors import StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.serdes import STRING
 from streams_runtime.state_stores import (
     StoreBuilder,

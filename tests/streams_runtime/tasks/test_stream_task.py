@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout
 from streams_runtime.common.states import TaskState
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.errors import InvalidStateStore, StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import InvalidStateStore, StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.processors.api import ProcessorContext

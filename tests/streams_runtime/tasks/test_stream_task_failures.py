@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.errors import (
+from streams_runtime.common.errors import (
     ProcessingFailed,
     ProcessorStateError,
     StreamsRuntimeError,
     TaskCorrupted,
     TaskMigrated,
 )
+from streams_runtime.common.records import Record, RecordMetadata
+from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.logs.errors import LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record, RecordMetadata
 from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
 from tests.streams_runtime.tasks.running_task import (

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.common.states import TaskState
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record, RecordMetadata
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import (
     Cancellable,
@@ -19,7 +20,6 @@ from streams_runtime.processors.api import (
     PunctuationType,
 )
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record, RecordMetadata
 from streams_runtime.tasks.exception_handling import dead_letter
 from tests.streams_runtime.tasks.running_task import DEAD, EXACTLY_ONCE, IN, START_MS, RunningTask, Trouble
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.common.errors import ProcessingFailed, TaskCorrupted
+from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.dsl import KStream, KTable, StreamsBuilder, TimeWindows
 from streams_runtime.dsl.materialized import Materialized
-from streams_runtime.errors import ProcessingFailed, TaskCorrupted
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import (
@@ -25,7 +26,6 @@ from streams_runtime.processors.api import (
 )
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Headers, Record, RecordMetadata
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from assignor.types import LATEST_OFFSET
+from streams_runtime.common.errors import LockError, StreamsRuntimeError
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.errors import LockError, StreamsRuntimeError
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType

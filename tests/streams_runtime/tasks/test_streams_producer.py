@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.base import Claim, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.buffering_producer import PENDING_BYTES
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordTooLarge

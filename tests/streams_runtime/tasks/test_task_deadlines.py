@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.errors import TaskTimeout
+from streams_runtime.common.errors import TaskTimeout
 from streams_runtime.tasks.task_deadlines import TaskDeadline, TaskDeadlines
 from streams_runtime.testing.topology_test_driver import MockClock
 

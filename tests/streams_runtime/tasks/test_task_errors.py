@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated
 from streams_runtime.tasks.task_errors import raise_most_severe, with_task
 
 A, B, C = TaskId(0, 0), TaskId(0, 1), TaskId(1, 0)

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from assignor.types import TaskId
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.tasks.task_lifecycle import TaskLifecycle
 
 C, R, N, S, X = TaskState.CREATED, TaskState.RESTORING, TaskState.RUNNING, TaskState.SUSPENDED, TaskState.CLOSED

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.errors import ProcessingFailed
+from streams_runtime.common.errors import ProcessingFailed
+from streams_runtime.common.records import Record
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.context import MOST_UNSETTLED
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from tests.streams_runtime.tasks.running_task import IN, RunningTask, Trouble

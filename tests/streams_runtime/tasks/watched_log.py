@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import (
     Claim,
     ConfigChanges,
@@ -19,7 +20,6 @@ from streams_runtime.logs.base import (
 )
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.records import Headers
 
 
 class WatchedLog:

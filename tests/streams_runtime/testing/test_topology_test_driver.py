@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
+from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError
+from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl import KStream, StreamsBuilder
-from streams_runtime.errors import ProcessingFailed, StreamsRuntimeError
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
-from streams_runtime.records import Record, RecordMetadata
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.builders import key_value_store, window_store

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.errors import StreamsRuntimeError, TaskCorrupted
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted
 from streams_runtime.thread_processes.carried_errors import carried
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.errors import LockError
+from streams_runtime.common.errors import LockError
 from streams_runtime.tasks.directory_lock import DirectoryLock
 from streams_runtime.thread_processes.child_process import ChildProcess, how_it_ended
 

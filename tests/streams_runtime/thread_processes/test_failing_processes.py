@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.application import ThreadErrorResponse
+from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.states import InstanceState
-from streams_runtime.errors import ProcessingFailed
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.streams_runtime.running_group import EXACTLY_ONCE, SOME_LINES, Group, running_group
 from tests.streams_runtime.thread_processes.running import (

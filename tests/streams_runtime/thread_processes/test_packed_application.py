@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from streams_runtime.application import Application, ThreadErrorResponse
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.serdes import STRING
 from streams_runtime.thread_processes import pickling
 from streams_runtime.thread_processes.packed_application import packed, unpacked

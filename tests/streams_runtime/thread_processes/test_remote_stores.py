@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from assignor.types import TaskId
+from streams_runtime.common.errors import InvalidStateStore, SnapshotReplaced
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.errors import InvalidStateStore, SnapshotReplaced
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.thread_processes.channel import Channel, new_pipe
 from streams_runtime.thread_processes.child import _answer_reads

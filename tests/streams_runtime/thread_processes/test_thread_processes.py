@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState, TaskType
-from streams_runtime.errors import StreamsRuntimeError
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.notices import NoticeCode

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assignor.types import TaskId
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import pytest
 
 from assignor.types import LATEST_OFFSET, TopicPartition
+from streams_runtime.common.errors import TaskMigrated, TaskTimeout
 from streams_runtime.common.states import RestoreOrigin
-from streams_runtime.errors import TaskMigrated, TaskTimeout
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import PunctuationType

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.clock import SystemClock
+from streams_runtime.common.clock import SystemClock
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, LogError, RecordTooLarge
-from streams_runtime.records import Headers
 from tests.streams_runtime.logs.reading_and_writing import (
     C0,
     NOW_MS,

@@ -15,8 +15,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from hypothesis import strategies as st
 
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.kafka import batch_rows, library_rows
-from streams_runtime.records import Headers
 from tests.checkout import ROOT
 
 Row = tuple[int, int, bytes | None, bytes | None, Headers]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import (
     Claim,
     ConfigChanges,
@@ -26,7 +27,6 @@ from streams_runtime.logs.base import (
 )
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.records import Headers
 
 T = TypeVar("T")
 

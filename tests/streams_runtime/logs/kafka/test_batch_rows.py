@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streams_runtime.common.records import Headers
 from streams_runtime.logs.kafka import batch_rows, library_rows, record_batch_v2
 from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns
-from streams_runtime.records import Headers
 from tests.compiled_modules import compiled_file, compiled_modules
 from tests.streams_runtime.logs.kafka.batches import FORMS, OWN_FORMS, Row, batch_of, rows
 

@@ -20,8 +20,8 @@ from importlib import import_module
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from streams_runtime.errors import StreamsRuntimeError, WrongBatchResult
-from streams_runtime.records import LATEST_MS, Headers, Record, record_timestamp
+from streams_runtime.common.errors import StreamsRuntimeError, WrongBatchResult
+from streams_runtime.common.records import LATEST_MS, Headers, Record, record_timestamp
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -79,7 +79,7 @@ class _RowsColumn:
 
 
 class RecordColumns(Generic[K, V]):
-    """Records as columns of the same length. See the rules of `streams_runtime.record_columns`."""
+    """Records as columns of the same length. See the rules of `streams_runtime.common.record_columns`."""
 
     __slots__ = ("_headers", "_keys", "_root", "_rows", "_timestamps", "_values")
 

@@ -10,7 +10,7 @@ import pytest
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime import Serdes
-from streams_runtime.records import (
+from streams_runtime.common.records import (
     likely_unit,
     record_bytes,
     record_headers,
