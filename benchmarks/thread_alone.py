@@ -15,8 +15,8 @@ from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.membership.task_holder import Partitions
-from streams_runtime.metrics import InstanceMetrics
-from streams_runtime.notices import NoticeBoard
+from streams_runtime.reporting.metrics import InstanceMetrics
+from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory

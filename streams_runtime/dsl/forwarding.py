@@ -9,10 +9,10 @@ import logging
 from typing import Any, cast
 
 from streams_runtime.common.records import Record
-from streams_runtime.losses import TOLD_AS_NOTICE, DropReason
 from streams_runtime.processors.api import KIn, Processor, ProcessorContext, VIn
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
 
 _logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.fused_table_store import FusedKeyValueStore, FusedTableStore
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
-from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.reporting.losses import DropReason
 from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore

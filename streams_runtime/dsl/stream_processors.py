@@ -12,9 +12,9 @@ from typing import Any
 from streams_runtime.common.records import Record
 from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.forwarding import ForwardingProcessor
-from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.reporting.losses import DropReason
 
 AnyRecord = Record[Any, Any]
 

@@ -15,9 +15,9 @@ from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.fused_table_store import FusedKeyValueStore, write_reading_time
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
-from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.reporting.losses import DropReason
 from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 

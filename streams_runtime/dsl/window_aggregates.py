@@ -20,9 +20,9 @@ from streams_runtime.dsl.materialized import WindowStoreMaker
 from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer, write_aggregation
 from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
 from streams_runtime.dsl.time_windows import TimeWindows
-from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.reporting.losses import DropReason
 from streams_runtime.state_stores.base import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.timestamped import SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms

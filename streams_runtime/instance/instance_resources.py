@@ -24,10 +24,10 @@ from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
-from streams_runtime.metrics import InstanceMetrics
-from streams_runtime.notices import NoticeBoard
 from streams_runtime.queries.instance_view import InstanceView, ShownInstance
 from streams_runtime.queries.server import QueryServer
+from streams_runtime.reporting.metrics import InstanceMetrics
+from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -23,11 +23,11 @@ from streams_runtime.application import Application
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState, StateListener
 from streams_runtime.instance.instance_resources import InstanceOptions, InstanceResources
-from streams_runtime.losses import TOLD_AS_NOTICE
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
-from streams_runtime.metrics import InstanceMetrics, PausedBy
-from streams_runtime.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
+from streams_runtime.reporting.losses import TOLD_AS_NOTICE
+from streams_runtime.reporting.metrics import InstanceMetrics, PausedBy
+from streams_runtime.reporting.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
 from streams_runtime.threads.instance_thread import InstanceThread
 from streams_runtime.threads.thread_pool import ThreadPool
 from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy

@@ -60,7 +60,7 @@ from streams_runtime.membership.calls import (
     coordinator_error,
 )
 from streams_runtime.membership.http_client import MOST_KEPT, BearerAuth, KeptSockets
-from streams_runtime.notices import Notice
+from streams_runtime.reporting.notices import Notice
 
 ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000
 LONGEST_RETRY_AFTER_S = 60.0

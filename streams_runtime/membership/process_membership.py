@@ -72,7 +72,7 @@ from streams_runtime.membership.process_heartbeat import (
     replies_to_members,
 )
 from streams_runtime.membership.task_holder import TaskHolder
-from streams_runtime.notices import NoticeBoard
+from streams_runtime.reporting.notices import NoticeBoard
 
 CALLS_AT_A_TIME = 4
 CLOSE_TIMEOUT_S = 2.0

@@ -13,11 +13,11 @@ from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError, WrongBatchResult
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
-from streams_runtime.losses import DropReason
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.current_node import Child, CurrentNode
 from streams_runtime.processors.fused_loop import FusableFlush
 from streams_runtime.processors.runtime import TaskRuntime
+from streams_runtime.reporting.losses import DropReason
 
 MOST_UNSETTLED = 10_000
 """How many records a processor hands on before the log is given what came of them. Mostly, it is after each turn."""

@@ -17,8 +17,8 @@ from streams_runtime.common.errors import (
 )
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
+from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
 
 ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from assignor.types import TaskId
 from streams_runtime.common.clock import Clock
-from streams_runtime.metrics import ThreadMetrics
+from streams_runtime.reporting.metrics import ThreadMetrics
 from streams_runtime.restore.changelog_metadata import ChangelogMetadata
 
 _REPORT_MS = 500

@@ -33,7 +33,7 @@ from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, Ta
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.errors import LogTimeout, RecordsRefused
-from streams_runtime.metrics import ThreadMetrics
+from streams_runtime.reporting.metrics import ThreadMetrics
 from streams_runtime.task_manager.tasks import AnyTask
 from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.tasks.stream_task import StreamTask

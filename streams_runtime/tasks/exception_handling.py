@@ -37,9 +37,9 @@ from streams_runtime.common.errors import (
 )
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
-from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
-from streams_runtime.notices import one_line
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
+from streams_runtime.reporting.notices import one_line
 
 HEADER_EXCEPTION = "__streams.errors.exception"
 HEADER_MESSAGE = "__streams.errors.message"

@@ -19,8 +19,8 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
-from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.partition_group import InputLags, PartitionGroup, RecordRun
 from streams_runtime.tasks.record_queue import RecordQueue

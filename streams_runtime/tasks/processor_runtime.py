@@ -14,9 +14,9 @@ from assignor.types import TaskId
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record, RecordContext, RecordMetadata
-from streams_runtime.losses import TaskLosses
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME

@@ -28,9 +28,9 @@ from streams_runtime.common.records import (
     record_timestamp,
 )
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import BytesSerde, column_deserializer, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME

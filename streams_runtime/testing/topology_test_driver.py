@@ -29,10 +29,10 @@ from streams_runtime.common.records import Headers
 from streams_runtime.configs import OffsetReset, StreamsConfig
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.losses import DropReason, TaskLosses, uncounted
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.processors.topology import Topology
+from streams_runtime.reporting.losses import DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore, StateStore, WindowStore
 from streams_runtime.state_stores.thread_cache import ThreadCache

@@ -29,7 +29,7 @@ from types import FrameType
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.task_holder import HeldTasks
-from streams_runtime.metrics import InstanceMetrics, MetricChanges, MetricLine
+from streams_runtime.reporting.metrics import InstanceMetrics, MetricChanges, MetricLine
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.thread_processes.calls_of_thread import (

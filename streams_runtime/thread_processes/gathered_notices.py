@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from streams_runtime.notices import NoticeCode
+from streams_runtime.reporting.notices import NoticeCode
 from streams_runtime.thread_processes.messages import ToldOfPlace
 
 

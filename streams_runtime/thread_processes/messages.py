@@ -24,8 +24,8 @@ from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.task_holder import HeldTasks, Order
-from streams_runtime.metrics import MetricChanges
-from streams_runtime.notices import NoticeCode
+from streams_runtime.reporting.metrics import MetricChanges
+from streams_runtime.reporting.notices import NoticeCode
 from streams_runtime.thread_processes.carried_errors import CarriedError
 from streams_runtime.threads.thread_status import ThreadState, ThreadStatus
 

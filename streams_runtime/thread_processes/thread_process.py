@@ -24,7 +24,7 @@ from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.task_holder import HeldTasks
-from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.thread_processes.answered_calls import AnsweredCalls

@@ -11,8 +11,8 @@ from streams_runtime.logs.base import Log
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.group_member import Membership
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.metrics import ThreadMetrics
-from streams_runtime.notices import Notices
+from streams_runtime.reporting.metrics import ThreadMetrics
+from streams_runtime.reporting.notices import Notices
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.tasks.task_directories import TaskDirectories

@@ -21,8 +21,8 @@ import logging
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
-from streams_runtime.losses import TaskLosses
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
+from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.state_stores.thread_cache import ThreadCache

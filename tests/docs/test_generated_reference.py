@@ -22,7 +22,7 @@ from docs._ext.metric_tables import instance_metrics, service_metrics
 from docs._ext.public_names import SECTIONS, public_names
 from docs._ext.type_names import exists, readable
 from streams_runtime.configs import KAFKA_PROPERTIES, ProcessingGuarantee, StreamsConfig
-from streams_runtime.metrics import METRICS as INSTANCE_METRICS
+from streams_runtime.reporting.metrics import METRICS as INSTANCE_METRICS
 from tests.docs.pages import pages, read
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from streams_runtime.metrics import TaskMetrics, ThreadMetrics
+from streams_runtime.reporting.metrics import TaskMetrics, ThreadMetrics
 
 
 class _Silent:

@@ -18,8 +18,8 @@ from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.membership.member_events import MemberEnd
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.membership.task_holder import CloseTasks, Order
-from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.changelog_reader import ReaderState
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.task_creation import TaskCreator

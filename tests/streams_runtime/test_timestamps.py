@@ -36,8 +36,8 @@ from streams_runtime import (
     read_topic,
 )
 from streams_runtime.common.clock import duration_text
-from streams_runtime.losses import TaskLosses
-from streams_runtime.notices import NoticeBoard, NoticeCode
+from streams_runtime.reporting.losses import TaskLosses
+from streams_runtime.reporting.notices import NoticeBoard, NoticeCode
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.warm_coordinator import WarmCoordinator
 

@@ -21,7 +21,7 @@ from streams_runtime.membership.group_member import GroupMember
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.task_holder import AssignTasks, Done, Order
-from streams_runtime.notices import NoticeBoard, NoticeCode
+from streams_runtime.reporting.notices import NoticeBoard, NoticeCode
 from tests.streams_runtime.membership.losing_proxy import LosingProxy, losing_proxy
 from tests.streams_runtime.running_member import (
     TIMEOUT_S,

@@ -12,8 +12,8 @@ from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType, Punctuator
+from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.state_stores.base import StateStore, StoreContext
 
 TASK = TaskId(0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from assignor.types import TopicPartition
-from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_consumer import PollSize, restore_isolation
 from streams_runtime.restore.restore_meter import RestoreRate

@@ -15,10 +15,10 @@ from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.process_membership import ProcessMembership
-from streams_runtime.metrics import InstanceMetrics
-from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
+from streams_runtime.reporting.metrics import InstanceMetrics
+from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import STRING
 from streams_runtime.task_manager.task_executor import TaskExecutor

@@ -14,7 +14,7 @@ from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, Ta
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.errors import LogTimeout, RecordsRefused
-from streams_runtime.metrics import InstanceMetrics
+from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.task_manager.task_executor import MOST_RECORDS_A_TURN, TaskExecutor
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.tasks.thread_rig import MovableClock

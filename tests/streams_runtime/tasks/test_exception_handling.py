@@ -12,9 +12,9 @@ import pytest
 from assignor.types import TaskId
 from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.records import Headers, RecordMetadata
-from streams_runtime.losses import TaskLosses, uncounted
-from streams_runtime.notices import NoticeBoard
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.reporting.losses import TaskLosses, uncounted
+from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.tasks.exception_handling import (
     NO_RECORD,
     ExceptionHandling,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.losses import TaskLosses, uncounted
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
+from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.serdes import STRING, Serdes
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.record_queue import RecordQueue

@@ -16,8 +16,8 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import TaskState
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.metrics import InstanceMetrics
-from streams_runtime.notices import NoticeBoard
+from streams_runtime.reporting.metrics import InstanceMetrics
+from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from assignor.configs import WINDOW_STORE_ADDITIONAL_RETENTION_MS
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import duration_text
-from streams_runtime.metrics import TaskMetrics
-from streams_runtime.notices import NoticeCode, Notices
+from streams_runtime.reporting.metrics import TaskMetrics
+from streams_runtime.reporting.notices import NoticeCode, Notices
 
 WARNINGS = 10
 """So many records of one reason and place are named in the log, each in a line."""

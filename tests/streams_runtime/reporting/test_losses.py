@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.losses import WARNINGS, DropReason, TaskLosses, WindowsAtRisk
-from streams_runtime.metrics import InstanceMetrics
-from streams_runtime.notices import NoticeBoard, NoticeCode
+from streams_runtime.reporting.losses import WARNINGS, DropReason, TaskLosses, WindowsAtRisk
+from streams_runtime.reporting.metrics import InstanceMetrics
+from streams_runtime.reporting.notices import NoticeBoard, NoticeCode
 from tests.streams_runtime.manual_clock import ManualClock
 
 TASK = TaskId(1, 2)

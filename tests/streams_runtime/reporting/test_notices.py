@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams_runtime.losses import TOLD_AS_NOTICE
-from streams_runtime.notices import (
+from streams_runtime.reporting.losses import TOLD_AS_NOTICE
+from streams_runtime.reporting.notices import (
     MAX_BYTES,
     MAX_TEXT_LENGTH,
     ROOT_LOGGER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignor.types import TaskId
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.metrics import METRICS, InstanceMetrics, MetricChanges, MetricLine, PausedBy
+from streams_runtime.reporting.metrics import METRICS, InstanceMetrics, MetricChanges, MetricLine, PausedBy
 
 ACTIVE_RUNNING = (TaskId(0, 0), TaskType.ACTIVE, TaskState.RUNNING)
 ANOTHER_RUNNING = (TaskId(0, 1), TaskType.ACTIVE, TaskState.RUNNING)
