@@ -69,7 +69,10 @@ class _Partition:
 
 
 class InMemoryLog:
-    """A `Log`. `close` does nothing, because others may share the log."""
+    """A `Log`, which its consumers read (`BatchSource`) and its producers write to (`Destination`).
+
+    `close` does nothing, because others may share the log.
+    """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -168,14 +171,14 @@ class InMemoryLog:
         """Nothing to do: no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
-        return PollingConsumer(InMemorySource(self), self._signals.new_event())
+        return PollingConsumer(self, self._signals.new_event())
 
     def producer(self, transactional_id: str | None = None) -> Producer:
         if transactional_id is None:
-            return BufferingProducer(InMemoryDestination(self), None)
+            return BufferingProducer(self, None)
         with self._lock:
             epoch = self._producer_epochs[transactional_id] = self._producer_epochs.get(transactional_id, -1) + 1
-        return BufferingProducer(InMemoryDestination(self), ProducerIdentity(transactional_id, epoch))
+        return BufferingProducer(self, ProducerIdentity(transactional_id, epoch))
 
     def deletes_after_ms(self, topic: str) -> int | None:
         with self._lock:
@@ -216,6 +219,44 @@ class InMemoryLog:
     def close(self) -> None:
         pass
 
+    # --- what its consumers read, and its producers write
+
+    @contextmanager
+    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[InMemorySnapshot]:
+        with self._lock:
+            yield InMemorySnapshot({partition: self._partition(partition) for partition in partitions})
+
+    def wait(self, signal: threading.Event, timeout_s: float) -> None:
+        signal.wait(timeout_s)
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        with self._lock:
+            return self._partition(partition).configs.record_limits
+
+    def append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        last_offsets = {}
+        with self._lock:
+            if identity is not None:
+                check_identity(identity, self._producer_epochs.get(identity.transactional_id))
+            for claim, _ in offsets:
+                check_claim(claim, lambda group, partition: self._claim_epochs.get((group, partition)))
+            for partition, encoded in batches.items():
+                stored = self._partition(partition)
+                for batch in encoded:
+                    stored.batches.append(stored_at(batch, stored.end))
+                    stored.end += batch.record_count
+                last_offsets[partition] = stored.end - 1
+            for claim, moved in offsets:
+                for partition, offset in moved.items():
+                    self._committed[claim.group_id, partition] = offset
+        self._signals.appended()
+        return last_offsets
+
     def _partition(self, partition: TopicPartition) -> _Partition:
         found = self._partitions.get(partition)
         if found is None:
@@ -249,22 +290,6 @@ class InMemoryLog:
         stored.cleaned_to = until
 
 
-class InMemorySource:
-    def __init__(self, log: InMemoryLog) -> None:
-        self._log = log
-
-    @contextmanager
-    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[InMemorySnapshot]:
-        with self._log._lock:
-            yield InMemorySnapshot({partition: self._log._partition(partition) for partition in partitions})
-
-    def wait(self, signal: threading.Event, timeout_s: float) -> None:
-        signal.wait(timeout_s)
-
-    def close(self) -> None:
-        pass
-
-
 class InMemorySnapshot:
     def __init__(self, partitions: Mapping[TopicPartition, _Partition]) -> None:
         self._partitions = partitions
@@ -276,40 +301,6 @@ class InMemorySnapshot:
         stored = self._partitions[partition]
         for index in range(stored.first_index(offset), len(stored.batches)):
             yield stored.batches[index]
-
-
-class InMemoryDestination:
-    def __init__(self, log: InMemoryLog) -> None:
-        self._log = log
-
-    def limits_of(self, partition: TopicPartition) -> RecordLimits:
-        with self._log._lock:
-            return self._log._partition(partition).configs.record_limits
-
-    def append(
-        self,
-        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
-        offsets: OffsetsToCommit,
-        identity: ProducerIdentity | None,
-    ) -> dict[TopicPartition, int]:
-        log = self._log
-        last_offsets = {}
-        with log._lock:
-            if identity is not None:
-                check_identity(identity, log._producer_epochs.get(identity.transactional_id))
-            for claim, _ in offsets:
-                check_claim(claim, lambda group, partition: log._claim_epochs.get((group, partition)))
-            for partition, encoded in batches.items():
-                stored = log._partition(partition)
-                for batch in encoded:
-                    stored.batches.append(stored_at(batch, stored.end))
-                    stored.end += batch.record_count
-                last_offsets[partition] = stored.end - 1
-            for claim, moved in offsets:
-                for partition, offset in moved.items():
-                    log._committed[claim.group_id, partition] = offset
-        log._signals.appended()
-        return last_offsets
 
 
 def _is_dirty_enough(stored: _Partition, now_ms: int) -> bool:

@@ -5,7 +5,7 @@ Configs that are not listed here are kept and otherwise ignored, because they ar
 leaves alone (the active segment), 1 MiB by default. With Kafka's 1 GiB the changelogs of one machine would never be
 compacted. `retention.ms` has no limit by default. With Kafka's seven days, records that are older by their own
 timestamps would be deleted before anybody has read them; a topic whose configs name a retention has that one. With
-`cleanup.policy` compact,delete it counts from the newest timestamp of the partition (`retention`).
+`cleanup.policy` compact,delete it counts from the newest timestamp of the partition (`cleanup_policy`).
 `message.timestamp.after.max.ms` has no limit by default either: with Kafka's one hour, records of a clock that is ahead
 would be refused. A topic whose configs name one has that one.
 """
@@ -49,7 +49,7 @@ class TopicConfigs:
 
     @property
     def deletes_by_stream_time(self) -> bool:
-        """Whether the age of a record counts from the newest timestamp of its partition (`retention`)."""
+        """Whether the age of a record counts from the newest timestamp of its partition (`cleanup_policy`)."""
         return self.compacts and self.deletes
 
     @property

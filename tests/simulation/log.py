@@ -30,10 +30,11 @@ from streams_runtime.logs.base import (
 )
 from streams_runtime.logs.buffering_producer import BufferingProducer
 from streams_runtime.logs.errors import LogError, LogTimeout
-from streams_runtime.logs.in_memory import InMemoryDestination, InMemoryLog, InMemorySource
+from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.polling_consumer import PollingConsumer
 from streams_runtime.logs.producer_state import ProducerIdentity, check_identity
 from streams_runtime.logs.record_batches import EncodedBatch, decoded, encoded, stored_at
+from streams_runtime.logs.record_limits import RecordLimits
 from tests.simulation.fate import Fate, Point
 from tests.simulation.thread_clock import Pauses
 
@@ -205,7 +206,7 @@ class SimulatedConsumer(PollingConsumer):
     decode = staticmethod(_decoded_once)
 
     def __init__(self, view: LogView) -> None:
-        super().__init__(InMemorySource(view.shared), _NO_SIGNAL)
+        super().__init__(view.shared, _NO_SIGNAL)
         self._view = view
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -244,15 +245,17 @@ class SimulatedProducer(BufferingProducer):
         self._log.made = None
 
 
-class SimulatedDestination(InMemoryDestination):
+class SimulatedDestination:
     """`made`: of a commit whose answer was lost, how many batches of each partition it wrote, and up to where; None
     when no such commit is to be made again.
     """
 
     def __init__(self, view: LogView) -> None:
-        super().__init__(view.shared)
         self._view = view
         self.made: dict[TopicPartition, tuple[int, int]] | None = None
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        return self._view.shared.limits_of(partition)
 
     def append(
         self,
@@ -288,10 +291,10 @@ class SimulatedDestination(InMemoryDestination):
         made: Mapping[TopicPartition, tuple[int, int]] | None,
     ) -> dict[TopicPartition, int]:
         if made is None:
-            return super().append(batches, offsets, identity)
+            return self._view.shared.append(batches, offsets, identity)
         last = {partition: offset for partition, (_, offset) in made.items()}
         if identity is not None:  # the transaction is the same, and is over
             check_identity(identity, self._view.shared.current_epoch(identity.transactional_id))
             return last
         rest = {p: left for p, of_it in batches.items() if (left := of_it[made[p][0] if p in made else 0 :])}
-        return last | super().append(rest, offsets, identity)
+        return last | self._view.shared.append(rest, offsets, identity)

@@ -14,7 +14,7 @@ from assignor.types import TopicPartition
 from streams_runtime import JSON, LONG, STRING, NewTopic, RecordProducer, open_log, read_topic
 from streams_runtime.common.errors import SerdeMismatch
 from streams_runtime.logs.errors import InvalidRecord, LogTimeout, UnknownTopicOrPartition
-from streams_runtime.logs.in_memory import InMemoryDestination, InMemoryLog
+from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.logs.record_producer import STICKY_BYTES
 from streams_runtime.logs.topic_reading import ConsumedRecord, UndecodableRecord
@@ -118,7 +118,7 @@ def test_should_try_again_to_write_what_the_log_did_not_take_after_linger_ms(
 
     with RecordProducer(log, STRING, STRING) as producer:
         with monkeypatch.context() as patched:
-            patched.setattr(InMemoryDestination, "append", fail)
+            patched.setattr(InMemoryLog, "append", fail)
             producer.send("orders", "k", "late")
             assert failed.wait(10)
         assert written.wait(10)
