@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from streams_runtime.common.records import Record as Record
     from streams_runtime.common.records import RecordMetadata as RecordMetadata
     from streams_runtime.common.states import InstanceState as InstanceState
-    from streams_runtime.configs import OffsetReset as OffsetReset
     from streams_runtime.configs import ProcessingGuarantee as ProcessingGuarantee
     from streams_runtime.configs import StreamsConfig as StreamsConfig
     from streams_runtime.dsl import KGroupedStream as KGroupedStream
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from streams_runtime.instance.local_run import LocalRun as LocalRun
     from streams_runtime.instance.streams_instance import StreamsInstance as StreamsInstance
     from streams_runtime.logs.base import NewTopic as NewTopic
+    from streams_runtime.logs.base import OffsetReset as OffsetReset
     from streams_runtime.logs.opening import open_log as open_log
     from streams_runtime.logs.record_producer import RecordProducer as RecordProducer
     from streams_runtime.logs.topic_reading import ConsumedRecord as ConsumedRecord
@@ -127,7 +127,8 @@ _NAMES_OF = {
     "assignor.errors": ("InputError", "TopologyError"),
     "assignor.types": ("TaskId", "TopicPartition"),
     "streams_runtime.application": ("Application", "ThreadErrorResponse", "load_application", "group_body"),
-    "streams_runtime.configs": ("OffsetReset", "ProcessingGuarantee", "StreamsConfig"),
+    "streams_runtime.logs.base": ("OffsetReset", "NewTopic"),
+    "streams_runtime.configs": ("ProcessingGuarantee", "StreamsConfig"),
     "streams_runtime.membership.coordinator_client": ("CoordinatorClient",),
     "streams_runtime.dsl": (
         "KGroupedStream",
@@ -143,7 +144,6 @@ _NAMES_OF = {
     "streams_runtime.instance.coordinator_process": ("CoordinatorProcess",),
     "streams_runtime.instance.local_run": ("LocalRun",),
     "streams_runtime.common.states": ("InstanceState",),
-    "streams_runtime.logs.base": ("NewTopic",),
     "streams_runtime.logs.opening": ("open_log",),
     "streams_runtime.processors.api": (
         "Cancellable",

@@ -22,6 +22,7 @@ from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
+from streams_runtime.logs.base import OffsetReset
 from streams_runtime.logs.kafka.settings import (
     DEFAULT_LINGER_MS,
     LINGER_MS,
@@ -50,14 +51,6 @@ class StreamThreadsRunAs(StrEnum):
 
     THREADS = "threads"
     PROCESSES = "processes"
-
-
-class OffsetReset(StrEnum):
-    """Where a task begins on a partition without a committed offset. `NONE`: such a partition is an error."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)

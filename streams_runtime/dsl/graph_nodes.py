@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streams_runtime.configs import OffsetReset
 from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.materialized import StoreMaker
+from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde

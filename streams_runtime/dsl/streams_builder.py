@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from assignor.errors import TopologyError
-from streams_runtime.configs import OPTIMIZATIONS, OffsetReset, StreamsConfig, configured_optimizations
+from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
@@ -19,6 +19,7 @@ from streams_runtime.dsl.streams import KStream, KTable
 from streams_runtime.dsl.streams_graph import StreamsGraph
 from streams_runtime.dsl.table_nodes import TableSourceNode
 from streams_runtime.dsl.table_source import KTableSource
+from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import TimestampExtractor
 from streams_runtime.processors.topology import Topology, checked_topics
 from streams_runtime.serdes import Serde

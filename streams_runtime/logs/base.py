@@ -31,6 +31,16 @@ class IsolationLevel(StrEnum):
     READ_COMMITTED = "read_committed"
 
 
+class OffsetReset(StrEnum):
+    """`auto.offset.reset`: where a task begins on a partition without a committed offset. `NONE`: such a partition is
+    an error.
+    """
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
     """Consecutive records of one partition, as columns of the same length, never empty.

@@ -18,7 +18,7 @@ from assignor.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
-from streams_runtime.configs import OffsetReset
+from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
 from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde, serde_fault
 from streams_runtime.state_stores.base import StoreBuilder

@@ -18,8 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.configs import OffsetReset, StreamsConfig
-from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, OffsetReset
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.tasks.input_buffer import InputPosition

@@ -26,8 +26,8 @@ from streams_runtime.application import Application
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers
-from streams_runtime.configs import OffsetReset, StreamsConfig
-from streams_runtime.logs.base import IsolationLevel, Log, NewTopic
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, OffsetReset
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.node_runs import NodeRun

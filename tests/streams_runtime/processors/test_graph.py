@@ -10,7 +10,7 @@ import pytest
 from assignor.errors import TopologyError
 from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Record
-from streams_runtime.configs import OffsetReset
+from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
