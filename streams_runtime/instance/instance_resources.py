@@ -18,13 +18,13 @@ from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.configs import StreamsConfig, StreamThreadsRunAs
+from streams_runtime.instance.instance_view import InstanceView, ShownInstance
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
-from streams_runtime.queries.instance_view import InstanceView, ShownInstance
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.reporting.notices import NoticeBoard

@@ -17,10 +17,10 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState, TaskType
+from streams_runtime.instance.instance_view import InstanceView
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.answers import Freshness, answer_for_partition, locate_key
-from streams_runtime.queries.instance_view import InstanceView
 from streams_runtime.queries.store_reading import read_entries, read_key
 from streams_runtime.reporting.notices import NoticeCode
 from streams_runtime.state_stores.base import StateStore

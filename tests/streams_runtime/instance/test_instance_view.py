@@ -15,6 +15,7 @@ from streams_runtime.application import Application
 from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.instance.instance_resources import InstanceOptions
+from streams_runtime.instance.instance_view import InstanceView
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.errors import LogTimeout
@@ -25,7 +26,6 @@ from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import StateStoreClient
 from streams_runtime.queries.host_calls import QueryFailed
-from streams_runtime.queries.instance_view import InstanceView
 from streams_runtime.queries.store_metadata import StoreLocation
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING
