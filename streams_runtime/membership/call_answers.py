@@ -74,7 +74,7 @@ def failure(
 
 
 def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, chance: float) -> MemberEvent:
-    """What the member hears of a call that failed. `chance`: from 0 to 1, for the pause before its repetition."""
+    """The event of a call that failed. `chance`: from 0 to 1, for the pause before its repetition."""
     if isinstance(error, CoordinatorUnavailable):
         retry_after_ms = None if error.retry_after_s is None else round(error.retry_after_s * 1000)
         return CallUnanswered(call.call, retry_after_ms, chance)

@@ -273,7 +273,7 @@ class ProcessHeartbeats:
     ) -> ProcessHeartbeatReply:
         """One heartbeat for all members. While `known` is the present news, the answer is held for up to `wait_ms`.
 
-        `notices`: what the process has to tell people, empty when that has not changed. `timeout_s`: beyond `wait_ms`.
+        `notices`: what the process has to report, empty when that has not changed. `timeout_s`: beyond `wait_ms`.
         Never repeated, because the next heartbeat is the repetition, at the next address after a failure. Raises
         CoordinatorError when all are refused, CoordinatorUnavailable.
         """
@@ -436,13 +436,13 @@ def _retry_after_s(response: httpx.Response) -> float | None:
     return min(float(text), LONGEST_RETRY_AFTER_S) if text.isascii() and text.isdigit() else None
 
 
-def _definition(told: object) -> GroupDefinition | None:
-    if not isinstance(told, dict):
+def _definition(document: object) -> GroupDefinition | None:
+    if not isinstance(document, dict):
         return None
-    by, at_ms = told.get("declared_by"), told.get("declared_at_ms")
+    by, at_ms = document.get("declared_by"), document.get("declared_at_ms")
     at = datetime.fromtimestamp(at_ms / 1000, UTC) if isinstance(at_ms, int) else None
     return GroupDefinition(
-        _integer(told, "revision"),
+        _integer(document, "revision"),
         None if by is None else str(by),
         None if at is None else at.strftime("%Y-%m-%d %H:%M:%SZ"),
     )

@@ -66,12 +66,12 @@ class GroupMember:
     """One member, from `start` until it has ended. Any thread may call it.
 
     `end`: why it ended without an error; `failure`: the error that ended it: AssignmentFailed, CoordinatorError, or
-    what its holder failed with. `tell`: takes an event to the machine, from any thread.
+    what its holder failed with. `handle`: takes an event to the machine, from any thread.
     """
 
     def __init__(
         self,
-        tell: Callable[[GroupMember, MemberEvent], None],
+        handle: Callable[[GroupMember, MemberEvent], None],
         machine: MemberMachine,
         holder: TaskHolder,
         when_ended: Callable[[], None],
@@ -80,7 +80,7 @@ class GroupMember:
         self.failure: BaseException | None = None
         self.machine = machine
         self.holder = holder
-        self._tell = tell
+        self._handle = handle
         self._when_ended = when_ended
         self._ended = threading.Event()
 
@@ -90,11 +90,11 @@ class GroupMember:
 
     def start(self) -> None:
         """Join the group. The holder carries out orders from now on."""
-        self._tell(self, Started())
+        self._handle(self, Started())
 
     def ask_to_close(self) -> None:
         """Close all tasks in good order, leave the group, and end. Returns at once. Idempotent."""
-        self._tell(self, CloseAsked())
+        self._handle(self, CloseAsked())
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Until it has ended; whether it has. Not on the thread that carries out its orders, unless all are done."""
@@ -105,11 +105,11 @@ class GroupMember:
 
         Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member id stays.
         """
-        self._tell(self, TasksLost(reason))
+        self._handle(self, TasksLost(reason))
 
     def request_rejoin(self) -> None:
         """Ask for a rebalance and keep everything meanwhile. Source: `Consumer.enforceRebalance`."""
-        self._tell(self, RejoinAsked())
+        self._handle(self, RejoinAsked())
 
     def offset_sums(self) -> Mapping[TaskId, int]:
         """What its holder reports now."""
@@ -117,7 +117,7 @@ class GroupMember:
 
     def request_shutdown(self) -> None:
         """Ask the leader to end every member of the group, this one included. Source: KIP-671."""
-        self._tell(self, ShutdownAsked())
+        self._handle(self, ShutdownAsked())
 
     def has_come_to_its_end(self, ended: MemberEnded) -> None:
         """For the process alone."""

@@ -35,7 +35,7 @@ class BearerAuth(httpx.Auth):
 
 
 MOST_KEPT = 4
-"""When nobody answers, so many stay open. Then the oldest one ends."""
+"""So many stay open while no call is answered. Then the oldest one is closed."""
 
 _OPENED = "connection.connect_tcp.complete"
 _WRAPPED = "connection.start_tls.complete"

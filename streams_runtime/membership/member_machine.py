@@ -22,7 +22,7 @@ Rules, all of them Kafka's own for the cooperative protocol (KIP-429) unless sai
 
 Time-outs are the caller's, apart from the pauses between repeated calls. Ids and chance come with the events. Source:
 `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`, `HeartbeatResponseHandler`;
-`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: a join is answered at once, and the member hears by a
+`StreamsPartitionAssignor.onAssignment`. Differs from Kafka: a join is answered at once, and the member learns by a
 heartbeat that its assignment can be fetched.
 """
 
@@ -130,9 +130,9 @@ class MemberMachine:
         """The heartbeat to send now, if it `sends_heartbeats`. `offset_sums`: what the holder reports now."""
         return self._standing.heartbeat(offset_sums)
 
-    def would_count(self, heard: HeartbeatReplied) -> bool:
-        """Whether the member acts on this answer, now or soon, or needs not. If False, it has to be told again."""
-        return self._standing.counts(heard, self._phase)
+    def accepts(self, reply: HeartbeatReplied) -> bool:
+        """Whether the member acts on this reply, now or soon, or needs not. If False, it has to be sent again."""
+        return self._standing.counts(reply, self._phase)
 
     # --- events
 
@@ -152,7 +152,7 @@ class MemberMachine:
                 if self._outstanding.takes_answer(event):
                     self._answered(event)
             case HeartbeatReplied():
-                self._hear(event)
+                self._on_heartbeat_reply(event)
             case OrderDone(number, offset_sums):
                 if self._outstanding.is_last_order(number):
                     self._carried_out(offset_sums)
@@ -227,7 +227,7 @@ class MemberMachine:
         standing = self._standing
         assert standing.member_id is not None, "it has joined"
         self._phase = Phase.FETCHING
-        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # what is heard from here on, is heard again
+        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # later replies name it again
         self._outstanding.fetch(standing.member_id, standing.awaited)
 
     def _fetched(self, fetched: FetchedAssignment | None) -> None:
@@ -242,8 +242,8 @@ class MemberMachine:
     def _await_assignment(self) -> None:
         """An assignment that is there comes before the rebalance after it: others may wait for what it takes away.
 
-        Who is told of both would else join again and again, if it is slower than those who bring the next rebalance
-        about, and nobody would ever get what it has to give up.
+        A member that gets both in one reply would else join again and again, if it is slower than the members that
+        cause the next rebalance, and no member would ever get the tasks that it has to give up.
         """
         self._phase = Phase.AWAITING
         if self._news.are_serious():
@@ -303,14 +303,14 @@ class MemberMachine:
 
     # --- heartbeats and other news
 
-    def _hear(self, heard: HeartbeatReplied) -> None:
-        if heard.sent.member_id != self._standing.member_id:
+    def _on_heartbeat_reply(self, reply: HeartbeatReplied) -> None:
+        if reply.sent.member_id != self._standing.member_id:
             return
-        if isinstance(heard.answer, HeartbeatNews):
-            self._standing.reported = heard.sent.offset_sums
-            self._news.add(heard.answer, heard.generation_id)
-        elif self._standing.counts(heard, self._phase):
-            self._news.add_refusal(heard.answer)
+        if isinstance(reply.answer, HeartbeatNews):
+            self._standing.reported = reply.sent.offset_sums
+            self._news.add(reply.answer, reply.generation_id)
+        elif self._standing.counts(reply, self._phase):
+            self._news.add_refusal(reply.answer)
         else:
             return
         self._act_when_free()

@@ -30,7 +30,7 @@ from streams_runtime.membership.member_events import HeartbeatReplied, SentHeart
 class Phase(StrEnum):
     """What a member is waiting for.
 
-    PREPARING: its holder to get ready for a rebalance. JOINING: the join. AWAITING: word that its assignment is
+    PREPARING: its holder to get ready for a rebalance. JOINING: the join. AWAITING: a heartbeat that its assignment is
     there. FETCHING: the assignment. CHANGING: its holder to change its tasks. HOLDING: news. LOSING, CLOSING: its
     holder to drop or to close everything. LEAVING: the last call.
     """
@@ -56,7 +56,7 @@ _NEVER = -1
 class Standing:
     """`member_id`: None while the group knows no such member. `generation_id`: of the assignment that it works by.
     `awaited`: the generation that it waits for or has. `epoch`: see `SentHeartbeat`. `first_joins`: how many it has
-    begun. `reported`: the offset sums that the group knows. `definition`: of the group, as the last join was told.
+    begun. `reported`: the offset sums that the group knows. `definition`: of the group, by the reply to the last join.
     """
 
     member_id: str | None = None
@@ -121,23 +121,23 @@ class Standing:
 
     # --- which answers count
 
-    def counts(self, heard: HeartbeatReplied, phase: Phase) -> bool:
-        """Whether the member acts on this answer, now or soon, or needs not. If False, it has to be told again."""
-        answer = heard.answer
+    def counts(self, reply: HeartbeatReplied, phase: Phase) -> bool:
+        """Whether the member acts on this reply, now or soon, or needs not. If False, it has to be sent again."""
+        answer = reply.answer
         if isinstance(answer, HeartbeatNews):
             return True
-        if heard.sent.member_id != self.member_id:
-            return True  # the member has heard it elsewhere
+        if reply.sent.member_id != self.member_id:
+            return True  # it was meant for an earlier member id
         if phase is Phase.JOINING:
             return False  # the answer to the join decides
         if isinstance(answer, UnknownMemberId):
             return True
-        if heard.sent.epoch != self.epoch:
+        if reply.sent.epoch != self.epoch:
             return False
         # a group that is ahead refuses the generation of a member whose next assignment is on the way
         is_behind = (
             phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
-            or heard.sent.body.generation_id != self.generation_id
+            or reply.sent.body.generation_id != self.generation_id
         )
         return not (isinstance(answer, IllegalGeneration) and is_behind)
 
@@ -148,7 +148,7 @@ class PendingNews:
 
     `refused`: how the group refused a heartbeat. `stop`: the coordinator wants the member to end. `lost`: why the
     holder has dropped its tasks by itself. `rejoin_asked`: by the holder, or by a refusal. `rejoin_generation`: the
-    latest generation of the group under which the member was told to rejoin. `assignment_generation`: of the latest
+    latest generation of the group in which the member had to rejoin. `assignment_generation`: of the latest
     assignment that it can fetch.
     """
 

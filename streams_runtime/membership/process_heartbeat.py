@@ -6,8 +6,8 @@ Rules:
 - One heartbeat at a time. The coordinator holds it until there is news, for heartbeat.interval.ms at most.
 - While members are about to join, it waits for them, a tenth of a second at most, so that one heartbeat tells what many
   joins changed.
-- It names the news that the process knows, but only when every member took in what it was told. If one did not, all are
-  told again.
+- It names the news that the process knows, but only when every member accepted its reply. If one did not, all are
+  sent again.
 - After a failure the next one follows at once: a coordinator that was restarted is there, or the next of several. It is
   not held, so that it is soon known whether anybody is there. Further ones follow more and more slowly, as do those
   that are all answered at once.
@@ -81,15 +81,15 @@ def collect(members: Iterable[Member]) -> Collected[Member]:
 def replies_to_members(
     sent: Mapping[Member, SentHeartbeat], reply: ProcessHeartbeatReply
 ) -> tuple[list[tuple[Member, HeartbeatReplied]], bool]:
-    """What each member is told, and whether every one takes it in. If not, it has to be told again."""
-    heard, all_count = [], True
+    """The reply to each member, and whether every member accepts its reply. If not, all replies are sent again."""
+    replies, all_count = [], True
     for member, heartbeat in sent.items():
         answer = reply.members.get(heartbeat.member_id)
         if answer is not None:
-            told = HeartbeatReplied(heartbeat, reply.generation_id, answer)
-            all_count = member.machine.would_count(told) and all_count
-            heard.append((member, told))
-    return heard, all_count
+            to_member = HeartbeatReplied(heartbeat, reply.generation_id, answer)
+            all_count = member.machine.accepts(to_member) and all_count
+            replies.append((member, to_member))
+    return replies, all_count
 
 
 def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> ProcessHeartbeatReply:
@@ -146,7 +146,7 @@ class HeartbeatRhythm:
         self._told = self._telling
 
     def answered(self, now_ms: int, news: str, chance: float, *, all_count: bool) -> None:
-        """`news`: the digest in the answer. `all_count`: every member took in what it was told."""
+        """`news`: the digest in the answer. `all_count`: every member accepted its reply."""
         self.failures = 0
         self.known = news if all_count else None
         self._quick_answers = self._quick_answers + 1 if now_ms - self._sent_ms < QUICK_ANSWER_MS else 0
@@ -176,7 +176,7 @@ class GroupPause:
         self.paused: bool | None = None
 
     def on_heartbeat_reply(self, paused: bool | None) -> bool:
-        """Whether members have to be told now. None when the answer did not say it."""
+        """Whether the members' threads have to act on it now. `paused` None: the answer did not contain it."""
         if paused is None or paused is self.paused:
             return False
         is_news = paused or self.paused is not None
@@ -184,7 +184,7 @@ class GroupPause:
         return is_news
 
     def on_join_reply(self, paused: bool) -> bool:
-        """Whether members have to be told now."""
+        """Whether the members' threads have to act on it now."""
         if not paused or self.paused is not None:
             return False
         self.paused = True

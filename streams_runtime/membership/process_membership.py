@@ -14,7 +14,7 @@ Rules:
 - When the group has moved to another coordinator, the heartbeat goes there, and then so do all other calls.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a connection and
-heartbeats of its own, and hears of a rebalance at its next heartbeat.
+heartbeats of its own, and learns of a rebalance at its next heartbeat.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class ProcessMembership:
         """One more member; `start` makes it join. `when_ended`: called once, on any thread; it returns soon."""
         assert settings.group_id == self._group_id, "a process has one membership for each group"
         machine = MemberMachine(settings, writer, join_ids=uuid.uuid4().hex)
-        return GroupMember(self.tell, machine, holder, when_ended)
+        return GroupMember(self.handle, machine, holder, when_ended)
 
     def close(self) -> None:
         """End the heartbeats. Members that have not ended are left to their session timeout."""
@@ -206,7 +206,7 @@ class ProcessMembership:
 
     # --- events and effects
 
-    def tell(self, member: GroupMember, event: MemberEvent) -> None:
+    def handle(self, member: GroupMember, event: MemberEvent) -> None:
         """Run the member's machine. If another thread is just running the machines, it runs this one as well."""
         self._events.append((member, event))
         self._run_machines()
@@ -214,7 +214,7 @@ class ProcessMembership:
     def _run_machines(self) -> None:
         while self._events:
             if not self._machines.acquire(blocking=False):
-                return  # who has the lock looks for events again after giving it back
+                return  # the thread that has the lock takes these events after it has released the lock
             try:
                 while self._events:
                     self._run_machine(*self._events.popleft())
@@ -250,11 +250,11 @@ class ProcessMembership:
     def _carry_out(self, member: GroupMember, effect: MemberEffect) -> None:
         match effect:
             case SendJoin() | SendFetch() | SendLeave():
-                self._calls.add(lambda: self.tell(member, self._call(effect)))
+                self._calls.add(lambda: self.handle(member, self._call(effect)))
             case GiveOrder(number, order):
                 member.holder.hand_over(order, lambda error: self._order_answered(member, number, error))
             case SetTimer(timer, at_ms):
-                self._calls.add(lambda: self.tell(member, TimerDue(timer)), at_ms / 1000 - time.monotonic())
+                self._calls.add(lambda: self.handle(member, TimerDue(timer)), at_ms / 1000 - time.monotonic())
             case MissingTopics(topics):
                 _logger.warning(
                     "member %s of group %s waits for missing source topics; the topology reads %s",
@@ -280,7 +280,7 @@ class ProcessMembership:
             match effect:
                 case SendJoin(call, request):
                     reply = self._client.join(self._group_id, request)
-                    self._hear_pause(lambda: self._pause.on_join_reply(reply.paused))
+                    self._update_pause(lambda: self._pause.on_join_reply(reply.paused))
                     return JoinReplied(call, reply)
                 case SendFetch(call, member_id, min_generation):
                     fetched = self._client.assignment(
@@ -297,11 +297,11 @@ class ProcessMembership:
     def _order_answered(self, member: GroupMember, number: int, error: BaseException | None) -> None:
         if error is None:
             try:
-                self.tell(member, OrderDone(number, member.offset_sums()))
+                self.handle(member, OrderDone(number, member.offset_sums()))
                 return
             except Exception as failure:
                 error = failure
-        self.tell(member, OrderFailed(number, error))
+        self.handle(member, OrderFailed(number, error))
 
     # --- the heartbeat
 
@@ -329,15 +329,15 @@ class ProcessMembership:
                 except Exception as error:  # an error of this program: without heartbeats the group would evict them
                     _logger.exception("group %s: the heartbeat failed", self._group_id)
                     for member in sent:
-                        self.tell(member, MemberFailed(error))
+                        self.handle(member, MemberFailed(error))
                     continue
-                self._hear_pause(lambda heard=reply.paused: self._pause.on_heartbeat_reply(heard))  # type: ignore[misc]
-                all_count = self._tell_news(sent, reply)
+                self._update_pause(lambda paused=reply.paused: self._pause.on_heartbeat_reply(paused))  # type: ignore[misc]
+                all_count = self._queue_replies(sent, reply)
                 heartbeat.answered(_now_ms(), reply.news, random.random(), all_count=all_count)  # noqa: S311
         finally:
             self._heartbeats.close()
 
-    def _hear_pause(self, is_news: Callable[[], bool]) -> None:
+    def _update_pause(self, is_news: Callable[[], bool]) -> None:
         with self._pause_heard:
             if not is_news():
                 return
@@ -374,16 +374,16 @@ class ProcessMembership:
             self._events.extend((member, MemberFailed(error)) for member, error in collected.failed)
             return collected
 
-    def _tell_news(self, sent: Mapping[GroupMember, SentHeartbeat], reply: ProcessHeartbeatReply) -> bool:
-        """Whether every member took in what it was told; if not, it has to be told again."""
+    def _queue_replies(self, sent: Mapping[GroupMember, SentHeartbeat], reply: ProcessHeartbeatReply) -> bool:
+        """Queue the reply to each member as an event. True if every member accepts its reply."""
         with self._own_machines():
-            heard, all_count = replies_to_members(sent, reply)
-            self._events.extend(heard)
+            replies, all_count = replies_to_members(sent, reply)
+            self._events.extend(replies)
             return all_count
 
     @contextlib.contextmanager
     def _own_machines(self) -> Iterator[None]:
-        """Look at machines without running them. What happens meanwhile is handled afterwards."""
+        """Hold the machines without running them. Events that come meanwhile are handled afterwards."""
         with self._machines:
             yield
         self._run_machines()

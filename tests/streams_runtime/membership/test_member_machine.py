@@ -323,7 +323,7 @@ def test_should_not_count_a_refusal_when_it_has_joined_between_question_and_answ
     member.done()
     member.joined(2)
     heard = HeartbeatReplied(sent, 1, refusal(code))
-    assert not member.machine.would_count(heard)
+    assert not member.machine.accepts(heard)
     assert member.happens(heard) == ""
     assert member.machine.phase is Phase.AWAITING
 
@@ -337,7 +337,7 @@ def test_should_not_count_what_is_said_of_a_member_id_that_it_had_before() -> No
     member.joined(3, member_id="n")
     for answer in (refusal("UNKNOWN_MEMBER_ID"), HeartbeatNews(rejoin=True, stop=True)):
         heard = HeartbeatReplied(sent, 9, answer)
-        assert member.machine.would_count(heard), "nobody has to tell it again"
+        assert member.machine.accepts(heard), "nobody has to tell it again"
         assert member.happens(heard) == ""
 
 
