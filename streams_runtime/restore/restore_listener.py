@@ -1,7 +1,7 @@
-"""What a listener hears about the restore of active tasks, changelog by changelog. It hears nothing about standbys.
+"""The calls that a listener gets about the restore of active tasks, changelog by changelog; none about standbys.
 
-Rule: each time a changelog is restored, its listener hears start, then batches, then either end or suspended. An error
-of a listener is raised with the listener's name. Source: `StateRestoreListener`.
+Rule: for each changelog that is restored, the listener is called with start, then batches, then either end or
+suspended. An error of a listener is raised with the listener's name. Source: `StateRestoreListener`.
 """
 
 from __future__ import annotations
