@@ -16,25 +16,22 @@ from typing import Any
 
 from streams_runtime.common.errors import WrongBatchResult
 from streams_runtime.common.record_columns import RecordColumns, column
-from streams_runtime.dsl.forwarding import ForwardingProcessor
-from streams_runtime.processors.api import ProcessorContext
+from streams_runtime.processors.api import Processor, ProcessorContext
 
 AnyColumns = RecordColumns[Any, Any]
 
 
-class BatchFunction(ForwardingProcessor[Any, Any], ABC):
+class BatchFunction(Processor[Any, Any], ABC):
     """One of these operations. `operation`: its name."""
 
     operation = ""
     wanted = ""
 
     def __init__(self, function: Callable[[AnyColumns], Any], retries_one_by_one: bool) -> None:
-        super().__init__()
         self._function = function
         self.retries_one_by_one = retries_one_by_one
 
     def init(self, context: ProcessorContext) -> None:
-        super().init(context)
         self._forward_batch = context.forward_batch
 
     def process_batch(self, batch: AnyColumns) -> None:

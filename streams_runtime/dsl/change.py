@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from assignor.errors import StreamsError
@@ -20,15 +21,17 @@ _OLD, _NEW, _BOTH = 0, 1, 2
 
 
 class Change(NamedTuple, Generic[V]):
-    """None: the key is not in the table or, for `old`, no node below needs the old value."""
+    """None: the key is not in the table or, for `old`, no node below needs the old value.
+
+    Nodes hand on plain tuples of the two, which take a third of the time to make.
+    """
 
     new: V | None
     old: V | None = None
 
 
-def value_of_change(change: tuple[V | None, V | None]) -> V | None:
-    """What a stream of a table's changes has for each of them."""
-    return change[0]
+value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
+"""What a stream of a table's changes has for each of them."""
 
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named

@@ -12,7 +12,8 @@ from typing import Any
 from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.logs.base import OffsetReset
-from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
+from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
+from streams_runtime.processors.operator import NodeSupplier
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StoreBuilder
@@ -87,7 +88,7 @@ class ProcessorGraphNode(GraphNode):
     def __init__(
         self,
         name: str,
-        supplier: ProcessorSupplier,
+        supplier: NodeSupplier,
         *,
         store: StoreMaker | None = None,
         connected_stores: Sequence[str] = (),
@@ -147,7 +148,7 @@ class StreamSinkNode(GraphNode):
 
 
 def write_processor(
-    topology: Topology, name: str, supplier: ProcessorSupplier, parents: Sequence[str], store: StoreMaker | None
+    topology: Topology, name: str, supplier: NodeSupplier, parents: Sequence[str], store: StoreMaker | None
 ) -> None:
     """A processor, then the store that belongs to it. Stores are numbered by this order, which is Kafka's."""
     topology.add_processor(name, supplier, parents)

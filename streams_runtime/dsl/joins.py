@@ -17,99 +17,58 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streams_runtime.common.records import Record
-from streams_runtime.dsl.change import Change
+from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
-from streams_runtime.dsl.forwarding import ForwardingProcessor
-from streams_runtime.dsl.fused_table_store import FusedKeyValueStore
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
-from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.receivers import Receiver
 from streams_runtime.reporting.losses import DropReason
-from streams_runtime.state_stores.base import ValueAndTimestamp
-from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 
 Joiner = Callable[[Any, Any], Any]
 """The first value and the second to the result. None stands for the value that a left join does not find."""
 
 
-class StreamTableJoinProcessor(ForwardingProcessor[Any, Any]):
+class StreamTableJoinProcessor(Operator):
     """Leaves out a record without key or value, and one whose key is not in the table."""
 
     def __init__(self, table: TableSupplier, joiner: Joiner) -> None:
-        super().__init__()
         self._table = table
         self._joiner = joiner
 
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        self._get = self._table.getter(context)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        get, joiner = self._table.getter(task), self._joiner
 
-    def process(self, record: Record[Any, Any]) -> None:
-        key, value, timestamp_ms, headers = record
-        if key is None or value is None:
-            self.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
-            return
-        found = self._get(key)
-        if found is not None:
-            self.forward(Record(key, self._joiner(value, found.value), timestamp_ms, headers))
+        def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None or value is None:
+                task.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
+                return
+            found = get(key)
+            if found is not None:
+                child(key, joiner(value, found[1]), timestamp_ms, headers)
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        found, joined = loop.new("found"), loop.new("joined")
-        with loop.block(f"if {given.key} is None or {given.value} is None:"):
-            loop.remember_position()
-            reason = loop.bind("reason", DropReason.NULL_KEY_OR_VALUE)
-            loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null join key or value')")
-        with loop.block("else:"):
-            store = _store_of(self._get)
-            if store is None:
-                loop.line(f"{found} = {loop.bind('get', self._get)}({given.key})")
-                of_table = f"{found}[0]"
-            else:
-                state = FusedKeyValueStore(loop, store, given)
-                state.look_up()
-                found, of_table = state.stored, state.value_of_stored()
-            with loop.block(f"if {found} is not None:"):
-                loop.line(f"{joined} = {loop.bind('joiner', self._joiner)}({given.value}, {of_table})")
-                loop.forward(given._replace(value=joined))
-        return True
+        return join
 
 
-class StreamTableLeftJoinProcessor(StreamTableJoinProcessor):
+class StreamTableLeftJoinProcessor(Operator):
     """Leaves out a record without value only. A record without key gets no table value (KIP-962)."""
 
-    def process(self, record: Record[Any, Any]) -> None:
-        key, value, timestamp_ms, headers = record
-        if value is None:
-            self.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
-            return
-        found = None if key is None else self._get(key)
-        joined = self._joiner(value, None if found is None else found.value)
-        self.forward(Record(key, joined, timestamp_ms, headers))
+    def __init__(self, table: TableSupplier, joiner: Joiner) -> None:
+        self._table = table
+        self._joiner = joiner
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        found, joined = loop.new("found"), loop.new("joined")
-        with loop.block(f"if {given.value} is None:"):
-            loop.remember_position()
-            reason = loop.bind("reason", DropReason.NULL_KEY_OR_VALUE)
-            loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null join key or value')")
-        with loop.block("else:"):
-            loop.line(f"{found} = None if {given.key} is None else {loop.bind('get', self._get)}({given.key})")
-            other = f"None if {found} is None else {found}[0]"
-            loop.line(f"{joined} = {loop.bind('joiner', self._joiner)}({given.value}, {other})")
-            loop.forward(given._replace(value=joined))
-        return True
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        get, joiner = self._table.getter(task), self._joiner
 
+        def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if value is None:
+                task.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
+                return
+            found = None if key is None else get(key)
+            child(key, joiner(value, None if found is None else found[1]), timestamp_ms, headers)
 
-def _store_of(get: Getter) -> SerdesTimestampedKeyValueStore[Any, Any] | None:
-    """Whose `get` it is; None for a table that computes its values."""
-    store = getattr(get, "__self__", None)
-    return store if isinstance(store, SerdesTimestampedKeyValueStore) and get == store.get else None
+        return left_join
 
 
 class JoinSide:
@@ -129,7 +88,7 @@ class JoinSide:
         self.needs_other = needs_other
         self.sends_old_values = False
 
-    def __call__(self) -> Processor[Any, Any]:
+    def __call__(self) -> Operator:
         return JoinSideProcessor(self)
 
     def joined(self, value: Any, other: Any) -> Any:
@@ -166,37 +125,36 @@ class _Reversed:
         return self._joiner(other, value)
 
 
-class JoinSideProcessor(ForwardingProcessor[Any, Any]):
+class JoinSideProcessor(Operator):
     def __init__(self, side: JoinSide) -> None:
-        super().__init__()
         self._side = side
         self._needs_other = side.needs_other
         self._needs_both = side.needs_this and side.needs_other
         self._sends_old_values = side.sends_old_values
 
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        self._get_other = self._side.other.getter(context)
-        self._get_flushed_other = self._side.other.getter(context, flushed=True)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        get_other, get_flushed_other = self._side.other.getter(task), self._side.other.getter(task, flushed=True)
+        joined, wants_old = self._side.joined, self._sends_old_values
+        needs_other, needs_both = self._needs_other, self._needs_both
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
-        key, (new, old), timestamp_ms, headers = record
-        if key is None:
-            self.drop(DropReason.NULL_KEY, "null key")
-            return
-        found = self._get_other(key)
-        if found is None and new is None and self._needs_both:
-            # Deleted on both sides since the other one was flushed: the result has a row of what both had then.
-            found = self._get_flushed_other(key)
-        if found is None and (self._needs_other or (new is None and old is None)):
-            return
-        other = None
-        if found is not None:
-            other = found.value
-            timestamp_ms = max(timestamp_ms, found.timestamp_ms)
-        joined = self._side.joined
-        change = Change(joined(new, other), joined(old, other) if self._sends_old_values else None)
-        self.forward(Record(key, change, timestamp_ms, headers))
+        def join(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None:
+                task.drop(DropReason.NULL_KEY, "null key")
+                return
+            new, old = change
+            found = get_other(key)
+            if found is None and new is None and needs_both:
+                # Deleted on both sides since the other one was flushed: the result has a row of what both had then.
+                found = get_flushed_other(key)
+            if found is None and (needs_other or (new is None and old is None)):
+                return
+            other = None
+            if found is not None:
+                other_ms, other = found
+                timestamp_ms = max(timestamp_ms, other_ms)
+            child(key, (joined(new, other), joined(old, other) if wants_old else None), timestamp_ms, headers)
+
+        return join
 
 
 class KTableKTableJoin(TableSupplier):
@@ -207,7 +165,7 @@ class KTableKTableJoin(TableSupplier):
         self.right = right
         self.store = store
 
-    def __call__(self) -> Processor[Any, Any]:
+    def __call__(self) -> Operator:
         return JoinMergeProcessor(None if self.store is None else self.store.name, self.sends_old_values)
 
     def own_store(self) -> StoreMaker | None:
@@ -225,49 +183,47 @@ class KTableKTableJoin(TableSupplier):
             return (self.store.name,)
         return tuple(dict.fromkeys((*self.left.this.view(), *self.right.this.view())))
 
-    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
+    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
-            return stored_getter(context, self.store.name, flushed=flushed)
-        left = self.left.this.getter(context, flushed=flushed)
-        right = self.right.this.getter(context, flushed=flushed)
+            return stored_getter(task, self.store.name, flushed=flushed)
+        left = self.left.this.getter(task, flushed=flushed)
+        right = self.right.this.getter(task, flushed=flushed)
         joined = self.left.joined
 
-        def get(key: Any) -> ValueAndTimestamp[Any] | None:
-            this = left(key)
-            if this is None:
+        def get(key: Any) -> tuple[int, Any] | None:
+            found, other = left(key), None
+            if found is None:
                 return None
-            other = right(key)
-            value = joined(this.value, None if other is None else other.value)
-            if value is None:
-                return None
-            newest_ms = this.timestamp_ms if other is None else max(this.timestamp_ms, other.timestamp_ms)
-            return ValueAndTimestamp(value, newest_ms)
+            newest_ms, this = found
+            found = right(key)
+            if found is not None:
+                other_ms, other = found
+                newest_ms = max(newest_ms, other_ms)
+            value = joined(this, other)
+            return None if value is None else (newest_ms, value)
 
         return get
 
 
-class JoinMergeProcessor(ForwardingProcessor[Any, Any]):
+class JoinMergeProcessor(Operator):
     def __init__(self, store: str | None, sends_old_values: bool) -> None:
-        super().__init__()
-        self._store_name = store
+        self._store = store
         self._sends_old_values = sends_old_values
-        self._put: Any = None
-        self._held_back = False
 
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        if self._store_name is not None:
-            store = context.state_store(self._store_name)
-            self._put = store.put
-            self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        wants_old = self._sends_old_values
+        entries, held_back, works_on = None, False, task.current.works_on
+        if self._store is not None:
+            store = task.state_store(self._store)
+            entries = store.table_entries()
+            held_back = forwards_when_flushed(store, child, task, sends_old_values=wants_old)
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
-        key, (new, _), timestamp_ms, headers = record
-        if self._put is not None:
-            self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
-        if self._held_back:
-            return
-        if self._sends_old_values:
-            self.forward(record)
-        else:
-            self.forward(Record(key, Change(new), timestamp_ms, headers))
+        def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            new, old = change
+            if entries is not None:
+                works_on(timestamp_ms, headers)
+                entries.put(entries.key_bytes(key), None if new is None else entries.write(timestamp_ms, new))
+            if not held_back:
+                child(key, (new, old if wants_old else None), timestamp_ms, headers)
+
+        return merge

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams_runtime.dsl.change import ChangedSerde
-from streams_runtime.dsl.forwarding import PassThrough
 from streams_runtime.dsl.graph_nodes import GraphNode
 from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
-from streams_runtime.dsl.stream_processors import NullKeyFilter
+from streams_runtime.dsl.stream_processors import NullKeyFilter, PassThrough
 from streams_runtime.dsl.table_aggregates import KTableRepartitionMap
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.topology import Topology

@@ -13,19 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from streams_runtime.common.records import Record
-from streams_runtime.dsl.change import Change
+from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
-from streams_runtime.dsl.forwarding import ForwardingProcessor
-from streams_runtime.dsl.fused_table_store import FusedKeyValueStore, FusedTableStore
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
-from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.receivers import Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.serdes import LONG, Serde
-from streams_runtime.state_stores.base import ValueAndTimestamp
-from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.timestamped import TableEntries
 
 A = TypeVar("A")
 
@@ -87,82 +84,59 @@ class KStreamAggregate(StoredTableSupplier):
         self.initializer = initializer
         self.aggregator = aggregator
 
-    def __call__(self) -> Processor[Any, Any]:
+    def __call__(self) -> Operator:
         return StreamAggregateProcessor(self.store.name, self.initializer, self.aggregator, self.sends_old_values)
 
 
-class StreamAggregateProcessor(ForwardingProcessor[Any, Any]):
+class StreamAggregateProcessor(Operator):
     def __init__(self, store: str, initializer: Initializer, aggregator: Aggregator, sends_old_values: bool) -> None:
-        super().__init__()
-        self._store_name = store
+        self._store = store
         self._initializer = initializer
         self._aggregator = aggregator
         self._sends_old_values = sends_old_values
 
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        self._store = store = context.state_store(self._store_name)
-        self._get, self._put = store.get, store.put
-        self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        store = task.state_store(self._store)
+        held_back = forwards_when_flushed(store, child, task, sends_old_values=self._sends_old_values)
+        wants_old = self._sends_old_values and not held_back
+        entries = store.table_entries()
+        update = aggregation(entries, self._initializer, self._aggregator, wants_old=wants_old)
+        key_bytes, works_on = entries.key_bytes, task.current.works_on
 
-    def process(self, record: Record[Any, Any]) -> None:
-        key, value, timestamp_ms, headers = record
-        if key is None or value is None:
-            self.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
-            return
-        before = self._get(key)
-        old = None
-        if before is None:
-            new = self._aggregator(key, value, self._initializer())
+        def aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None or value is None:
+                task.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
+                return
+            works_on(timestamp_ms, headers)
+            change, newest_ms = update(key_bytes(key), key, value, timestamp_ms)
+            if not held_back:
+                child(key, change, newest_ms, headers)
+
+        return aggregate
+
+
+def aggregation(
+    entries: TableEntries, initializer: Initializer, aggregator: Aggregator, *, wants_old: bool
+) -> Callable[..., tuple[tuple[Any, Any], int]]:
+    """What puts a record into the aggregate of its key: bytes of the key, key, value, timestamp and, in a window store,
+    the start of the window to the change (new and old aggregate) and the aggregate's timestamp.
+
+    `wants_old`: whether the old aggregate is not None in the change.
+    """
+    _, get, put, read, write = entries
+
+    def update(key_bytes: bytes, key: Any, value: Any, timestamp_ms: int, *window: int) -> tuple[tuple[Any, Any], int]:
+        stored, old = get(key_bytes, *window), None
+        if stored is None:
+            new = aggregator(key, value, initializer())
         else:
-            so_far, old_ms = before
-            if old_ms > timestamp_ms:
-                timestamp_ms = old_ms
-            new = self._aggregator(key, value, so_far)
-            if self._sends_old_values and not self._held_back:
-                # The user's function may have changed the aggregate in place. The store still has the old one.
-                old = self._get(key).value if new is so_far else so_far
-        self._put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
-        if not self._held_back:
-            self.forward(Record(key, Change(new, old), timestamp_ms, headers))
+            so_far_ms, so_far = read(stored)
+            if so_far_ms > timestamp_ms:
+                timestamp_ms = so_far_ms
+            new = aggregator(key, value, so_far)
+            if wants_old:  # the user's function may have changed the aggregate in place
+                old = read(stored)[1] if new is so_far else so_far
+        put(key_bytes, None if new is None else write(timestamp_ms, new), *window)
+        return (new, old), timestamp_ms
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        store = self._store
-        if given.old or (self._sends_old_values and not self._held_back):
-            return False
-        if not isinstance(store, SerdesTimestampedKeyValueStore):
-            return False
-        with loop.block(f"if {given.key} is None or {given.value} is None:"):
-            loop.remember_position()
-            reason = loop.bind("reason", DropReason.NULL_KEY_OR_VALUE)
-            loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null key or value')")
-        with loop.block("else:"):
-            state = FusedKeyValueStore(loop, store, given)
-            new, timestamp_ms = write_aggregation(loop, state, given, self._initializer, self._aggregator)
-            if not self._held_back:
-                loop.forward(Given(given.key, new, timestamp_ms, old="None", change=loop.bind("change", Change)))
-        return True
-
-
-def write_aggregation(
-    loop: LoopWriter, state: FusedTableStore, given: Given, initializer: Initializer, aggregator: Aggregator
-) -> tuple[str, str]:
-    """Write the lines that put the record into the aggregate of its key. Gives the variables of its value and time."""
-    new, timestamp_ms = loop.new("aggregate"), loop.new("timestamp_ms")
-    is_count = aggregator is one_more and initializer is zero
-    state.look_up(is_put=True)
-    call = f"{new} = {loop.bind('aggregator', aggregator)}({given.key}, {given.value}, "
-    with loop.block("try:"):
-        with loop.block(f"if {state.stored} is None:"):
-            loop.line(f"{timestamp_ms} = {given.timestamp_ms}")
-            loop.line(f"{new} = 1" if is_count else f"{call}{loop.bind('initializer', initializer)}())")
-        with loop.block("else:"):
-            state.read(new, timestamp_ms)
-            with loop.block(f"if {timestamp_ms} < {given.timestamp_ms}:"):
-                loop.line(f"{timestamp_ms} = {given.timestamp_ms}")
-            loop.line(f"{new} += 1" if is_count else f"{call}{new})")
-        stored = state.serialize(new, timestamp_ms, deletes=not is_count)
-    with loop.block("except BaseException:"):
-        state.unused()
-    state.put_bytes(stored, new, timestamp_ms, deletes=not is_count)
-    return new, timestamp_ms
+    return update

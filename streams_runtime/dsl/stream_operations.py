@@ -12,51 +12,49 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from streams_runtime.dsl.forwarding import PassThrough
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stage import Stage, TableStage
-from streams_runtime.dsl.stream_processors import KStreamBranch
+from streams_runtime.dsl.stream_processors import KStreamBranch, PassThrough
 from streams_runtime.dsl.table_nodes import TableNode
 from streams_runtime.dsl.table_source import KTableSource
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
-from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner
+from streams_runtime.processors.api import StreamPartitioner
+from streams_runtime.processors.operator import NodeSupplier
 from streams_runtime.serdes import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-def unchanged(stream: Stage[K, V], prefix: str, supplier: ProcessorSupplier, name: str | None) -> Stage[K, V]:
+def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
     """Each record is handed on as it is, or left out."""
     node = ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier)
     stream.graph.add(node, [stream.node])
     return replace(stream, node=node)
 
 
-def with_new_keys(stream: Stage[Any, V], prefix: str, supplier: ProcessorSupplier, name: str | None) -> Stage[Any, V]:
+def with_new_keys(stream: Stage[Any, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[Any, V]:
     node = ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier, changes_key=True)
     stream.graph.add(node, [stream.node])
     return replace(stream, node=node, key_serde=None, repartition_required=True)
 
 
-def with_new_records(
-    stream: Stage[Any, Any], prefix: str, supplier: ProcessorSupplier, name: str | None
-) -> Stage[Any, Any]:
+def with_new_records(stream: Stage[Any, Any], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[Any, Any]:
     """Keys and values are new."""
     return replace(with_new_keys(stream, prefix, supplier, name), value_serde=None)
 
 
-def with_new_values(stream: Stage[K, Any], prefix: str, supplier: ProcessorSupplier, name: str | None) -> Stage[K, Any]:
+def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, Any]:
     node = ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier, changes_value=True)
     stream.graph.add(node, [stream.node])
     return replace(stream, node=node, value_serde=None)
 
 
 def processed(
-    stream: Stage[Any, Any], supplier: ProcessorSupplier, stores: Sequence[str], name: str | None
+    stream: Stage[Any, Any], supplier: NodeSupplier, stores: Sequence[str], name: str | None
 ) -> Stage[Any, Any]:
     """Behind a processor of the user's, which may forward anything. So no repartition topic moves above it.
 
@@ -121,7 +119,7 @@ def as_table(stream: Stage[K, V], store: Store, name: str | None) -> TableStage[
 
 
 def joined(
-    stream: Stage[K, Any], table: TableStage[K, Any], supplier: ProcessorSupplier, prefix: str, name: str | None
+    stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
 ) -> Stage[K, Any]:
     """`stream` has its records by key already (`JoinInputs`); `supplier`: its processors look values up in `table`."""
     sources = stream.copartitioned_with(table)

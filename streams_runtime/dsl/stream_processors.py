@@ -1,7 +1,7 @@
-"""The stateless operations of streams, one small processor each. They call the user's function once for each record.
+"""The stateless operations of streams. They call the user's function once for each record.
 
 Headers and timestamps stay. Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`,
-`KStreamFilter`, `KStreamPeek`, `ForeachProcessor`, `KStreamBranch`.
+`KStreamFilter`, `KStreamPeek`, `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 """
 
 from __future__ import annotations
@@ -9,276 +9,209 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from streams_runtime.common.records import Record
-from streams_runtime.dsl.change import value_of_change
-from streams_runtime.dsl.forwarding import ForwardingProcessor
-from streams_runtime.processors.api import Processor
-from streams_runtime.processors.fused_loop import Given, LoopWriter
+from streams_runtime.common.records import Headers
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.receivers import Receiver
 from streams_runtime.reporting.losses import DropReason
 
-AnyRecord = Record[Any, Any]
 
-
-class KStreamMap(ForwardingProcessor[Any, Any]):
+class KStreamMap(Operator):
     def __init__(self, mapper: Callable[[Any, Any], tuple[Any, Any]]) -> None:
-        super().__init__()
         self._mapper = mapper
 
-    def process(self, record: AnyRecord) -> None:
-        key, value, timestamp_ms, headers = record
-        key, value = self._mapper(key, value)
-        self.forward(Record(key, value, timestamp_ms, headers))
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        mapper = self._mapper
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        key, value = loop.new("key"), loop.new("value")
-        loop.line(f"{key}, {value} = {loop.bind('mapper', self._mapper)}({given.key}, {given.value})")
-        loop.forward(Given(key, value, given.timestamp_ms))
-        return True
+        def map_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            new_key, new_value = mapper(key, value)
+            child(new_key, new_value, timestamp_ms, headers)
+
+        return map_
 
 
-class KStreamSelectKey(ForwardingProcessor[Any, Any]):
+class KStreamSelectKey(Operator):
     """In Kafka a `KStreamMap` does this."""
 
     def __init__(self, selector: Callable[[Any, Any], Any]) -> None:
-        super().__init__()
         self._selector = selector
 
-    def process(self, record: AnyRecord) -> None:
-        key, value, timestamp_ms, headers = record
-        self.forward(Record(self._selector(key, value), value, timestamp_ms, headers))
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        selector = self._selector
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        key = loop.new("key")
-        loop.line(f"{key} = {loop.bind('selector', self._selector)}({given.key}, {given.value})")
-        loop.forward(given._replace(key=key))
-        return True
+        def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            child(selector(key, value), value, timestamp_ms, headers)
+
+        return select_key
 
 
-class KStreamFlatMap(ForwardingProcessor[Any, Any]):
+class KStreamFlatMap(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]) -> None:
-        super().__init__()
         self._mapper = mapper
 
-    def process(self, record: AnyRecord) -> None:
-        key, value, timestamp_ms, headers = record
-        forward = self.forward
-        for new_key, new_value in self._mapper(key, value):
-            forward(Record(new_key, new_value, timestamp_ms, headers))
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, task.guarded(child)
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        key, value = loop.new("key"), loop.new("value")
-        mapper = loop.bind("mapper", self._mapper)
-        with loop.block(f"for {key}, {value} in {mapper}({given.key}, {given.value}):"):
-            loop.forward(Given(key, value, given.timestamp_ms))
-        return True
+        def flat_map(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            for new_key, new_value in mapper(key, value):
+                hand_on(new_key, new_value, timestamp_ms, headers)
+
+        return flat_map
 
 
-class KStreamMapValues(ForwardingProcessor[Any, Any]):
+class KStreamMapValues(Operator):
     def __init__(self, mapper: Callable[[Any], Any]) -> None:
-        super().__init__()
         self._mapper = mapper
 
-    def process(self, record: AnyRecord) -> None:
-        key, value, timestamp_ms, headers = record
-        self.forward(Record(key, self._mapper(value), timestamp_ms, headers))
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        mapper = self._mapper
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            if self._mapper is not value_of_change:
-                return False
-            loop.forward(Given(given.key, given.value, given.timestamp_ms))
-            return True
-        value = loop.new("value")
-        loop.line(f"{value} = {loop.bind('mapper', self._mapper)}({given.value})")
-        loop.forward(given._replace(value=value))
-        return True
+        def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            child(key, mapper(value), timestamp_ms, headers)
+
+        return map_values
 
 
-class KStreamMapValuesWithKey(ForwardingProcessor[Any, Any]):
+class KStreamMapValuesWithKey(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Any]) -> None:
-        super().__init__()
         self._mapper = mapper
 
-    def process(self, record: AnyRecord) -> None:
-        key, value, timestamp_ms, headers = record
-        self.forward(Record(key, self._mapper(key, value), timestamp_ms, headers))
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        mapper = self._mapper
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        value = loop.new("value")
-        loop.line(f"{value} = {loop.bind('mapper', self._mapper)}({given.key}, {given.value})")
-        loop.forward(given._replace(value=value))
-        return True
+        def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            child(key, mapper(key, value), timestamp_ms, headers)
+
+        return map_values
 
 
-class KStreamFlatMapValues(ForwardingProcessor[Any, Any]):
+class KStreamFlatMapValues(Operator):
     def __init__(self, mapper: Callable[[Any], Iterable[Any]]) -> None:
-        super().__init__()
         self._mapper = mapper
 
-    def process(self, record: AnyRecord) -> None:
-        key, value, timestamp_ms, headers = record
-        forward = self.forward
-        for new_value in self._mapper(value):
-            forward(Record(key, new_value, timestamp_ms, headers))
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, task.guarded(child)
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        value = loop.new("value")
-        with loop.block(f"for {value} in {loop.bind('mapper', self._mapper)}({given.value}):"):
-            loop.forward(given._replace(value=value))
-        return True
+        def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            for new_value in mapper(value):
+                hand_on(key, new_value, timestamp_ms, headers)
+
+        return flat_map_values
 
 
-class KStreamFlatMapValuesWithKey(ForwardingProcessor[Any, Any]):
+class KStreamFlatMapValuesWithKey(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Iterable[Any]]) -> None:
-        super().__init__()
         self._mapper = mapper
 
-    def process(self, record: AnyRecord) -> None:
-        key, value, timestamp_ms, headers = record
-        forward = self.forward
-        for new_value in self._mapper(key, value):
-            forward(Record(key, new_value, timestamp_ms, headers))
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, task.guarded(child)
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        value = loop.new("value")
-        with loop.block(f"for {value} in {loop.bind('mapper', self._mapper)}({given.key}, {given.value}):"):
-            loop.forward(given._replace(value=value))
-        return True
+        def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            for new_value in mapper(key, value):
+                hand_on(key, new_value, timestamp_ms, headers)
+
+        return flat_map_values
 
 
-class KStreamFilter(ForwardingProcessor[Any, Any]):
+class KStreamFilter(Operator):
     def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
-        super().__init__()
         self._predicate = predicate
 
-    def process(self, record: AnyRecord) -> None:
-        if self._predicate(record[0], record[1]):
-            self.forward(record)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        predicate = self._predicate
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        with loop.block(f"if {loop.bind('predicate', self._predicate)}({given.key}, {given.value}):"):
-            loop.forward(given)
-        return True
+        def filter_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if predicate(key, value):
+                child(key, value, timestamp_ms, headers)
+
+        return filter_
 
 
-class KStreamFilterNot(ForwardingProcessor[Any, Any]):
+class KStreamFilterNot(Operator):
     def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
-        super().__init__()
         self._predicate = predicate
 
-    def process(self, record: AnyRecord) -> None:
-        if not self._predicate(record[0], record[1]):
-            self.forward(record)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        predicate = self._predicate
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        with loop.block(f"if not {loop.bind('predicate', self._predicate)}({given.key}, {given.value}):"):
-            loop.forward(given)
-        return True
+        def filter_not(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if not predicate(key, value):
+                child(key, value, timestamp_ms, headers)
+
+        return filter_not
 
 
-class NullKeyFilter(ForwardingProcessor[Any, Any]):
+class NullKeyFilter(Operator):
     """Before a repartition topic: a record without key would only be dropped after it.
 
     Differs from Kafka: it is counted, but not among the dropped records. In Kafka a plain filter takes such records
     out, and nothing counts them.
     """
 
-    def process(self, record: AnyRecord) -> None:
-        if record[0] is None:
-            self.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
-            return
-        self.forward(record)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None:
+                task.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
+            else:
+                child(key, value, timestamp_ms, headers)
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        with loop.block(f"if {given.key} is None:"):
-            loop.remember_position()
-            reason = loop.bind("reason", DropReason.NULL_KEY_BEFORE_REPARTITION)
-            loop.line(f"{loop.bind('drop', self.drop)}({reason}, 'null key')")
-        with loop.block("else:"):
-            loop.forward(given)
-        return True
+        return null_key_filter
 
 
-class KStreamPeek(ForwardingProcessor[Any, Any]):
-    def __init__(self, action: Callable[[Any, Any], object]) -> None:
-        super().__init__()
-        self._action = action
-
-    def process(self, record: AnyRecord) -> None:
-        self._action(record[0], record[1])
-        self.forward(record)
-
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        loop.line(f"{loop.bind('action', self._action)}({given.key}, {given.value})")
-        loop.forward(given)
-        return True
-
-
-class ForeachProcessor(Processor[Any, Any]):
+class KStreamPeek(Operator):
     def __init__(self, action: Callable[[Any, Any], object]) -> None:
         self._action = action
 
-    def process(self, record: AnyRecord) -> None:
-        self._action(record[0], record[1])
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        action = self._action
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        loop.line(f"{loop.bind('action', self._action)}({given.key}, {given.value})")
-        return True
+        def peek(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            action(key, value)
+            child(key, value, timestamp_ms, headers)
+
+        return peek
 
 
-class KStreamBranch(ForwardingProcessor[Any, Any]):
+class ForeachProcessor(Operator):
+    def __init__(self, action: Callable[[Any, Any], object]) -> None:
+        self._action = action
+
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        action = self._action
+
+        def for_each(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            action(key, value)
+
+        return for_each
+
+
+class KStreamBranch(Operator):
     """Hands a record to the first branch whose predicate is true, else to the default branch, if there is one.
 
     `branches`: predicate and child's name. The predicate of the default branch is None, wherever it stands.
     """
 
     def __init__(self, branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]]) -> None:
-        super().__init__()
         self._branches = [(predicate, child) for predicate, child in branches if predicate is not None]
         self._default = next((child for predicate, child in branches if predicate is None), None)
 
-    def process(self, record: AnyRecord) -> None:
-        key, value = record[0], record[1]
-        for predicate, child in self._branches:
-            if predicate(key, value):
-                self.forward(record, child)
-                return
-        if self._default is not None:
-            self.forward(record, self._default)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        branches = [(predicate, task.child(name)) for predicate, name in self._branches]
+        default = None if self._default is None else task.child(self._default)
 
-    def fuse(self, loop: LoopWriter, given: Given) -> bool:
-        if given.old:
-            return False
-        word = "if"
-        for predicate, child in self._branches:
-            with loop.block(f"{word} {loop.bind('predicate', predicate)}({given.key}, {given.value}):"):
-                loop.forward(given, child)
-            word = "elif"
-        if not self._branches:
-            if self._default is None:
-                return False
-            loop.forward(given, self._default)
-        elif self._default is not None:
-            with loop.block("else:"):
-                loop.forward(given, self._default)
-        return True
+        def branch(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            for predicate, chosen in branches:
+                if predicate(key, value):
+                    chosen(key, value, timestamp_ms, headers)
+                    return
+            if default is not None:
+                default(key, value, timestamp_ms, headers)
+
+        return branch
+
+
+class PassThrough(Operator):
+    """Merged streams and the branches of a split."""
+
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        return child

@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from assignor.errors import StreamsError
-from streams_runtime.common.records import Record
-from streams_runtime.dsl.change import Change
+from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
-from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.stream_aggregates import (
     Aggregator,
@@ -27,9 +25,10 @@ from streams_runtime.dsl.stream_aggregates import (
     zero,
 )
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
-from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.receivers import Receiver
 from streams_runtime.serdes import LONG, Serde, serde_for_topic
-from streams_runtime.state_stores.base import ValueAndTimestamp
 
 A = TypeVar("A")
 
@@ -79,14 +78,14 @@ class KTableRepartitionMap:
     topic: str
     key_serde: Serde[Any]
 
-    def __call__(self) -> Processor[Any, Any]:
+    def __call__(self) -> Operator:
         return TableRepartitionMap(self.selector, self.topic, self.key_serde)
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> KTableRepartitionMap:
         return replace(self, key_serde=change(self.key_serde))
 
 
-class TableRepartitionMap(ForwardingProcessor[Any, Any]):
+class TableRepartitionMap(Operator):
     """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first.
 
     Keys are equal when their bytes are: these are the key of the topic, of the store and for the partitioner. In
@@ -94,37 +93,38 @@ class TableRepartitionMap(ForwardingProcessor[Any, Any]):
     """
 
     def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any]], topic: str, key_serde: Serde[Any]) -> None:
-        super().__init__()
         self._selector = selector
         self._topic = topic
         self._key_serde = key_serde
 
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        full_name = f"{context.application_id}-{self._topic}"  # as of every internal topic
-        self._serialize = serde_for_topic(self._key_serde, full_name, is_key=True).serialize
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        full_name = f"{task.application_id}-{self._topic}"  # as of every internal topic
+        serialize = serde_for_topic(self._key_serde, full_name, is_key=True).serialize
+        selector, hand_on = self._selector, task.guarded(child)
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
-        key, (new, old), timestamp_ms, headers = record
-        if key is None:
-            raise StreamsError("Record key for the grouping KTable should not be null.")
-        new_key, new = (None, None) if new is None else self._selector(key, new)
-        old_key, old = (None, None) if old is None else self._selector(key, old)
-        has_new = new_key is not None and new is not None
-        has_old = old_key is not None and old is not None
-        if has_new and has_old and self._are_equal(new_key, old_key):
-            self.forward(Record(old_key, Change(new, old), timestamp_ms, headers))
-            return
-        if has_old:
-            self.forward(Record(old_key, Change(None, old), timestamp_ms, headers))
-        if has_new:
-            self.forward(Record(new_key, Change(new, None), timestamp_ms, headers))
+        def are_equal(one: Any, other: Any) -> bool:
+            try:
+                return serialize(one) == serialize(other)
+            except Exception:
+                return False  # the sink below fails with the same error, and names the topic and the serde
 
-    def _are_equal(self, one: Any, other: Any) -> bool:
-        try:
-            return self._serialize(one) == self._serialize(other)
-        except Exception:
-            return False  # the sink below fails with the same error, and names the topic and the serde
+        def repartition(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None:
+                raise StreamsError("Record key for the grouping KTable should not be null.")
+            new, old = change
+            new_key, new = (None, None) if new is None else selector(key, new)
+            old_key, old = (None, None) if old is None else selector(key, old)
+            has_new = new_key is not None and new is not None
+            has_old = old_key is not None and old is not None
+            if has_new and has_old and are_equal(new_key, old_key):
+                hand_on(old_key, (new, old), timestamp_ms, headers)
+                return
+            if has_old:
+                hand_on(old_key, (None, old), timestamp_ms, headers)
+            if has_new:
+                hand_on(new_key, (new, None), timestamp_ms, headers)
+
+        return repartition
 
 
 class KTableAggregate(StoredTableSupplier):
@@ -134,48 +134,53 @@ class KTableAggregate(StoredTableSupplier):
         self.adder = adder
         self.subtractor = subtractor
 
-    def __call__(self) -> Processor[Any, Any]:
+    def __call__(self) -> Operator:
         return TableAggregateProcessor(
             self.store.name, self.initializer, self.adder, self.subtractor, self.sends_old_values
         )
 
 
-class TableAggregateProcessor(ForwardingProcessor[Any, Any]):
+class TableAggregateProcessor(Operator):
     """Subtracts first, then adds. Raises StreamsError for a record without key."""
 
     def __init__(
         self, store: str, initializer: Initializer, adder: Aggregator, subtractor: Aggregator, sends_old_values: bool
     ) -> None:
-        super().__init__()
-        self._store_name = store
+        self._store = store
         self._initializer = initializer
         self._adder = adder
         self._subtractor = subtractor
         self._sends_old_values = sends_old_values
 
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        store = context.state_store(self._store_name)
-        self._get, self._put = store.get, store.put
-        self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        store = task.state_store(self._store)
+        held_back = forwards_when_flushed(store, child, task, sends_old_values=self._sends_old_values)
+        wants_old = self._sends_old_values and not held_back
+        key_bytes, get, put, read, write = store.table_entries()
+        works_on = task.current.works_on
+        initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
-        key, (added, removed), timestamp_ms, headers = record
-        if key is None:
-            raise StreamsError(
-                f"Record key for KTable aggregate operator with state {self._store_name} should not be null."
-            )
-        before = self._get(key)
-        aggregate = None if before is None else before.value
-        if removed is not None and aggregate is not None:
-            aggregate = self._subtractor(key, removed, aggregate)
-        if added is not None:
-            aggregate = self._adder(key, added, self._initializer() if aggregate is None else aggregate)
-        if before is not None and before.timestamp_ms > timestamp_ms:
-            timestamp_ms = before.timestamp_ms
-        old = None
-        if self._sends_old_values and not self._held_back and before is not None:
-            old = self._get(key).value  # not `before`: the user's functions may have changed it in place
-        self._put(key, None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms))
-        if not self._held_back:
-            self.forward(Record(key, Change(aggregate, old), timestamp_ms, headers))
+        def aggregate(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            if key is None:
+                raise StreamsError(
+                    f"Record key for KTable aggregate operator with state {self._store} should not be null."
+                )
+            added, removed = change
+            works_on(timestamp_ms, headers)
+            place = key_bytes(key)
+            stored, new, old = get(place), None, None
+            if stored is not None:
+                so_far_ms, new = read(stored)
+                if so_far_ms > timestamp_ms:
+                    timestamp_ms = so_far_ms
+                if wants_old:
+                    old = read(stored)[1]  # not `new`: the user's functions may change it in place
+            if removed is not None and new is not None:
+                new = subtractor(key, removed, new)
+            if added is not None:
+                new = adder(key, added, initializer() if new is None else new)
+            put(place, None if new is None else write(timestamp_ms, new))
+            if not held_back:
+                child(key, (new, old), timestamp_ms, headers)
+
+        return aggregate

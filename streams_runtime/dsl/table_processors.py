@@ -9,14 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from streams_runtime.common.records import Record
-from streams_runtime.dsl.change import Change
+from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
-from streams_runtime.dsl.forwarding import ForwardingProcessor
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import DerivedTableSupplier, Getter, TableSupplier
-from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.receivers import Receiver
 
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
@@ -33,16 +32,16 @@ class KTableFilter(DerivedTableSupplier):
         # A parent that keeps its values anyway sends old ones, which saves removals of entries that were never below.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
-    def __call__(self) -> Processor[Any, Any]:
+    def __call__(self) -> Operator:
         store = None if self.store is None else self.store.name
         return TableFilterProcessor(self.predicate, self.wanted, store, self.sends_old_values)
 
     def derived(self, parent: Getter) -> Getter:
         predicate, wanted = self.predicate, self.wanted
 
-        def get(key: Any) -> ValueAndTimestamp[Any] | None:
+        def get(key: Any) -> tuple[int, Any] | None:
             found = parent(key)
-            return found if found is not None and bool(predicate(key, found.value)) is wanted else None
+            return found if found is not None and bool(predicate(key, found[1])) is wanted else None
 
         return get
 
@@ -54,66 +53,79 @@ class KTableMapValues(DerivedTableSupplier):
         super().__init__(parent, store)
         self.mapper = mapper
 
-    def __call__(self) -> Processor[Any, Any]:
+    def __call__(self) -> Operator:
         store = None if self.store is None else self.store.name
         return TableMapValuesProcessor(self.mapper, store, self.sends_old_values)
 
     def derived(self, parent: Getter) -> Getter:
         mapper = self.mapper
 
-        def get(key: Any) -> ValueAndTimestamp[Any] | None:
+        def get(key: Any) -> tuple[int, Any] | None:
             found = parent(key)
             if found is None:
                 return None
-            value = mapper(key, found.value)
-            return None if value is None else ValueAndTimestamp(value, found.timestamp_ms)
+            timestamp_ms, of_parent = found
+            value = mapper(key, of_parent)
+            return None if value is None else (timestamp_ms, value)
 
         return get
 
 
-class DerivedTableProcessor(ForwardingProcessor[Any, Any], ABC):
+class DerivedTableProcessor(Operator, ABC):
     """Works out both values of a change, keeps the new one if the table has a store, and sends the change on."""
 
     def __init__(self, store: str | None, sends_old_values: bool) -> None:
-        super().__init__()
-        self._store_name = store
-        self._store: Any = None
-        self._held_back = False
+        self._store = store
         self._sends_old_values = sends_old_values
-
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        if self._store_name is not None:
-            self._store = store = context.state_store(self._store_name)
-            self._held_back = forwards_when_flushed(context, store, sends_old_values=self._sends_old_values)
-
-    def process(self, record: Record[Any, Change[Any]]) -> None:
-        key, (new, old), timestamp_ms, headers = record
-        new = self.derived(key, new)
-        old = self._old_value(key, old) if self._sends_old_values else None
-        if self._changes_nothing(new, old):
-            return
-        if self._store is not None:
-            self._store.put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
-        if not self._held_back:
-            self.forward(Record(key, Change(new, old), timestamp_ms, headers))
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:
         """The parent's value as it is in this table. None: the key is not there."""
 
-    def _changes_nothing(self, new: Any, old: Any) -> bool:
-        """Whether the change can be left out: nobody below has the key, and nobody gets it."""
-        return False
+    skips_absent = False
+    """Whether a change can be left out that has neither a new nor an old value: nobody below has the key, and nobody
+    gets it.
+    """
 
-    def _old_value(self, key: Any, old: Any) -> Any:
-        if self._store is None:
-            return self.derived(key, old)
-        kept = self._store.get(key)
-        return None if kept is None else kept.value
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        derived, wants_old = self.derived, self._sends_old_values
+        skips_absent = wants_old and self.skips_absent
+        if self._store is not None:
+            return self._with_store(task.state_store(self._store), child, task)
+
+        def derived_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            new = derived(key, change[0])
+            old = derived(key, change[1]) if wants_old else None
+            if not (skips_absent and new is None and old is None):
+                child(key, (new, old), timestamp_ms, headers)
+
+        return derived_table
+
+    def _with_store(self, store: Any, child: Receiver, task: NodeContext) -> Receiver:
+        derived, wants_old = self.derived, self._sends_old_values
+        skips_absent = wants_old and self.skips_absent
+        held_back = forwards_when_flushed(store, child, task, sends_old_values=wants_old)
+        key_bytes, get, put, read, write = store.table_entries()
+        works_on = task.current.works_on
+
+        def kept_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
+            new, old = derived(key, change[0]), None
+            works_on(timestamp_ms, headers)
+            place = key_bytes(key)
+            if wants_old and (stored := get(place)) is not None:
+                old = read(stored)[1]
+            if skips_absent and new is None and old is None:
+                return
+            put(place, None if new is None else write(timestamp_ms, new))
+            if not held_back:
+                child(key, (new, old), timestamp_ms, headers)
+
+        return kept_table
 
 
 class TableFilterProcessor(DerivedTableProcessor):
+    skips_absent = True
+
     def __init__(self, predicate: Predicate, wanted: bool, store: str | None, sends_old_values: bool) -> None:
         super().__init__(store, sends_old_values)
         self._predicate = predicate
@@ -121,9 +133,6 @@ class TableFilterProcessor(DerivedTableProcessor):
 
     def derived(self, key: Any, value: Any) -> Any:
         return value if value is not None and bool(self._predicate(key, value)) is self._wanted else None
-
-    def _changes_nothing(self, new: Any, old: Any) -> bool:
-        return self._sends_old_values and new is None and old is None
 
 
 class TableMapValuesProcessor(DerivedTableProcessor):

@@ -1,7 +1,7 @@
-"""What makes the processors of a table, and how others read the table.
+"""What makes the operators of a table, and how others read the table.
 
 A table is only kept in a store when the user names one, or when a node below has to read it. Until the topology is
-built, later calls tell a supplier what they need: old values, or a readable table. Then it makes one processor for each
+built, later calls tell a supplier what they need: old values, or a readable table. Then it makes one operator for each
 task. Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`.
 """
 
@@ -12,31 +12,39 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.state_stores.base import ValueAndTimestamp
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.operator import Operator
+from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 
-Getter = Callable[[Any], ValueAndTimestamp[Any] | None]
-"""A key to its present value in a table. None when the key is not there."""
+Getter = Callable[[Any], tuple[int, Any] | None]
+"""A key to the timestamp in milliseconds and the present value in a table. None when the key is not there."""
 
 
-def stored_getter(context: ProcessorContext, store: str, *, flushed: bool) -> Getter:
+def stored_getter(task: NodeContext, store: str, *, flushed: bool) -> Getter:
     """Reads a table that is kept in this store."""
-    kept = context.state_store(store)
-    get: Getter = getattr(kept, "get_flushed", kept.get) if flushed else kept.get
-    return get
+    kept: SerdesTimestampedKeyValueStore[Any, Any] = task.state_store(store)
+    key_bytes, get, _, read, _ = kept.table_entries()
+    if flushed:
+        get = kept.flushed_entries()
+
+    def get_entry(key: Any) -> tuple[int, Any] | None:
+        stored = get(key_bytes(key))
+        return None if stored is None else read(stored)
+
+    return get_entry
 
 
 class TableSupplier(ABC):
-    """Callable: makes a processor that forwards `Change`s. `sends_old_values`: whether `old` is filled in."""
+    """Callable: makes an operator that forwards `Change`s. `sends_old_values`: whether `old` is filled in."""
 
     sends_old_values = False
 
     @abstractmethod
-    def __call__(self) -> Processor[Any, Any]: ...
+    def __call__(self) -> Operator: ...
 
     @abstractmethod
     def own_store(self) -> StoreMaker | None:
-        """The store that the processor fills. None when the table is not kept."""
+        """The store that the operator fills. None when the table is not kept."""
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
@@ -47,8 +55,8 @@ class TableSupplier(ABC):
         """A node reads the table: keep what that takes. Gives the names of the stores to connect the node to."""
 
     @abstractmethod
-    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
-        """Reads the table. `context`: of the node that reads. `flushed`: as the last flush of record caches left it
+    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
+        """Reads the table. `task`: of the node that reads. `flushed`: as the last flush of record caches left it
         and the present record has changed it, where the table has a key-value store.
         """
 
@@ -69,8 +77,8 @@ class StoredTableSupplier(TableSupplier):
     def view(self) -> tuple[str, ...]:
         return (self.store.name,)
 
-    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
-        return stored_getter(context, self.store.name, flushed=flushed)
+    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
+        return stored_getter(task, self.store.name, flushed=flushed)
 
 
 class DerivedTableSupplier(TableSupplier):
@@ -91,10 +99,10 @@ class DerivedTableSupplier(TableSupplier):
     def view(self) -> tuple[str, ...]:
         return self.parent.view() if self.store is None else (self.store.name,)
 
-    def getter(self, context: ProcessorContext, *, flushed: bool = False) -> Getter:
+    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is None:
-            return self.derived(self.parent.getter(context, flushed=flushed))
-        return stored_getter(context, self.store.name, flushed=flushed)
+            return self.derived(self.parent.getter(task, flushed=flushed))
+        return stored_getter(task, self.store.name, flushed=flushed)
 
     @abstractmethod
     def derived(self, parent: Getter) -> Getter:

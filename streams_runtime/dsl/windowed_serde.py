@@ -47,11 +47,7 @@ class WindowedStreamPartitioner(Generic[K]):
     key_serde: Serde[K]
 
     def __call__(self, key: Windowed[K], value: Any, partitions: int) -> int:
-        return partition_of(self.hashed_bytes(key), partitions)
-
-    def hashed_bytes(self, key: Windowed[K]) -> bytes:
-        """See `HashPartitioner`."""
-        return self.key_serde.serialize(key.key)
+        return partition_of(self.key_serde.serialize(key.key), partitions)
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> WindowedStreamPartitioner[K]:
         return replace(self, key_serde=change(self.key_serde))

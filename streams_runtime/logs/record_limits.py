@@ -118,10 +118,14 @@ class RecordLimits(NamedTuple):
     compacts: bool
     checks: BrokerChecks | None = None
 
-    def takes_unchecked(self, key: bytes, value: bytes | None, timestamp_ms: int) -> bool:
+    def takes_unchecked(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> bool:
         """Whether `checked` would take this record without headers, as far as can be seen at a glance."""
-        size = len(key) + (0 if value is None else len(value))
-        return size <= self.max_bytes and (self.checks is None or timestamp_ms <= self.checks.rows_pass_to_ms)
+        if key is None and self.compacts:
+            return False
+        size = (0 if key is None else len(key)) + (0 if value is None else len(value))
+        if size > self.max_bytes or timestamp_ms < 0:
+            return False
+        return self.checks is None or timestamp_ms <= self.checks.rows_pass_to_ms
 
     def checked(
         self, partition: TopicPartition, key: Any, value: Any, timestamp_ms: Any, headers: Any

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar
 
 from assignor.types import TaskId
 from streams_runtime.common.record_columns import RecordColumns
@@ -100,8 +100,8 @@ class Processor(Generic[KIn, VIn]):
     A processor that has a method `process_batch(batch)` is called with `RecordColumns`: consecutive records of its
     task, with nothing between them, neither a punctuation of stream time nor a commit nor a record of another partition
     that comes first. If it has `process` too, a record that comes alone goes there; else it is a batch of one. Records
-    come alone where they have headers, where the source has a timestamp extractor, below a node that is not in the
-    loop or has a store, and beside a node with which it shares a store or a topic.
+    come alone where they have headers, below a node that has a store, below a processor without `process_batch`, and
+    beside a node with which it shares a store or a topic.
 
     During `process_batch` the context's record is the last one of the batch: its metadata, its timestamp for what the
     stores log. When it raises, the handler of processing errors decides about each record of the batch.
@@ -131,13 +131,6 @@ TimestampExtractor = Callable[[Record[Any, Any], int], int]
 
 StreamPartitioner = Callable[[Any, Any, int], int]
 """Key, value and number of partitions to a partition. It is a `NestedSerde` as well if it goes by a serde's bytes."""
-
-
-@runtime_checkable
-class HashPartitioner(Protocol):
-    """A `StreamPartitioner` that chooses by murmur2 of these bytes, and not by those of the whole key."""
-
-    def hashed_bytes(self, key: Any, /) -> bytes: ...
 
 
 class HandlerResponse(StrEnum):

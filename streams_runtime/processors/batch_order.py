@@ -1,12 +1,13 @@
-"""Which nodes may take the records of a run together, so that nobody can tell it from one record after the other.
+"""Which nodes take several records at once, so that nobody can tell it from one record after the other.
 
-A node that takes batches gets its records once the loop above it is done with all of them. What stands beside it has
-seen the last record of the run by then, and what is below it none. So a node takes batches only where that cannot be
-seen:
+A node that takes batches gets its records at the end of a run: consecutive records of one partition. What stands beside
+the node has seen the last record of the run by then, and what is below the node has seen none. So a node takes batches
+only where that cannot be seen:
 - Records reach it in one way. On another they might not wait for it.
 - What is below it shares no state store, no topic and no node with anything that is not.
-- Nothing above it has a store: a run that the log cuts short comes again, and the store would have its records already.
-Any other node that could take batches is called once a record.
+- Nothing above it keeps state: neither a store nor a processor of the user that gets one record at a time. A run that
+  the log cuts short comes again, and the state would have its records already.
+Any other node that could take batches gets batches of one record.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Protocol
 
 
 class OrderedNode(Protocol):
-    """`shares`: the stores and topics that the node uses, as words for a reader."""
+    """`shares`: the stores and topics that the node uses, as words for a reader. `takes_batches`: whether its processor
+    could. `is_of_the_user`: whether it is a processor of the user's own.
+    """
 
     @property
     def name(self) -> str: ...
@@ -26,6 +29,8 @@ class OrderedNode(Protocol):
     def shares(self) -> frozenset[str]: ...
     @property
     def takes_batches(self) -> bool: ...
+    @property
+    def is_of_the_user(self) -> bool: ...
 
 
 def batch_hindrances(below_source: Sequence[OrderedNode]) -> Mapping[str, str]:
@@ -52,6 +57,8 @@ def _hindrance_above(
         at = above[0]
         if any(shared.startswith(STORE) for shared in at.shares):
             return f"it is below {at.name}, which has a state store"
+        if at.is_of_the_user and not at.takes_batches:
+            return f"it is below {at.name}, a processor that takes one record at a time"
     return ""
 
 

@@ -1,12 +1,14 @@
-"""The context of a processor: one for each node of a task, bound to the children and stores of the node.
+"""The context of a node of a task, bound to the nodes below it and to its stores.
 
+It is the `ProcessorContext` of a user's processor, and the task that an operator of the DSL is connected to.
 Source: `ProcessorContextImpl`. Differs from Kafka: a context belongs to its node, so forwarding never has to ask which
 node runs; and nothing can be forwarded from `init`, when the nodes below are not initialised yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 from assignor.types import TaskId
@@ -14,54 +16,85 @@ from streams_runtime.common.errors import StreamsRuntimeError, WrongBatchResult
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
-from streams_runtime.processors.current_node import Child, CurrentNode
-from streams_runtime.processors.fused_loop import FusableFlush
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.receivers import Receiver, ReceiverNames, fan_out, guarded
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.reporting.losses import DropReason
+from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
 
-MOST_UNSETTLED = 10_000
-"""How many records a processor hands on before the log is given what came of them. Mostly, it is after each turn."""
+_logger = logging.getLogger(__name__)
 
 
 class NodeContext:
-    """The `ProcessorContext` of one node. Open from the processor's `init` until its `close` has returned."""
+    """One for each node. Open from `open` (a processor's `init`) until `close`, after the processor's `close`.
 
-    __slots__ = (
-        "_children",
-        "_current",
-        "_handed_on",
-        "_name",
-        "_runtime",
-        "connected_stores",
-        "flush",
-        "take_one",
-        "take_rows",
-    )
+    `current`: which node of the task runs, and with which record. `names`: of the receivers of the task.
+    """
 
-    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
+    __slots__ = ("_children", "_forward", "_names", "_runtime", "connected_stores", "current", "name")
+
+    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode, names: ReceiverNames) -> None:
+        self.name = name
         self.connected_stores = connected_stores
-        self._name = name
-        self._current = current
-        self._children: tuple[Child, ...] = ()
+        self.current = current
+        self._names = names
         self._runtime: TaskRuntime | None = None
-        self._handed_on = 0
-        self.flush: FusableFlush | None = None
-        """Of the store whose record cache forwards as this node."""
-        self.take_one: Callable[[Any, Any, int], None] | None = None
-        """Does to key, value and timestamp of a record without headers what all children would do."""
-        self.take_rows: Callable[[RecordColumns[Any, Any]], None] | None = None
-        """See `ForwardsRows`."""
+        self._children: Mapping[str, Receiver] = {}
+        self._forward: dict[str | None, Receiver] = {}
 
     def open(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
 
-    def link(self, children: tuple[Child, ...]) -> None:
+    def connect(self, children: Mapping[str, Receiver]) -> None:
+        """Hand records on to these receivers, by the names of their nodes, in this order."""
         self._children = children
+        self._forward = {name: self.guarded(child) for name, child in children.items()}
+        self._forward[None] = self.guarded(self.all_children())
 
     def close(self) -> None:
         self._runtime = None
-        self._children = ()
-        self.flush = self.take_one = self.take_rows = None
+        self._children = {}
+        self._forward = {}
+
+    @property
+    def is_open(self) -> bool:
+        return self._runtime is not None
+
+    # --- for operators
+
+    def all_children(self) -> Receiver:
+        """Hands a record to every node below."""
+        return fan_out(list(self._children.values()), self.failed)
+
+    def child(self, name: str) -> Receiver:
+        """Hands a record to the node of this name below."""
+        return self._children[name]
+
+    def guarded(self, receiver: Receiver) -> Receiver:
+        """See `receivers.guarded`."""
+        return guarded(receiver, self.failed)
+
+    def failed(self, error: Exception) -> bool:
+        """An error came from this node, or from one below it. See `receivers.OnError`."""
+        return self._task("forward").node_failed(self._names.failed_node(error) or self.name, error)
+
+    def drop(self, reason: DropReason, message: str, *values: Any, detail: str = "") -> None:
+        """Count a record that this node leaves out, and log it.
+
+        `message` and `values`: of `logging`, what is wrong with it. `detail`: what notices say of this reason from now
+        on. Source: the `dropped-records` sensor of a task.
+        """
+        task = self._task("drop")
+        level = task.losses.log_level(reason, self.name, detail)
+        if not _logger.isEnabledFor(level):
+            return
+        where = task.record_metadata
+        if where is None:
+            text, values = ". Topic, partition, and offset not known.", values
+        else:
+            text, values = ". topic=[%s] partition=[%d] offset=[%d]", (*values, *where)
+        _logger.log(level, "Skipping record due to " + message + text, *values, extra=TOLD_AS_NOTICE)
+
+    # --- for operators, and for processors of the user: `ProcessorContext`
 
     @property
     def application_id(self) -> str:
@@ -93,13 +126,13 @@ class NodeContext:
         if name not in self.connected_stores:
             connected = ", ".join(sorted(self.connected_stores)) or "none"
             raise StreamsRuntimeError(
-                f"processor {self._name} has no access to state store {name} (connected: {connected}): name the "
+                f"processor {self.name} has no access to state store {name} (connected: {connected}): name the "
                 "processor in add_state_store, or the store in add_processor or connect_processor_and_stores",
                 task.task_id,
             )
         store = task.stores.get(name)
         if store is None:
-            raise StreamsRuntimeError(f"state store {name} of processor {self._name} is not open", task.task_id)
+            raise StreamsRuntimeError(f"state store {name} of processor {self.name} is not open", task.task_id)
         return store
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
@@ -110,7 +143,7 @@ class NodeContext:
         no record can have, an unknown child, or a call from outside of `process`, punctuators and `close`.
         Source: `ProcessorNode.process` (KIP-1033).
         """
-        current = self._current
+        current = self.current
         caller = current.name
         if caller is None:
             raise self._runs_outside()
@@ -120,59 +153,27 @@ class NodeContext:
             record = self._with_timestamp(record)
         if record[3] is not current.checked_headers and record[3]:
             record = self._with_headers(record)
-        if child is None and (take := self.take_one) is not None:
-            key, value, timestamp_ms, headers = record
-            if not headers:
-                try:
-                    take(key, value, timestamp_ms)
-                    self._handed_on += 1
-                    if self._handed_on >= MOST_UNSETTLED:
-                        self._settle()
-                finally:
-                    current.name = caller
-                return
-        children = self._children if child is None else self._child(child)
-        for name, process in children:
-            current.name = name
-            try:
-                process(record)
-            except BaseException as error:
-                self._child_failed(error, caller)
-        current.name = caller
+        receiver = self._forward.get(child)
+        if receiver is None:
+            raise self._no_child(child)
+        timestamp_ms, headers = current.timestamp_ms, current.headers
+        try:
+            receiver(*record)
+        finally:  # this node goes on with its own record
+            current.name, current.timestamp_ms, current.headers = caller, timestamp_ms, headers
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
-        """What `forward` does with each row as a record, in their order; to all children in one loop where that is
-        possible.
+        """What `forward` does with each row as a record, in their order.
 
         Raises StreamsRuntimeError as `forward` does, and for what are no columns.
         """
         if not isinstance(columns, RecordColumns):
             raise WrongBatchResult(
-                f"processor {self._name} forwards a {type(columns).__name__} as a batch: give RecordColumns, as "
+                f"processor {self.name} forwards a {type(columns).__name__} as a batch: give RecordColumns, as "
                 "`batch.with_values(...)` makes them"
             )
-        if self._current.name is None:
-            raise self._runs_outside()
-        if child is None and self.take_rows is not None:
-            self.take_rows(columns)
-            return
         for record in columns:
             self.forward(record, child)
-
-    def forward_flushed(self, record: Record[Any, Any]) -> None:
-        """Hand on what the record cache of a store of this node held back, whatever runs now; nothing after a close.
-
-        Source: `TimestampedCacheFlushListener`.
-        """
-        if self._runtime is None:
-            return
-        current = self._current
-        before = current.name
-        current.name = self._name
-        try:
-            self.forward(record)
-        finally:
-            current.name = before
 
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
@@ -182,48 +183,38 @@ class NodeContext:
         kind = self._punctuation_type(type)
         if not isinstance(interval_ms, int) or not callable(callback):
             raise StreamsRuntimeError(
-                f"processor {self._name}: a punctuation needs an interval in whole milliseconds and a function to call,"
+                f"processor {self.name}: a punctuation needs an interval in whole milliseconds and a function to call,"
                 f" not {interval_ms!r} and {callback!r}",
                 task.task_id,
             )
         if interval_ms < 1:
             raise StreamsRuntimeError(
-                f"processor {self._name}: the shortest interval of a punctuation is 1 ms, not {interval_ms}",
+                f"processor {self.name}: the shortest interval of a punctuation is 1 ms, not {interval_ms}",
                 task.task_id,
             )
         if start_time_ms is not None and start_time_ms < 0:
             raise StreamsRuntimeError(
-                f"processor {self._name}: a punctuation cannot start before the epoch, at {start_time_ms} ms",
+                f"processor {self.name}: a punctuation cannot start before the epoch, at {start_time_ms} ms",
                 task.task_id,
             )
 
         def punctuate(time_ms: int) -> None:
-            current = self._current
-            current.forget()
-            current.name = self._name
-            current.timestamp_ms = time_ms
+            current = self.current
+            current.name, current.timestamp_ms = self.name, time_ms
             try:
                 callback(time_ms)
-            except BaseException as error:
-                current.failed(error, None)
-                raise
             finally:
-                current.timestamp_ms = -1
-            current.name = None
+                current.clear()
 
-        return task.schedule(self._name, interval_ms, kind, punctuate, start_time_ms)
+        return task.schedule(self.name, interval_ms, kind, punctuate, start_time_ms)
 
     def commit(self) -> None:
         self._task("commit").request_commit()
 
-    def dropped(self, reason: DropReason, detail: str = "") -> int:
-        """The record that this node has is left out; the level at which to log it. See `TaskLosses.dropped`."""
-        return self._task("dropped").losses.log_level(reason, self._name, detail)
-
     def _task(self, used: str) -> TaskRuntime:
         if self._runtime is None:
             raise StreamsRuntimeError(
-                f"processor {self._name} uses `{used}` of a closed context: "
+                f"processor {self.name} uses `{used}` of a closed context: "
                 "its task no longer runs here, or is a standby"
             )
         return self._runtime
@@ -234,31 +225,14 @@ class NodeContext:
             return PunctuationType(given)
         except ValueError:
             raise StreamsRuntimeError(
-                f"processor {self._name}: the type of a punctuation is {' or '.join(PunctuationType)}, not {given!r}",
+                f"processor {self.name}: the type of a punctuation is {' or '.join(PunctuationType)}, not {given!r}",
                 self._task("schedule").task_id,
             ) from None
 
-    def _child_failed(self, error: BaseException, caller: str) -> None:
-        """Returns when the others may go on. Raises what ends the record."""
-        current = self._current
-        current.failed(error, caller)
-        if not isinstance(error, Exception):
-            raise error
-        self._task("forward").node_failed(current.failed_at, error)
-        current.forget()
-
-    def _settle(self) -> None:
-        """A punctuator may forward without end, and what it forwards has to leave."""
-        self._handed_on = 0
-        self._task("forward").settle()
-
-    def _child(self, name: str) -> tuple[Child, ...]:
-        for child in self._children:
-            if child[0] == name:
-                return (child,)
-        children = ", ".join(each for each, _ in self._children) or "none"
-        raise StreamsRuntimeError(
-            f"processor {self._name} cannot forward to {name}, which is not its child (children: {children})",
+    def _no_child(self, name: str | None) -> StreamsRuntimeError:
+        children = ", ".join(self._children) or "none"
+        return StreamsRuntimeError(
+            f"processor {self.name} cannot forward to {name}, which is not its child (children: {children})",
             self._task("forward").task_id,
         )
 
@@ -266,7 +240,7 @@ class NodeContext:
         """Any tuple of four parts is good enough."""
         if not isinstance(given, tuple) or len(given) != len(Record._fields):
             raise StreamsRuntimeError(
-                f"processor {self._name} forwards a {type(given).__name__}, which is no Record(key, value, "
+                f"processor {self.name} forwards a {type(given).__name__}, which is no Record(key, value, "
                 "timestamp_ms, headers)",
                 self._task("forward").task_id,
             )
@@ -281,19 +255,19 @@ class NodeContext:
     def _with_headers(self, record: Record[Any, Any]) -> Record[Any, Any]:
         """They are checked once on their way through the nodes of a task."""
         try:
-            headers = self._current.checked_headers = record_headers(record.headers)
+            headers = self.current.checked_headers = record_headers(record.headers)
         except ValueError as error:
             raise self._cannot_forward(error) from None
         return record._replace(headers=headers)
 
     def _cannot_forward(self, error: ValueError) -> StreamsRuntimeError:
         return StreamsRuntimeError(
-            f"processor {self._name} forwards a record that {error}", self._task("forward").task_id
+            f"processor {self.name} forwards a record that {error}", self._task("forward").task_id
         )
 
     def _runs_outside(self) -> StreamsRuntimeError:
         return StreamsRuntimeError(
-            f"processor {self._name} forwards outside of `process`, a punctuator or `close`; is one processor "
+            f"processor {self.name} forwards outside of `process`, a punctuator or `close`; is one processor "
             "object shared, or used by a thread of its own?",
             self._task("forward").task_id,
         )

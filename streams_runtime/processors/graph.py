@@ -7,17 +7,20 @@ which hands records to a source and is the `TaskRuntime` in which they are proce
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.processors.batch_node import BatchProcessorRunner, takes_batches
+from streams_runtime.processors.batch_node import BatchContext, BatchRunner, takes_batches
+from streams_runtime.processors.batch_order import batch_hindrances
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.fused_loop import Outputs
-from streams_runtime.processors.node_runs import NodeRun, NodeRuns
-from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner
+from streams_runtime.processors.node_runs import NodeRun, RunsHow
+from streams_runtime.processors.nodes import NodeRunner, OperatorRunner, ProcessorRunner, SinkRunner
+from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.receivers import Receiver, ReceiverNames
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
@@ -34,6 +37,7 @@ class ProcessorGraph:
     `source_changelogs`: of stores that are restored from a source topic, to which nothing may be written.
     `window_retentions_ms`: how long each window store keeps windows that has a changelog of its own.
     `repartition_sources`: source topics that are internal, whose processed records may be deleted.
+    `current`: what runs now, shared by all nodes. `collecting`: the nodes that take batches, parents first.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class ProcessorGraph:
         stores: Sequence[StateStore],
         subtopology: Subtopology,
         current: CurrentNode,
+        names: ReceiverNames,
     ) -> None:
         self.sources = dict(sources)
         self.stores = list(stores)
@@ -70,7 +75,9 @@ class ProcessorGraph:
         self.repartition_sources = frozenset(topic.name for topic in subtopology.repartition_source_topics)
         self.sink_topics = frozenset(subtopology.sink_topics)
         self._nodes = tuple(nodes)
-        self._current = current
+        self._names = names
+        self.current = current
+        self.collecting = tuple(each for each in nodes if isinstance(each, BatchRunner) and not each.hindrance)
         self._initialized: list[NodeRunner] = []
 
     @classmethod
@@ -87,13 +94,14 @@ class ProcessorGraph:
                 f"there is no subtopology {subtopology_id}; the topology has {', '.join(map(str, parsed))}"
             )
         definition = topology.definition()
-        current = CurrentNode()
+        current, names = CurrentNode(), ReceiverNames()
         runners: dict[str, NodeRunner] = {}
         for node in topology.builder.subtopology_nodes(subtopology_id):
-            runner = _runner(node, definition, application_id, current)
+            runner = _runner(node, definition, application_id, current, names)
             runners[node.name] = runner
             for parent in node.parents:
                 runners[parent].add_child(runner)
+        _decide_on_batches(list(runners.values()))
         sources = {
             definition.full_topic(topic, application_id): runner
             for runner in runners.values()
@@ -104,17 +112,11 @@ class ProcessorGraph:
             _build_store(definition.stores[store.name], serde_topic(store, application_id), caching)
             for store in parsed[subtopology_id].stores
         ]
-        return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
+        return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current, names)
 
-    @property
-    def current_node(self) -> str:
-        """The name of the node that runs or, after an error of `process` or a punctuator, of the node it came from."""
-        return self._current.running_or_failed()
-
-    @property
-    def current(self) -> CurrentNode:
-        """What runs now, shared by all nodes."""
-        return self._current
+    def failed_node(self, error: BaseException) -> str:
+        """The node that an error came from; empty when it came from none."""
+        return self._names.failed_node(error)
 
     def init(self, runtime: TaskRuntime) -> None:
         """Call every processor's `init`, parents first. The stores in `runtime` are open and restored.
@@ -123,30 +125,33 @@ class ProcessorGraph:
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
-        for node in self._nodes:
-            try:
+        node = None
+        try:
+            for node in self._nodes:
                 node.init(runtime)
-            except Exception as error:
-                raise StreamsRuntimeError(
-                    f"failed to initialize processor {node.name}: {error!r}", runtime.task_id
-                ) from error
-            self._initialized.append(node)
-        for node in self._nodes:
-            node.link()
+                self._initialized.append(node)
+            receivers: dict[str, Receiver] = {}
+            for node in reversed(self._nodes):
+                receiver = node.connect({child.name: receivers[child.name] for child in node.below})
+                receivers[node.name] = self._names.named(receiver, node.name)
+        except Exception as error:
+            name = "" if node is None else node.name
+            raise StreamsRuntimeError(f"failed to initialize processor {name}: {error!r}", runtime.task_id) from error
+        _allow_depth(self._nodes)
 
-    def fuse_flushes(self, runtime: TaskRuntime, outputs: Outputs) -> None:
-        """Let loops flush record caches where that is possible. After `init`. Raises as `outputs` does."""
-        for node in self._nodes:
-            if isinstance(node, ProcessorRunner):
-                node.fuse_flush(runtime, outputs)
+    def run_collected(self) -> None:
+        """The end of a run: hand over what nodes that take batches have collected. Raises what ends the run."""
+        for node in self.collecting:
+            node.run_collected()
+
+    def forget_collected(self) -> None:
+        """The run comes again."""
+        for node in self.collecting:
+            node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """How each node below a source runs, for sources that have had a record since `init`. In sources' order."""
-        runs = NodeRuns()
-        for source in dict.fromkeys(self.sources.values()):
-            for name, run in source.node_runs().items():
-                runs.note(name, run.how, run.why)
-        return runs.by_name()
+        """How each node below a source runs."""
+        return {node.name: _node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
         """Call every processor's `close`, parents first, even after errors. Idempotent.
@@ -170,20 +175,55 @@ def _runner(
     definition: TopologyDefinition,
     application_id: str,
     current: CurrentNode,
+    names: ReceiverNames,
 ) -> NodeRunner:
     match node:
         case SourceNode(name, _, supplier):
             settings = supplier if isinstance(supplier, SourceSettings) else SourceSettings()
-            return SourceRunner(name, settings, current)
+            return SourceRunner(name, settings, names)
         case ProcessorNode(name, _, stores, supplier):
             if not callable(supplier):
                 raise StreamsRuntimeError(f"Processor {name} has no supplier and cannot run")
-            processor = supplier()
-            runner = BatchProcessorRunner if takes_batches(processor) else ProcessorRunner
-            return runner(name, processor, NodeContext(name, frozenset(stores), current), current)
+            made, connected = supplier(), frozenset(stores)
+            if isinstance(made, Operator):
+                return OperatorRunner(made, NodeContext(name, connected, current, names))
+            if takes_batches(made):
+                return BatchRunner(made, BatchContext(name, connected, current, names))
+            return ProcessorRunner(made, NodeContext(name, connected, current, names))
         case SinkNode(name, _, topic, supplier):
             sink = supplier if isinstance(supplier, SinkSettings) else SinkSettings()
             return SinkRunner(name, definition.full_topic(topic, application_id), sink)
+
+
+def _decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
+    """Each node that takes batches gets to know why it may not collect, below any of its sources."""
+    by_name = {node.name: node for node in nodes}
+    for source in nodes:
+        if isinstance(source, SourceRunner):
+            for name, hindrance in batch_hindrances(source.below).items():
+                node = by_name[name]
+                if isinstance(node, BatchRunner):
+                    node.hindrance = node.hindrance or hindrance
+
+
+def _node_run(node: NodeRunner) -> NodeRun:
+    if not isinstance(node, BatchRunner):
+        return NodeRun(RunsHow.ONCE_A_RECORD)
+    return NodeRun(RunsHow.ONCE_A_RECORD if node.hindrance else RunsHow.ONCE_A_BATCH, node.hindrance)
+
+
+_FRAMES_A_NODE = 5
+"""At most: a processor of the user has its receiver, `process`, `forward` and a guard."""
+
+
+def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
+    """Python allows a thousand calls inside of each other. A record that goes through a long chain needs more."""
+    depths: dict[str, int] = {}
+    for node in reversed(nodes):
+        depths[node.name] = 1 + max((depths[child.name] for child in node.below), default=0)
+    needed = _FRAMES_A_NODE * max(depths.values(), default=0) + 500
+    if sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
 
 
 def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStore:

@@ -5,7 +5,8 @@ Source: `InternalProcessorContext`, `RecordCollector`.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import (
@@ -23,6 +24,20 @@ from streams_runtime.state_stores.base import StateStore
 
 ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
 """Errors that are not about the record that was processed: no handler decides on them."""
+
+
+Sender = Callable[[bytes | None, bytes | None, int, Headers, int | None], None]
+"""Writes key, value, timestamp and headers to one topic. The last is the partition; None: by Kafka's murmur2 hash of
+the key."""
+
+
+class RunPosition(NamedTuple):
+    """An input record of the run that is processed. `place`: in the batch that was polled. `stream_time_ms`: when it is
+    processed.
+    """
+
+    place: int
+    stream_time_ms: int
 
 
 class TaskRuntime(Protocol):
@@ -56,20 +71,19 @@ class TaskRuntime(Protocol):
         """How many partitions a topic has. Raises StreamsRuntimeError for an unknown topic."""
         ...
 
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        """Write to a topic, given by its full name. `partition` None: by Kafka's murmur2 hash of the key."""
+    def sender(self, topic: str) -> Sender:
+        """What writes to a topic, given by its full name."""
         ...
 
-    def settle(self) -> None:
-        """Give the log what was written so far. Raises as `send` does."""
+    @property
+    def position(self) -> RunPosition | None:
+        """Of the record of a run that is processed; None where none is, as in a punctuation and in a flush."""
+        ...
+
+    def move_to(self, position: RunPosition, *, several: bool) -> None:
+        """The record at this position of the run is processed from now on. `several`: a node has it together with
+        others, so an error of what that node hands on is not about this record.
+        """
         ...
 
     def schedule(
@@ -78,8 +92,9 @@ class TaskRuntime(Protocol):
 
     def request_commit(self) -> None: ...
 
-    def node_failed(self, node: str, error: Exception) -> None:
-        """An error came from this node. Returns when the task may go on: this node has no part in the record then, and
-        others still get it. Raises what ends the record.
+    def node_failed(self, node: str, error: Exception) -> bool:
+        """An error of the record that is processed came from this node. True: the task goes on. The node has no part in
+        the record then, and others still get it. False: the error goes up, because it is about the task or about
+        several records. Raises what ends the record.
         """
         ...

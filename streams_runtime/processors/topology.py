@@ -19,7 +19,8 @@ from assignor.topology.builder import TopologyBuilder
 from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.logs.base import OffsetReset
-from streams_runtime.processors.api import ProcessorSupplier, StreamPartitioner, TimestampExtractor
+from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
+from streams_runtime.processors.operator import NodeSupplier, Operator
 from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde, serde_fault
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_with_serdes
@@ -77,7 +78,7 @@ class Topology:
         return self
 
     def add_processor(
-        self, name: str, supplier: ProcessorSupplier, parents: str | Sequence[str], *, stores: Iterable[str] = ()
+        self, name: str, supplier: NodeSupplier, parents: str | Sequence[str], *, stores: Iterable[str] = ()
     ) -> Topology:
         """A node that hands every record of its parents to a processor. Each task gets its own from `supplier`.
 
@@ -255,6 +256,8 @@ def _check_supplier(name: str, supplier: object) -> None:
             f"The supplier of Processor {name} gives the same object twice; "
             "it must make a new processor each time it is called."
         )
+    if isinstance(first, Operator):
+        return
     wanted = ("init", "process_batch" if hasattr(first, "process_batch") else "process", "close")
     if not all(callable(getattr(first, method, None)) for method in wanted):
         raise _invalid(

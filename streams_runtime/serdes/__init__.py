@@ -1,17 +1,6 @@
 """Objects to bytes and back: Kafka's own formats, JSON, and the formats of a schema registry (`schema_registry`)."""
 
-from streams_runtime.serdes.base import (
-    ColumnDeserializer,
-    ColumnSerializer,
-    NestedSerde,
-    Serde,
-    TopicSerde,
-    column_deserializer,
-    column_serializer,
-    serde_fault,
-    serde_for_topic,
-    serializer_of,
-)
+from streams_runtime.serdes.base import NestedSerde, Serde, TopicSerde, serde_fault, serde_for_topic, serializer_of
 from streams_runtime.serdes.defaults import DefaultSerde, DefaultSerdes
 from streams_runtime.serdes.standard import (
     BYTES,
@@ -37,8 +26,6 @@ __all__ = [
     "LONG",
     "STRING",
     "BytesSerde",
-    "ColumnDeserializer",
-    "ColumnSerializer",
     "DefaultSerde",
     "DefaultSerdes",
     "DoubleSerde",
@@ -50,8 +37,6 @@ __all__ = [
     "Serdes",
     "StringSerde",
     "TopicSerde",
-    "column_deserializer",
-    "column_serializer",
     "serde_fault",
     "serde_for_topic",
     "serializer_of",

@@ -6,12 +6,11 @@ is a `TopicSerde` as well. A serde that has others inside is a `NestedSerde`, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from streams_runtime.common.records import bytes_of
-from streams_runtime.serdes.standard import BytesSerde
 
 T = TypeVar("T")
 
@@ -19,11 +18,7 @@ _OWN_PACKAGE = "streams_runtime."
 
 
 class Serde(Protocol[T]):
-    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record.
-
-    One that is faster with many at once may say so by `serialize_column` and `deserialize_column`: a list to a list,
-    with the same results and errors. Where records go through as columns, these are called.
-    """
+    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record."""
 
     def serialize(self, value: T, /) -> bytes: ...
     def deserialize(self, data: bytes, /) -> T: ...
@@ -95,39 +90,3 @@ def serde_fault(given: object, *methods: str) -> str | None:
 def _kind(serde: type) -> tuple[bool, bool]:
     """Whether it is a `TopicSerde`, and a `NestedSerde`. Each new task asks of its serdes, and protocols are slow."""
     return issubclass(serde, TopicSerde), issubclass(serde, NestedSerde)
-
-
-ColumnSerializer = Callable[[Sequence[Any]], Sequence[bytes | None]]
-ColumnDeserializer = Callable[[Sequence[bytes | None]], Sequence[Any]]
-
-
-# Whole columns to bytes and back, for readers of many records at once. None stays None. A serde may say how, if it can
-# do better than one call after the other, by `serialize_column` and `deserialize_column`: a list without None in it to
-# a list, with the results and the errors that a call for each has.
-
-
-def column_serializer(serde: Serde[Any]) -> ColumnSerializer:
-    return _unchanged if isinstance(serde, BytesSerde) else _of(serde.serialize, serde, "serialize_column")
-
-
-def column_deserializer(serde: Serde[Any]) -> ColumnDeserializer:
-    return _unchanged if isinstance(serde, BytesSerde) else _of(serde.deserialize, serde, "deserialize_column")
-
-
-def _of(one: Callable[[Any], Any], serde: Serde[Any], for_many: str) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    many: Callable[[Sequence[Any]], Sequence[Any]] | None = getattr(serde, for_many, None)
-
-    def one_by_one(column: Sequence[Any]) -> Sequence[Any]:
-        return [None if each is None else one(each) for each in column]
-
-    def convert(column: Sequence[Any]) -> Sequence[Any]:
-        try:
-            return many(column)  # type: ignore[misc]  # not called where there is none
-        except Exception:  # there is a None in it, or the call for the one that is wrong says so again
-            return one_by_one(column)
-
-    return one_by_one if many is None else convert
-
-
-def _unchanged(column: Sequence[Any]) -> Sequence[Any]:
-    return column

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -38,12 +37,6 @@ class StringSerde:
     def deserialize(self, data: bytes, /) -> str:
         return data.decode()
 
-    def serialize_column(self, values: Sequence[str], /) -> list[bytes]:
-        return list(map(str.encode, values))
-
-    def deserialize_column(self, data: Sequence[bytes], /) -> list[str]:
-        return list(map(bytes.decode, data))
-
 
 @dataclass(frozen=True, slots=True)
 class IntegerSerde:
@@ -54,12 +47,6 @@ class IntegerSerde:
 
     def deserialize(self, data: bytes, /) -> int:
         return int(_INT32.unpack(data)[0])
-
-    def serialize_column(self, values: Sequence[int], /) -> list[bytes]:
-        return list(map(_INT32.pack, values))
-
-    def deserialize_column(self, data: Sequence[bytes], /) -> list[int]:
-        return _unpacked(data, _INT32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +59,6 @@ class LongSerde:
     def deserialize(self, data: bytes, /) -> int:
         return int(_INT64.unpack(data)[0])
 
-    def serialize_column(self, values: Sequence[int], /) -> list[bytes]:
-        return list(map(_INT64.pack, values))
-
-    def deserialize_column(self, data: Sequence[bytes], /) -> list[int]:
-        return _unpacked(data, _INT64)
-
 
 @dataclass(frozen=True, slots=True)
 class DoubleSerde:
@@ -88,12 +69,6 @@ class DoubleSerde:
 
     def deserialize(self, data: bytes, /) -> float:
         return float(_FLOAT64.unpack(data)[0])
-
-    def serialize_column(self, values: Sequence[float], /) -> list[bytes]:
-        return list(map(_FLOAT64.pack, values))
-
-    def deserialize_column(self, data: Sequence[bytes], /) -> list[float]:
-        return _unpacked(data, _FLOAT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +94,6 @@ class Serdes(Generic[T]):
 
     def deserialize(self, data: bytes, /) -> T:
         return self.deserializer(data)  # type: ignore[no-any-return]
-
-
-def _unpacked(data: Sequence[bytes], number: struct.Struct) -> list[Any]:
-    """Numbers of one size, all at once. Raises struct.error for bytes of another length."""
-    if set(map(len, data)) - {number.size}:
-        raise struct.error(f"unpack requires a buffer of {number.size} bytes")
-    big_endian, kind = number.format[:1], number.format[1:]
-    return list(struct.unpack(f"{big_endian}{len(data)}{kind}", b"".join(data)))
 
 
 BYTES = BytesSerde()

@@ -23,7 +23,7 @@ from threading import get_ident
 from streams_runtime.common.records import RecordContext
 from streams_runtime.state_stores.base import StoreContext
 from streams_runtime.state_stores.change_logging import ChangeLoggingStore
-from streams_runtime.state_stores.named_cache import Entry, NamedCache, context_of
+from streams_runtime.state_stores.named_cache import NamedCache
 from streams_runtime.state_stores.task_cache import RecordContexts, TaskCache
 from streams_runtime.state_stores.wrapped import Inner, WrappedStateStore
 
@@ -110,8 +110,7 @@ class CachingStore(WrappedStateStore[Inner], ABC):
         self._sends_old_values = sends_old_values
         return True
 
-    def _write(self, key: bytes, entry: Entry) -> None:
-        value, context = entry[0], context_of(entry)
+    def _write(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
         listener = self._listener
         old = None
         if listener is not None and (value is None or self._sends_old_values):
@@ -128,27 +127,9 @@ class CachingStore(WrappedStateStore[Inner], ABC):
             contexts.leave_context(before)
 
     @property
-    def has_cache(self) -> bool:
-        """Whether changes are held back now."""
-        return self._cache is not None
-
-    @property
-    def held(self) -> NamedCache:
-        """What is held back. The same object as long as there is a cache."""
-        assert self._cache is not None, "only a store with a cache is asked for it"
-        return self._cache
-
-    @property
-    def keeps_raw(self) -> bool:
-        """Whether a change keeps the input record that made it. There is a cache."""
-        return self._contexts.keeps_raw
-
-    # --- reading
-
-    def _used(self, cache: NamedCache, key: bytes) -> None:
-        """Only what the task reads counts as used."""
-        if get_ident() == self._owner:
-            cache.used(key)
+    def reads_below(self) -> bool:
+        """Whether every read goes to the store below: nothing is held back, as in a standby."""
+        return self._cache is None
 
 
 def _is_taken(_key: bytes, _value: bytes | None) -> None:

@@ -11,7 +11,6 @@ from threading import get_ident
 
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.caching import CachingStore
-from streams_runtime.state_stores.named_cache import context_of
 from streams_runtime.state_stores.overlay import Stored, merged
 
 
@@ -74,27 +73,27 @@ class CachingKeyValueStore(CachingStore[KeyValueStore[bytes, bytes]]):
         cache = self._cache
         if cache is None:
             return self._inner.get(key)
-        entry = cache.entries.get(key)
+        if get_ident() != self._owner:  # only what the task reads counts as used, and is kept
+            entry = cache.peek(key)
+            return self._inner.get(key) if entry is None else entry[0]
+        entry = cache.get(key)
         if entry is not None:
-            self._used(cache, key)
             return entry[0]
-        return self.load(key) if get_ident() == self._owner else self._inner.get(key)
+        value = self._inner.get(key)
+        if value is not None:
+            cache.put_clean(key, value)
+        return value
 
     def get_flushed(self, key: bytes) -> bytes | None:
         """As `get`, without what the cache holds back of other records than the present one."""
         cache = self._cache
-        if cache is not None and key in cache.dirty:
-            entry = cache.entries[key]
-            if context_of(entry).metadata == self._contexts.record_context().metadata:
+        if cache is not None and cache.is_dirty(key):
+            entry = cache.peek(key)
+            assert entry is not None, "what is dirty is in the cache"
+            made_by = entry[1]
+            if made_by is not None and made_by.metadata == self._contexts.record_context().metadata:
                 return entry[0]
         return self._inner.get(key)
-
-    def load(self, key: bytes) -> bytes | None:
-        """What the task's thread reads of a key that the cache, which is there, does not have: it has it then."""
-        value = self._inner.get(key)
-        if value is not None:
-            self.held.put_clean(key, value)
-        return value
 
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         return self._inner.get_many(keys) if self._cache is None else list(map(self.get, keys))
@@ -121,9 +120,4 @@ class CachingKeyValueStore(CachingStore[KeyValueStore[bytes, bytes]]):
 
     def _held_back(self, is_wanted: Callable[[bytes], bool]) -> dict[bytes, bytes | None]:
         """What the store does not have yet. It is asked before the store: what is flushed meanwhile is in both."""
-        cache = self._cache
-        if cache is None or not cache.dirty:
-            return {}
-        entries = cache.entries
-        dirty = [(key, entries.get(key)) for key in list(cache.dirty) if is_wanted(key)]
-        return {key: entry[0] for key, entry in dirty if entry is not None}
+        return {} if self._cache is None else self._cache.dirty_items(is_wanted)

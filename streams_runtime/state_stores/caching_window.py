@@ -9,6 +9,7 @@ the cache. Source: `CachingWindowStore`,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from threading import get_ident
 
 from streams_runtime.state_stores.caching import CachingStore
 from streams_runtime.state_stores.overlay import merged
@@ -48,11 +49,9 @@ class CachingWindowStore(CachingStore[WindowBytesStore]):
         if cache is None:
             return self._inner.fetch(key, start_ms)
         cached = window_key(key, start_ms, 0)
-        entry = cache.entries.get(cached)
-        if entry is None:
-            return self._inner.fetch(key, start_ms)
-        self._used(cache, cached)
-        return entry[0]
+        # only what the task reads counts as used
+        entry = cache.get(cached) if get_ident() == self._owner else cache.peek(cached)
+        return self._inner.fetch(key, start_ms) if entry is None else entry[0]
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         length = len(key) + SUFFIX_BYTES
@@ -77,7 +76,4 @@ class CachingWindowStore(CachingStore[WindowBytesStore]):
         cache = self._cache
         if cache is None:
             return {}
-        entries = dict.copy(cache.entries)  # one step, in which the task changes nothing
-        return {
-            key: entry[0] for key, entry in entries.items() if is_wanted(key) and from_ms <= suffix_of(key)[0] <= to_ms
-        }
+        return {key: value for key, value in cache.items() if is_wanted(key) and from_ms <= suffix_of(key)[0] <= to_ms}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from streams_runtime.state_stores.base import ChangeLogger, KeyValueStore, RecordClock, StoreContext
-from streams_runtime.state_stores.value_and_timestamp import raw_value, timestamp_of
+from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.state_stores.wrapped import Inner, WrappedStateStore
@@ -69,7 +69,11 @@ class ChangeLoggingStore(WrappedStateStore[Inner]):
 
     def check(self, key: bytes, value: bytes | None) -> None:
         """Raise for a change that the changelog does not take. `key`, `value`: as the store has them."""
-        self._check_change(self._name, key, value, self._clock.record_timestamp_ms)
+        self._check_change(self._name, key, *self._logged(value))
+
+    def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
+        """Value and timestamp in the changelog for a value of the store."""
+        return value, self._clock.record_timestamp_ms
 
 
 class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
@@ -81,10 +85,10 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
         return self._inner.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        timestamp_ms = self._clock.record_timestamp_ms
-        self._check_change(self._name, key, value, timestamp_ms)
+        logged, timestamp_ms = self._logged(value)
+        self._check_change(self._name, key, logged, timestamp_ms)
         self._inner.put(key, value)
-        self._log_change(self._name, key, value, timestamp_ms)
+        self._log_change(self._name, key, logged, timestamp_ms)
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
         present = self._inner.get(key)
@@ -97,7 +101,7 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
             self.check(key, value)
         self._inner.put_all(entries)
         for key, value in entries:
-            self._log(key, value)
+            self._log_change(self._name, key, *self._logged(value))
 
     def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
         return self._inner.get_many(keys)
@@ -126,31 +130,22 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
     def approximate_num_entries(self) -> int:
         return self._inner.approximate_num_entries()
 
-    def _log(self, key: bytes, value: bytes | None) -> None:
-        self._log_change(self._name, key, value, self._clock.record_timestamp_ms)
 
-
-class ChangeLoggingTimestampedKeyValueBytesStore(ChangeLoggingKeyValueBytesStore):
-    """Its values begin with their timestamp. A deletion carries the timestamp of the current record."""
+class _TimestampedValues(ChangeLoggingStore[Inner]):
+    """Values of the store begin with their timestamp. A deletion carries the timestamp of the current record."""
 
     __slots__ = ()
 
-    def put(self, key: bytes, value: bytes | None) -> None:
-        self.check(key, value)
-        self._inner.put(key, value)
-        self._log(key, value)
-
-    def check(self, key: bytes, value: bytes | None) -> None:
+    def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
         if value is None:
-            super().check(key, None)
-        else:
-            self._check_change(self._name, key, raw_value(value), timestamp_of(value))
+            return None, self._clock.record_timestamp_ms
+        return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
 
-    def _log(self, key: bytes, value: bytes | None) -> None:
-        if value is None:
-            super()._log(key, None)
-        else:
-            self._log_change(self._name, key, raw_value(value), timestamp_of(value))
+
+class ChangeLoggingTimestampedKeyValueBytesStore(_TimestampedValues[BytesStore], ChangeLoggingKeyValueBytesStore):
+    """Of values with timestamps."""
+
+    __slots__ = ()
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
@@ -163,11 +158,14 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     __slots__ = ()
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        self.check(window_key(key, start_ms, 0), value)
+        stored = window_key(key, start_ms, 0)
+        logged, timestamp_ms = self._logged(value)
+        self._check_change(self._name, stored, logged, timestamp_ms)
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:
-            stored = window_key(key, start_ms, sequence)
-            self._log_change(self._name, stored, value, self._clock.record_timestamp_ms)
+            if sequence:
+                stored = window_key(key, start_ms, sequence)
+            self._log_change(self._name, stored, logged, timestamp_ms)
         return sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
@@ -180,24 +178,7 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         return self._inner.fetch_all(from_ms, to_ms)
 
 
-class ChangeLoggingTimestampedWindowBytesStore(ChangeLoggingWindowBytesStore):
-    """Its values begin with their timestamp. A deletion carries the timestamp of the current record."""
+class ChangeLoggingTimestampedWindowBytesStore(_TimestampedValues[WindowBytesStore], ChangeLoggingWindowBytesStore):
+    """Of values with timestamps."""
 
     __slots__ = ()
-
-    def check(self, key: bytes, value: bytes | None) -> None:
-        if value is None:
-            super().check(key, None)
-        else:
-            self._check_change(self._name, key, raw_value(value), timestamp_of(value))
-
-    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        self.check(window_key(key, start_ms, 0), value)
-        sequence = self._inner.put(key, value, start_ms)
-        if sequence is not None:
-            stored = window_key(key, start_ms, sequence)
-            if value is None:
-                self._log_change(self._name, stored, None, self._clock.record_timestamp_ms)
-            else:
-                self._log_change(self._name, stored, raw_value(value), timestamp_of(value))
-        return sequence

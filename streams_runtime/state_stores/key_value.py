@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.record_columns import column
@@ -16,16 +16,6 @@ from streams_runtime.state_stores.wrapped import WrappedStateStore
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class StoreParts(NamedTuple):
-    """`store`: bytes, below cache and changelog. `cache`: None for a store without a record cache. `is_logged`: whether
-    changes have to go to a changelog.
-    """
-
-    store: KeyValueStore[bytes, bytes]
-    cache: CachingKeyValueStore | None
-    is_logged: bool
 
 
 class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generic[K, V]):
@@ -51,9 +41,13 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
         self._skip_layers()
 
     def _skip_layers(self) -> None:
-        """Ask the layer that knows: the cache, or what is below the changelog."""
-        parts = self.parts()
-        self._get = self._inner.get if parts.cache is not None else parts.store.get
+        """Reads go to the layer that knows: the record cache, or what is below the changelog."""
+        layer = self._inner
+        if isinstance(layer, CachingKeyValueStore) and layer.reads_below:
+            layer = layer.inner
+        if isinstance(layer, ChangeLoggingKeyValueBytesStore):
+            layer = layer.inner
+        self._get = layer.get
 
     def get(self, key: K) -> V | None:
         if key is None:
@@ -134,22 +128,6 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
             )
 
         return inner.set_flush_listener(flushed, sends_old_values=sends_old_values)
-
-    def get_flushed(self, key: K) -> V | None:
-        """The value without what the record cache holds back of other records than the present one."""
-        inner, stored_key = self._inner, self._stored_key(key)
-        found = inner.get_flushed(stored_key) if isinstance(inner, CachingKeyValueStore) else inner.get(stored_key)
-        return None if found is None else self._value_of(found)
-
-    def parts(self) -> StoreParts:
-        """What a fused loop works with, instead of calling this object."""
-        inner = self._inner
-        cache = inner if isinstance(inner, CachingKeyValueStore) and inner.has_cache else None
-        below = inner.inner if isinstance(inner, CachingKeyValueStore) else inner
-        logged = isinstance(below, ChangeLoggingKeyValueBytesStore) and below.is_logged
-        if isinstance(below, ChangeLoggingKeyValueBytesStore):
-            below = below.inner
-        return StoreParts(below, cache, logged)
 
     def _objects(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         key_of, value_of = self._key_of, self._value_of

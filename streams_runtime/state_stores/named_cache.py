@@ -21,21 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Protocol
+from typing import Protocol
 
-from streams_runtime.common.records import RawRecord, RecordContext, RecordMetadata
+from streams_runtime.common.records import RawRecord, RecordContext
 
-Source = tuple[str, tuple[()], int]
-"""Topic, no headers and partition: what all records of a run share that a fused loop goes over."""
-
-Entry = (
-    tuple[bytes | None, RecordContext | None, int, int]
-    | tuple[bytes | None, Source, int, int, int, int, RawRecord | None]
-)
+Entry = tuple[bytes | None, RecordContext | None, int, int]
 """A value, None for a deletion; the record that changed it, None for a value that was only read; its size; the number
-of its use. A fused loop, which makes one for each record, makes no context: with the source of its record come that
-record's timestamp and offset, and the record as it was read. See `context_of`.
-"""
+of its use."""
 
 _OVERHEAD = 24 + 1 + 8 + 8 + 4
 """Of a node in Kafka's list, its flag, and timestamp, offset and partition of its record."""
@@ -49,65 +41,101 @@ class Memory(Protocol):
 
 
 class NamedCache:
-    """`write`: writes and forwards a value. `dirty`: by their last change. `uses`: the next number of a use.
-    `reads`: the last use of what was read after it was put.
-
-    `flush_keys`: flushes those of these keys that are dirty; a fused loop may take its place. `key_overhead`: what a
-    key takes in Kafka's cache beyond its bytes here.
-    """
+    """`write`: writes and forwards a value. `key_overhead`: what a key takes in Kafka's cache beyond its bytes here."""
 
     __slots__ = (
-        "_oldest",
-        "_write",
-        "dirty",
-        "entries",
-        "flush_keys",
-        "key_overhead",
-        "memory",
-        "reads",
-        "size_bytes",
-        "uses",
-    )
+        "_dirty", "_entries", "_memory", "_oldest", "_overhead", "_reads", "_size_bytes", "_uses", "_write",
+    )  # fmt: skip
 
-    def __init__(self, memory: Memory, write: Callable[[bytes, Entry], None], key_overhead: int = 0) -> None:
-        self.memory = memory
+    def __init__(
+        self, memory: Memory, write: Callable[[bytes, bytes | None, RecordContext], None], key_overhead: int = 0
+    ) -> None:
+        self._memory = memory
         self._write = write
-        self.key_overhead = key_overhead
-        self.entries: dict[bytes, Entry] = {}
-        self.dirty: dict[bytes, None] = {}
-        self.uses = count()
-        self.reads: dict[bytes, int] = {}
+        self._overhead = _OVERHEAD + key_overhead
+        self._entries: dict[bytes, Entry] = {}
+        self._dirty: dict[bytes, None] = {}
+        """By their last change."""
+        self._uses = count()
+        self._reads: dict[bytes, int] = {}
+        """The last use of what was read after it was put."""
         self._oldest: list[tuple[int, bytes]] = []
         """Uses and keys, the oldest one last; those that were used again since do not count."""
-        self.size_bytes = 0
-        self.flush_keys: Callable[[list[bytes]], None] = self._flush_one_by_one
+        self._size_bytes = 0
+
+    # --- reading
+
+    def get(self, key: bytes) -> Entry | None:
+        """As `peek`, and the value counts as used."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._reads[key] = next(self._uses)
+        return entry
+
+    def peek(self, key: bytes) -> Entry | None:
+        """What the cache has of a key. Any thread may call."""
+        return self._entries.get(key)
+
+    def is_dirty(self, key: bytes) -> bool:
+        """Whether its value was not written yet."""
+        return key in self._dirty
+
+    @property
+    def has_dirty(self) -> bool:
+        return bool(self._dirty)
+
+    def items(self) -> list[tuple[bytes, bytes | None]]:
+        """All keys and values at one moment. Any thread may call."""
+        entries = dict.copy(self._entries)  # one step, in which the task changes nothing
+        return [(key, entry[0]) for key, entry in entries.items()]
+
+    def dirty_items(self, is_wanted: Callable[[bytes], bool]) -> dict[bytes, bytes | None]:
+        """Of these keys, those that were not written yet, with their values. Any thread may call."""
+        if not self._dirty:
+            return {}
+        entries = self._entries
+        dirty = [(key, entries.get(key)) for key in list(self._dirty) if is_wanted(key)]
+        return {key: entry[0] for key, entry in dirty if entry is not None}
+
+    # --- changing
 
     def put(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
         """A change. May flush, and raises what that raises; the change is in the cache even then."""
-        dirty = self.dirty
-        dirty.pop(key, None)
+        _, headers, metadata, raw = context
+        size = self._overhead + len(key)
+        if value is not None:
+            size += len(value)
+        if metadata is not None:
+            size += len(metadata[0])
+        if headers or raw is not None:
+            size += _extra_bytes(context)
+        entries, dirty = self._entries, self._dirty
+        before = entries.get(key)
+        entries[key] = (value, context, size, next(self._uses))
+        if key in dirty:
+            del dirty[key]
         dirty[key] = None
-        size = len(key) + self.key_overhead + change_overhead(context)
-        size += 0 if value is None else len(value)
-        self._place(key, (value, context, size, next(self.uses)))
+        if before is not None:
+            size -= before[2]
+        if size:
+            self._grow(size)
 
     def put_clean(self, key: bytes, value: bytes) -> None:
         """A value that was read from the store, and is not in the cache. May flush, and raises what that raises."""
-        size = len(key) + self.key_overhead + _OVERHEAD + len(value)
-        memory = self.memory
-        self.entries[key] = (value, None, size, next(self.uses))
-        self.size_bytes += size
+        size = self._overhead + len(key) + len(value)
+        self._entries[key] = (value, None, size, next(self._uses))
+        self._grow(size)
+
+    def _grow(self, size: int) -> None:
+        memory = self._memory
+        self._size_bytes += size
         memory.size_bytes += size
         if memory.size_bytes > memory.max_bytes:
-            self.make_room()
+            self._make_room()
 
-    def used(self, key: bytes) -> None:
-        """The value was read. It is in the cache."""
-        self.reads[key] = next(self.uses)
-
-    def make_room(self) -> None:
+    def _make_room(self) -> None:
         """As long as all caches take too much, evict. Raises what a flush raises."""
-        memory, entries, reads, dirty = self.memory, self.entries, self.reads, self.dirty
+        memory, entries, reads, dirty = self._memory, self._entries, self._reads, self._dirty
         while memory.size_bytes > memory.max_bytes and entries:
             if dirty or not self._oldest:
                 self.evict_one()
@@ -116,76 +144,61 @@ class NamedCache:
             entry = entries.get(key)
             if entry is None or entry[3] > use or (reads and reads.get(key, 0) > use):
                 continue  # it was used again, or is gone
-            del entries[key]
-            if reads:
-                reads.pop(key, None)
-            self.size_bytes -= entry[2]
-            memory.size_bytes -= entry[2]
+            self._remove(key)
 
     def flush(self) -> None:
         """Write what is dirty now. After an error, what was not written stays dirty."""
-        self.flush_keys(list(self.dirty))
+        self._flush(list(self._dirty))
 
     def evict_one(self) -> None:
-        """Let go of the value that was not used for the longest time. Raises what a flush raises."""
+        """Evict the value that was not used for the longest time. Raises what a flush raises."""
         key = self._least_recently_used()
-        entry = self.entries[key]
-        if key in self.dirty:
-            self.flush_keys([key, *(other for other in self.dirty if other != key)])
-        if self.entries.get(key) is entry and key not in self.dirty:
+        entry = self._entries[key]
+        if key in self._dirty:
+            self._flush([key, *(other for other in self._dirty if other != key)])
+        if self._entries.get(key) is entry and key not in self._dirty:
             self._remove(key)
 
     def evict_clean(self) -> None:
-        """As long as all caches take too much, let go of what is not dirty."""
+        """As long as all caches take too much, evict what is not dirty."""
         for _, key in reversed(self._newest_first()):
-            if key in self.dirty:
+            if key in self._dirty:
                 continue
-            if self.memory.size_bytes <= self.memory.max_bytes:
+            if self._memory.size_bytes <= self._memory.max_bytes:
                 return
             self._remove(key)
 
     def clear(self) -> None:
         """Forget everything, also what is dirty."""
-        self.memory.size_bytes -= self.size_bytes
-        self.size_bytes = 0
-        self.dirty.clear()
-        self.entries.clear()
-        self.reads.clear()
+        self._memory.size_bytes -= self._size_bytes
+        self._size_bytes = 0
+        self._dirty.clear()
+        self._entries.clear()
+        self._reads.clear()
         self._oldest.clear()
 
-    def _place(self, key: bytes, entry: Entry) -> None:
-        entries = self.entries
-        before = entries.get(key)
-        entries[key] = entry
-        grown = entry[2]
-        if before is not None:
-            grown -= before[2]
-        self.size_bytes += grown
-        self.memory.size_bytes += grown
-        self.make_room()
-
-    def write_one(self, key: bytes, entry: Entry) -> None:
-        """Write one change, and let it count as written."""
-        self._write(key, entry)
-        if self.entries.get(key) is entry:  # else what is downstream has changed it again
-            self.dirty.pop(key, None)
-            if entry[0] is None:
-                self._remove(key)
-
-    def _flush_one_by_one(self, keys: list[bytes]) -> None:
+    def _flush(self, keys: list[bytes]) -> None:
         for key in keys:
-            if key in self.dirty:  # else a flush inside of this one has written it
-                self.write_one(key, self.entries[key])
+            if key not in self._dirty:  # a flush inside of this one has written it
+                continue
+            entry = self._entries[key]
+            value, context = entry[:2]
+            assert context is not None, "a change has a context"
+            self._write(key, value, context)
+            if self._entries.get(key) is entry:  # else what is downstream has changed it again
+                self._dirty.pop(key, None)
+                if value is None:
+                    self._remove(key)
 
     def _remove(self, key: bytes) -> None:
-        size = self.entries.pop(key)[2]
-        self.reads.pop(key, None)
-        self.size_bytes -= size
-        self.memory.size_bytes -= size
+        size = self._entries.pop(key)[2]
+        self._reads.pop(key, None)
+        self._size_bytes -= size
+        self._memory.size_bytes -= size
 
     def _least_recently_used(self) -> bytes:
         """There is a value."""
-        oldest, entries, reads = self._oldest, self.entries, self.reads
+        oldest, entries, reads = self._oldest, self._entries, self._reads
         while True:
             while oldest:
                 use, key = oldest[-1]
@@ -196,35 +209,18 @@ class NamedCache:
             self._oldest = oldest = self._newest_first()
 
     def _newest_first(self) -> list[tuple[int, bytes]]:
-        reads = self.reads
-        return sorted(((max(entry[3], reads.get(key, 0)), key) for key, entry in self.entries.items()), reverse=True)
+        reads = self._reads
+        return sorted(((max(entry[3], reads.get(key, 0)), key) for key, entry in self._entries.items()), reverse=True)
 
 
-def context_of(entry: Entry) -> RecordContext:
-    """The record that made this change."""
-    made_by: Any = entry[1]
-    if isinstance(made_by, RecordContext):
-        return made_by
-    topic, headers, partition = made_by
-    of_record: Any = entry
-    return RecordContext(of_record[4], headers, RecordMetadata(topic, partition, of_record[5]), of_record[6])
+def _extra_bytes(context: RecordContext) -> int:
+    """Of the headers of a record, and of the input record that is kept for a handler of errors.
 
-
-def change_overhead(context: RecordContext) -> int:
-    """What a change takes beside its key and its value, in bytes."""
-    _, headers, metadata, raw = context
-    size = _OVERHEAD if metadata is None else _OVERHEAD + len(metadata[0])
-    if raw is not None:
-        size += raw_bytes(raw)
-    for name, value in headers:
-        size += len(name) + (0 if value is None else len(value))
-    return size
-
-
-def raw_bytes(raw: RawRecord) -> int:
-    """What an input record takes that a change keeps for the handler of errors.
-
-    Differs from Kafka: it is counted. There each change keeps its input record, whatever the handler, and the cache
-    does not know: small counts of large records take many times what `statestore.cache.max.bytes` allows.
+    Differs from Kafka: the latter is counted. There each change keeps its input record, whatever the handler, and the
+    cache does not know: small counts of large records take many times what `statestore.cache.max.bytes` allows.
     """
-    return (0 if raw.key is None else len(raw.key)) + (0 if raw.value is None else len(raw.value))
+    size = sum(len(name) + (0 if value is None else len(value)) for name, value in context.headers)
+    raw: RawRecord | None = context.raw
+    if raw is not None:
+        size += (0 if raw.key is None else len(raw.key)) + (0 if raw.value is None else len(raw.value))
+    return size

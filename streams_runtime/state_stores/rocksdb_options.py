@@ -42,6 +42,8 @@ def store_options() -> Options:
     options.set_write_buffer_size(MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_A_STORE)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
+    # One lock instead of 64: each takes memory in every store. Reads do not need it, as RocksDB keeps all files open.
+    options.set_table_cache_num_shard_bits(0)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_log_file_size(_INFO_LOG_BYTES)
     options.set_keep_log_file_num(_INFO_LOG_FILES)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, groupby, repeat
+from itertools import chain, repeat
 from operator import add, itemgetter
 from threading import get_ident
 
@@ -132,39 +132,6 @@ class RocksDBWindowStore:
             self._newest_ms = start_ms
         self._database.put(window_key(prefixed, start_ms, self._sequence), value)
         return self._sequence
-
-    def put_many(self, window_keys: list[bytes], values: list[bytes]) -> None:
-        """What `put` does with each of them, in their order. Not for a store with duplicates."""
-        retention, database = self._retention, self._database
-        start = 0
-        for start_bytes, run in groupby(window_keys, _window_starts):
-            keys = list(run)
-            stop = start + len(keys)
-            if len(keys) < _FEW:
-                for key, value in zip(keys, values[start:stop], strict=True):
-                    self.put(key[:-SUFFIX_BYTES], value, suffix_of(key)[0])
-                start = stop
-                continue
-            start_ms = int.from_bytes(start_bytes, "big")
-            if retention.observe(start_ms):
-                self._drop_expired()
-            if start_ms // retention.segment_interval_ms < retention.first_live_segment:
-                database.require_open()
-                for _ in keys:
-                    self._expired(self.name)
-            else:
-                prefix = self._use(start_ms)
-                database.put_many(map(add, repeat(prefix), keys), values[start:stop])
-            start = stop
-
-    def _use(self, start_ms: int) -> bytes:
-        """Something is put into this window. Gives the bytes of its segment."""
-        segment = start_ms // self._retention.segment_interval_ms
-        if segment not in self._segments:
-            self._segments = tuple(sorted((*self._segments, segment)))
-        if start_ms > self._newest_ms:
-            self._newest_ms = start_ms
-        return self._prefix(segment)
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         if start_ms < self._retention.earliest_readable_ms:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from streams_runtime.common.records import RecordContext
-from streams_runtime.state_stores.named_cache import Entry, NamedCache
+from streams_runtime.state_stores.named_cache import NamedCache
 from streams_runtime.state_stores.thread_cache import ThreadCache
 
 _MOST_ROUNDS = 100
@@ -45,7 +45,7 @@ class TaskCache:
         self._thread = thread
         self._caches: list[NamedCache] = []
 
-    def add(self, write: Callable[[bytes, Entry], None], key_overhead: int = 0) -> NamedCache:
+    def add(self, write: Callable[[bytes, bytes | None, RecordContext], None], key_overhead: int = 0) -> NamedCache:
         """A new cache of one store."""
         cache = self._thread.add(write, key_overhead)
         self._caches.append(cache)
@@ -58,7 +58,7 @@ class TaskCache:
 
     @property
     def is_dirty(self) -> bool:
-        return any(cache.dirty for cache in self._caches)
+        return any(cache.has_dirty for cache in self._caches)
 
     def flush(self) -> None:
         """Write and forward everything that is dirty. After an error, what was not written stays dirty."""
@@ -66,5 +66,5 @@ class TaskCache:
             if not self.is_dirty:
                 return
             for cache in self._caches:
-                if cache.dirty:
+                if cache.has_dirty:
                     cache.flush()

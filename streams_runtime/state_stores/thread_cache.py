@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streams_runtime.state_stores.named_cache import Entry, NamedCache
+from streams_runtime.common.records import RecordContext
+from streams_runtime.state_stores.named_cache import NamedCache
 
 
 class ThreadCache:
@@ -22,7 +23,7 @@ class ThreadCache:
         self.size_bytes = 0
         self._caches: list[NamedCache] = []
 
-    def add(self, write: Callable[[bytes, Entry], None], key_overhead: int = 0) -> NamedCache:
+    def add(self, write: Callable[[bytes, bytes | None, RecordContext], None], key_overhead: int = 0) -> NamedCache:
         """A new cache of one store."""
         cache = NamedCache(self, write, key_overhead)
         self._caches.append(cache)

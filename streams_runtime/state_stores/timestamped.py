@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import KeyValueStore, ValueAndTimestamp
+from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.value_and_timestamp import (
+    EntryReader,
+    EntryWriter,
     ValuesWithTimestamps,
+    entry_reader,
+    entry_writer,
     raw_value,
     timestamp_of,
     with_timestamp,
@@ -39,6 +44,20 @@ class ValueAndTimestampSerde(Generic[V]):
         return ValueAndTimestampSerde(change(self.value_serde))
 
 
+class TableEntries(NamedTuple):
+    """How operators of the DSL use a timestamped store: they keep the bytes of a key, and read and write entries as
+    timestamp and value. All of it passes the record cache and the changelog as the methods of the store do.
+
+    `get`, `put`: by the bytes of a key; of a window store with the start of the window as last argument.
+    """
+
+    key_bytes: Callable[[Any], bytes]
+    get: Callable[..., bytes | None]
+    put: Callable[..., object]
+    read: EntryReader
+    write: EntryWriter
+
+
 class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):
     """`TimestampedKeyValueStore[K, V]`. A ValueAndTimestamp without a value deletes, as None does."""
 
@@ -48,6 +67,18 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         self.value_serde = value_serde
         """Of the value alone."""
         super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde))
+
+    def table_entries(self) -> TableEntries:
+        """Valid until the store is closed or rebound."""
+        read, write = entry_reader(self.value_serde), entry_writer(self.value_serde)
+        return TableEntries(self._from_key, self._get, self._put, read, write)
+
+    def flushed_entries(self) -> Callable[[bytes], bytes | None]:
+        """As `get` of `table_entries`, without what the record cache holds back of other records than the present
+        one.
+        """
+        inner = self._inner
+        return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None) -> None:
         stored = None if value is None or value.value is None else self._to_value(value)
@@ -74,6 +105,11 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         self.value_serde = value_serde
         """Of the value alone."""
         super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde), window_size_ms=window_size_ms)
+
+    def table_entries(self) -> TableEntries:
+        """Valid until the store is closed or rebound."""
+        read, write = entry_reader(self.value_serde), entry_writer(self.value_serde)
+        return TableEntries(self._from_key, self._inner.fetch, self._inner.put, read, write)
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start_ms: int) -> None:
         super().put(key, None if value is None or value.value is None else value, window_start_ms)

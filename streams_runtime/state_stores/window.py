@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StreamsRuntimeError
@@ -11,23 +11,12 @@ from streams_runtime.common.records import RecordContext
 from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.base import Windowed
 from streams_runtime.state_stores.caching_window import CachingWindowStore
-from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
 from streams_runtime.state_stores.window_bytes import WindowBytesStore
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms
 from streams_runtime.state_stores.wrapped import WrappedStateStore
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class WindowStoreParts(NamedTuple):
-    """`store`: bytes, below cache and changelog. `cache`: None for a store without a record cache. `is_logged`: whether
-    changes have to go to a changelog.
-    """
-
-    store: WindowBytesStore
-    cache: CachingWindowStore | None
-    is_logged: bool
 
 
 class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
@@ -48,16 +37,6 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         self._to_value = serializer_of(value_serde)
         self._value_of = value_serde.deserialize
         self.window_size_ms = window_size_ms
-
-    def parts(self) -> WindowStoreParts:
-        """What a fused loop works with, instead of calling this object."""
-        inner = self._inner
-        cache = inner if isinstance(inner, CachingWindowStore) and inner.has_cache else None
-        below = inner.inner if isinstance(inner, CachingWindowStore) else inner
-        logged = isinstance(below, ChangeLoggingWindowBytesStore) and below.is_logged
-        if isinstance(below, ChangeLoggingWindowBytesStore):
-            below = below.inner
-        return WindowStoreParts(below, cache, logged)
 
     def set_flush_listener(
         self, listener: Callable[[Windowed[K], V | None, V | None, RecordContext], None], *, sends_old_values: bool

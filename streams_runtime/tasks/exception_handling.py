@@ -60,7 +60,6 @@ _REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReas
 
 _INSTALLED = (
     "<frozen ",
-    "<fused loop>",  # its lines are of no file
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
 

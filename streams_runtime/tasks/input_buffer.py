@@ -3,20 +3,18 @@
     add         takes a batch of one partition, as columns
     next_run    gives the next records to process: consecutive ones of one partition
 
-Rules: when a partition has more than buffered.records.per.partition records, the consumer pauses it until enough of
-them were taken. A record that was taken and could not be finished is neither committed nor lost: it comes first the
-next time.
+Rule: when a partition has more than buffered.records.per.partition records, the consumer pauses it until enough of
+them were taken.
 Source: `StreamTask.addRecords`, `PartitionGroup`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import Record
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.processors.source_node import SourceRunner
@@ -24,9 +22,6 @@ from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.partition_group import InputLags, PartitionGroup, RecordRun
 from streams_runtime.tasks.record_queue import RecordQueue
-
-UnfinishedRecord = tuple[RecordQueue, Record[Any, Any]]
-"""A record that was polled from its queue, and the queue."""
 
 
 class InputPosition(NamedTuple):
@@ -43,8 +38,7 @@ class InputBuffer:
     """One per active task, which alone uses it.
 
     `sources`: by topic. `on_failure` gets each record that cannot be read; it raises, or lets the record be dropped.
-    Raises StreamsRuntimeError for a partition of a topic that no source reads. `next_run`: see `PartitionGroup`; the
-    unfinished record has to be taken first.
+    Raises StreamsRuntimeError for a partition of a topic that no source reads. `next_run`: see `PartitionGroup`.
     """
 
     __slots__ = (
@@ -56,7 +50,6 @@ class InputBuffer:
         "_paused",
         "_sources",
         "_task_id",
-        "_unfinished",
         "next_run",
     )
 
@@ -78,7 +71,6 @@ class InputBuffer:
         self._losses = losses
         self._max_buffered = configs.buffered_records_per_partition
         self._paused: set[TopicPartition] = set()
-        self._unfinished: UnfinishedRecord | None = None
         self._group = PartitionGroup(
             [self._queue(partition) for partition in partitions], InputLags(log, consumer), configs.max_task_idle_ms
         )
@@ -110,24 +102,15 @@ class InputBuffer:
 
     def is_ready(self, now_ms: int) -> bool:
         """Whether there is a record to process now. Raises what `on_failure` does."""
-        if self._unfinished is not None:
-            return True
         try:
             return self._group.ready(now_ms)
         finally:
             self.resume_partitions()
 
-    def keep_unfinished(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
-        """The record was not processed to its end: it comes before all others, and its offset is not committed."""
-        self._unfinished = queue, record
-
-    def forget_unfinished(self) -> None:
-        """The task goes on without that record."""
-        self._unfinished = None
-
-    def take_unfinished(self) -> UnfinishedRecord | None:
-        unfinished, self._unfinished = self._unfinished, None
-        return unfinished
+    @property
+    def waits_for_records(self) -> bool:
+        """Whether nothing is left to process, and only `add` changes what `is_ready` says."""
+        return not self._paused and self._group.waits_for_records
 
     def resume_partitions(self) -> None:
         """Have the consumer read paused partitions again of which enough records were taken."""
@@ -140,14 +123,11 @@ class InputBuffer:
 
     def positions(self) -> Iterator[InputPosition]:
         """Where the task stands in every partition."""
-        unfinished = None if self._unfinished is None else self._unfinished[0]
         for queue in self._group.queues():
-            offset = queue.polled_metadata().offset if queue is unfinished else queue.next_offset()
-            yield InputPosition(queue.partition, offset, queue.partition_time_ms)
+            yield InputPosition(queue.partition, queue.next_offset(), queue.partition_time_ms)
 
     def clear(self) -> None:
         """Forget all records and times, and which partitions are paused; the consumer keeps those paused."""
-        self._unfinished = None
         self._paused.clear()
         self._group.clear()
 

@@ -134,11 +134,21 @@ class PartitionGroup:
             self._look_at_heads()
         return not self._idle or self._may_go_on_without_idle(now_ms)
 
+    @property
+    def waits_for_records(self) -> bool:
+        """Whether it is empty, and only `add` changes what `ready` says.
+
+        A group that waits max.task.idle.ms is asked again and again: the wait begins when the log has no more.
+        """
+        if self._only is not None:
+            return not len(self._only)
+        return self._max_task_idle_ms <= 0 and not len(self)
+
     def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
         """The next run, of `max_records` at most; None when not `ready`. Raises as `ready` does.
 
-        The caller polls the records. With several partitions a run ends before a record that may be another
-        partition's turn.
+        The caller has the queue deliver the records. With several partitions a run ends before a record that may be
+        another partition's turn.
         """
         only = self._only
         if only is not None:
@@ -159,7 +169,7 @@ class PartitionGroup:
         With more than two others, taking one record after the other could change the turns of those with equal times.
         """
         others = len(self._heap)
-        if most < 1 or others > _MOST_OTHERS or not queue.loop:  # only a loop takes several at once
+        if most < 1 or others > _MOST_OTHERS:
             return 0
         return queue.count_before(next(iter(self._heap))[0] if others else None, most)
 

@@ -1,41 +1,43 @@
 """What processors and stores ask of the active task they run in: where a record is from, the time, sending, schedules.
 
 Rules: in a punctuation there is no input record. Stream time is the highest timestamp processed. Sending is work to be
-committed. While the record cache of a store is flushed, each change has the record that made it.
-Source: `ProcessorContextImpl`, `StreamTask.schedule`.
+committed. While the record cache of a store is flushed, each change has the record that made it. An error of a node
+goes to the handler of processing errors, with the input record, or with that of the change that is flushed.
+Source: `ProcessorContextImpl`, `StreamTask.schedule`, `ProcessorNode.process`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from assignor.types import TaskId
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import Headers, Record, RecordContext, RecordMetadata
+from streams_runtime.common.records import Headers, RawRecord, RecordContext, RecordMetadata
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.graph import ProcessorGraph
+from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, Sender
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.tasks.commit_state import CommitState
+from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, first_schedule
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import RecordQueue
 
-_Before = tuple[RecordContext | None, int, Headers]
+_Before = tuple[RecordContext | None, str | None, int, Headers]
+
+
+_new_tuple = tuple.__new__
+"""Half of the time that a call of the class takes: each change that a record cache holds back has a context."""
 
 
 class ProcessorRuntime:
     """Implements `TaskRuntime` for processors, and `RecordClock` and `RecordContexts` for stores.
 
     `RecordProcessing` sets its public attributes, and nobody else does, except for `stores`, which the task sets.
-    `record`: the input record that is processed, None outside of that; `queue`: the queue it was polled from.
-    `current_system_time_ms`: when the present run of records or the present punctuation began. `init_time_ms`: the
-    wall-clock time while processors are initialised, else -1. `stores`: empty while they are not open.
-    `when_node_failed`: decides about an error of a node; `when_record_failed`: about one of a record that is processed
-    with others. `has_several`: a node has several input records as one batch; `record` is the last of them.
+    `queue`: of the input record that is processed, None outside of that. `current_system_time_ms`: when the present run
+    of records or the present punctuation began. `init_time_ms`: the wall-clock time while processors are initialised,
+    else -1. `punctuated_ms`: the time of the punctuation that fires, else -1. `stores`: empty while they are not open.
     `keeps_raw`: see `RecordContexts`.
     """
 
@@ -45,21 +47,20 @@ class ProcessorRuntime:
         "_commits",
         "_current",
         "_flushed",
+        "_handling",
+        "_has_several",
         "application_id",
         "current_system_time_ms",
-        "has_several",
         "init_time_ms",
         "keeps_raw",
         "losses",
+        "punctuated_ms",
         "queue",
-        "record",
         "stores",
         "stream_time_ms",
         "stream_time_punctuations",
         "system_time_punctuations",
         "task_id",
-        "when_node_failed",
-        "when_record_failed",
     )
 
     def __init__(
@@ -69,6 +70,7 @@ class ProcessorRuntime:
         graph: ProcessorGraph,
         collector: RecordCollector,
         commits: CommitState,
+        handling: ExceptionHandling,
         clock: Clock,
         losses: TaskLosses,
     ) -> None:
@@ -76,10 +78,9 @@ class ProcessorRuntime:
         self.losses = losses
         self.application_id = application_id
         self.stores: dict[str, StateStore] = {}
-        self.record: Record[Any, Any] | None = None
         self.queue: RecordQueue | None = None
         self.stream_time_ms = UNKNOWN_TIME
-        self.init_time_ms = UNKNOWN_TIME
+        self.init_time_ms = self.punctuated_ms = UNKNOWN_TIME
         self.current_system_time_ms = clock.now_ms()
         self.stream_time_punctuations = PunctuationQueue()
         self.system_time_punctuations = PunctuationQueue()
@@ -88,10 +89,9 @@ class ProcessorRuntime:
         self._commits = commits
         self._clock = clock
         self._flushed: RecordContext | None = None
-        self.keeps_raw = False
-        self.has_several = False
-        self.when_node_failed: Callable[[str, Exception], None] = _raise
-        self.when_record_failed: Callable[[int, str, Exception], None] = _raise_of_record
+        self._handling = handling
+        self._has_several = False
+        self.keeps_raw = handling.asks_for_raw
 
     # --- TaskRuntime
 
@@ -99,15 +99,13 @@ class ProcessorRuntime:
     def record_metadata(self) -> RecordMetadata | None:
         if self._flushed is not None:
             return self._flushed.metadata
-        if self.record is None or self.queue is None:
-            return None
-        return self.queue.polled_metadata()
+        return None if self.queue is None else self.queue.polled_metadata()
 
     @property
     def headers(self) -> Headers:
         if self._flushed is not None:
             return self._flushed.headers
-        return () if self.record is None else self.record.headers
+        return () if self.queue is None else self.queue.polled_headers()
 
     @property
     def current_stream_time_ms(self) -> int:
@@ -116,21 +114,20 @@ class ProcessorRuntime:
     def partitions_of(self, topic: str) -> int:
         return self._collector.partitions_of(topic)
 
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        if not self._commits.is_needed:  # `init` and `close` of processors may forward, too
-            self._commits.begin_work()
-        self._collector.send(topic, partition, key, value, timestamp_ms, headers)
+    def sender(self, topic: str) -> Sender:
+        return self._collector.sender(topic)
 
-    def settle(self) -> None:
-        self._collector.settle()
+    @property
+    def position(self) -> RunPosition | None:
+        if self.queue is None or self._flushed is not None:
+            return None
+        return RunPosition(self.queue.polled_place, self.stream_time_ms)
+
+    def move_to(self, position: RunPosition, *, several: bool) -> None:
+        assert self.queue is not None, "only records of a run are collected"
+        self.queue.place = position.place + 1
+        self.stream_time_ms = position.stream_time_ms
+        self._has_several = several
 
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
@@ -159,36 +156,48 @@ class ProcessorRuntime:
     def request_commit(self) -> None:
         self._commits.request()
 
-    def node_failed(self, node: str, error: Exception) -> None:
-        self.when_node_failed(node, error)
-
-    def record_failed(self, place: int, node: str, error: Exception) -> None:
-        self.when_record_failed(place, node, error)
+    def node_failed(self, node: str, error: Exception) -> bool:
+        if isinstance(error, ABOUT_THE_TASK):
+            return False
+        if self._flushed is not None:
+            context = self._flushed
+            raw = context.raw or RawRecord(None, None, context.headers, context.timestamp_ms)
+            failed = FailedInputRecord(self.task_id, context.metadata or NO_RECORD, node, *raw, error)
+        elif self._has_several:
+            return False
+        elif self.queue is not None:
+            failed = self.queue.failed(self.queue.polled_place, node, error)
+        elif self.punctuated_ms != UNKNOWN_TIME:
+            failed = FailedInputRecord(self.task_id, NO_RECORD, node, None, None, (), self.punctuated_ms, error)
+        else:  # a processor forwards as it closes
+            return False
+        self._handling.processing_failed(failed)
+        return True
 
     # --- RecordContexts
 
     def record_context(self) -> RecordContext:
-        raw = None
+        raw, queue, metadata = None, self.queue, None
         if self._flushed is not None:
-            raw = self._flushed.raw
-        elif self.keeps_raw and self.record is not None and self.queue is not None:
-            raw = self.queue.polled_raw()
-        return RecordContext(self.record_timestamp_ms, self._current.headers, self.record_metadata, raw)
-
-    @property
-    def is_flushing(self) -> bool:
-        return self._flushed is not None
+            metadata, raw = self._flushed[2:]
+        elif queue is not None:
+            metadata = queue.polled_metadata()
+            if self.keeps_raw:
+                raw = queue.polled_raw()
+        current = self._current
+        timestamp_ms = current.timestamp_ms if current.timestamp_ms >= 0 else self.init_time_ms
+        return _new_tuple(RecordContext, (timestamp_ms, current.headers, metadata, raw))
 
     def enter_context(self, context: RecordContext) -> _Before:
         current = self._current
-        before = (self._flushed, current.timestamp_ms, current.headers)
+        before = (self._flushed, current.name, current.timestamp_ms, current.headers)
         self._flushed = context
-        current.timestamp_ms, current.headers = context.timestamp_ms, context.headers
+        current.works_on(context.timestamp_ms, context.headers)
         return before
 
     def leave_context(self, before: _Before) -> None:
         current = self._current
-        self._flushed, current.timestamp_ms, current.headers = before
+        self._flushed, current.name, current.timestamp_ms, current.headers = before
 
     # --- RecordClock
 
@@ -197,11 +206,3 @@ class ProcessorRuntime:
         """The timestamp of what the current processor works on; in `init` the wall-clock time, as in Kafka."""
         timestamp_ms = self._current.timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms
-
-
-def _raise(_node: str, error: Exception) -> None:
-    raise error
-
-
-def _raise_of_record(_place: int, _node: str, error: Exception) -> None:
-    raise error

@@ -1,13 +1,13 @@
 """Runs records and punctuations of an active task through its processors: the hot path.
 
-    process                runs a number of records, run by run of one partition
+    process                runs a number of records, run by run of one partition's batch
     punctuate_...          fires what stream time or wall-clock time has reached
     flush                  writes and forwards what the record caches of the task's stores hold back
     init_processors, close_processors
 
 Rules: stream time is the highest timestamp processed. An error of a node goes to the handler of processing errors, with
 the input record; when that goes on, only this node is left out, and other branches still get the record. A record that
-could not be finished for another reason goes back to the buffer. A punctuation has no input record; its
+could not be finished for another reason stays the next one of its partition. A punctuation has no input record; its
 time is the time at which it fires; an error in it goes to the same handler, with task and node. All of this is work to
 be committed. When the log is away, the task tries again under at-least-once. Under exactly-once half a record may be
 in the state, and a second try would count it twice, so the task is TaskCorrupted. An error of a node that a flush
@@ -19,14 +19,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Literal
 
-from assignor.types import TaskId
+from assignor.types import JAVA_LONG_MAX, TaskId
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
-from streams_runtime.common.records import RawRecord, Record
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.processors.fused_loop import FusedLoop
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import ABOUT_THE_TASK
 from streams_runtime.state_stores.task_cache import TaskCache
@@ -37,7 +34,7 @@ from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
 from streams_runtime.tasks.processor_runtime import ProcessorRuntime
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.record_collector import RecordCollector
-from streams_runtime.tasks.record_queue import QueuedColumns, RecordQueue
+from streams_runtime.tasks.record_queue import RecordQueue
 
 
 class RecordProcessing:
@@ -52,10 +49,8 @@ class RecordProcessing:
         "_exactly_once",
         "_graph",
         "_handling",
-        "_has_fused_flushes",
         "_must_punctuate",
-        "_processed",
-        "_punctuated_ms",
+        "_stream_time_before_ms",
         "_task_id",
         "runtime",
     )
@@ -75,9 +70,6 @@ class RecordProcessing:
         exactly_once: bool,
     ) -> None:
         self.runtime = runtime
-        runtime.when_node_failed = self._node_failed
-        runtime.when_record_failed = self._record_of_batch_failed
-        runtime.keeps_raw = handling.asks_for_raw
         self._cache = cache
         self._task_id = task_id
         self._graph = graph
@@ -87,10 +79,8 @@ class RecordProcessing:
         self._commits = commits
         self._clock = clock
         self._exactly_once = exactly_once
-        self._processed = 0
         self._must_punctuate = False
-        self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires now
-        self._has_fused_flushes = False  # since the processors were initialised
+        self._stream_time_before_ms = UNKNOWN_TIME  # before the present run
 
     # --- processors
 
@@ -98,7 +88,6 @@ class RecordProcessing:
         """Raises StreamsRuntimeError for an error in a processor's `init`; then all of them are closed again."""
         runtime = self.runtime
         runtime.init_time_ms = runtime.current_system_time_ms = self._clock.now_ms()
-        self._has_fused_flushes = False
         try:
             with self._watched():
                 self._graph.init(runtime)
@@ -146,164 +135,70 @@ class RecordProcessing:
         Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. When the log is away, raises TaskCorrupted under
         exactly-once, else LogTimeout, after which the next call tries again; but returns when it has processed some.
         """
-        buffer, next_run = self._buffer, self._buffer.next_run
-        self.runtime.current_system_time_ms = now_ms
-        self._processed = 0
+        buffer, runtime = self._buffer, self.runtime
+        runtime.current_system_time_ms = now_ms
+        processed = 0
         self._must_punctuate = False
         try:
             self._collector.settle()  # what the log did not take in the last turn
-            if (unfinished := buffer.take_unfinished()) is not None:
-                self._process_again(*unfinished)
-            while self._processed < max_records:
-                run = next_run(now_ms, max_records - self._processed)
+            while processed < max_records and not self._must_punctuate:
+                run = buffer.next_run(now_ms, max_records - processed)
                 if run is None:
                     break
-                self._process_run(*run)
-                if self._must_punctuate:
-                    break
+                queue, most = run
+                before = queue.handed_out
+                try:
+                    self._process_run(queue, most)
+                finally:
+                    processed += queue.handed_out - before
             self._collector.settle()
         except LogTimeout as error:
-            if self._exactly_once or self._processed == 0:
+            if self._exactly_once or processed == 0:
                 raise self._timed_out(error) from error
         except ProcessingFailed:
             self._settle_if_possible()
             raise
         finally:
-            self.runtime.record = None
+            runtime.queue = None
+            self._graph.current.clear()
             buffer.resume_partitions()
-        return self._processed
+        return processed
 
-    def _process_run(self, queue: RecordQueue, max_records: int) -> None:
+    def _process_run(self, queue: RecordQueue, most: int) -> None:
         if not self._commits.is_needed:  # spares a call for each run, which may have one record only
             self._commits.begin_work()
-        self.runtime.queue = queue
-        loop = queue.loop
-        if loop is None:
-            loop = queue.loop = self._fused(queue)
-        if loop is False:
-            self._process_one_by_one(queue, max_records)
+        runtime = self.runtime
+        runtime.queue = queue
+        if not self._graph.collecting:
+            queue.deliver(most, runtime, self._record_failed)
             return
-        due_ms = self._due_ms() if loop.takes_batches else None
-        if queue.has_head:  # it was read for its timestamp
-            self._process_one_by_one(queue, 1)
-            max_records -= 1
-        if max_records and (due_ms is None or self.runtime.stream_time_ms < due_ms):
-            columns = queue.columns(max_records)
-            if columns is None:
-                self._process_one_by_one(queue, max_records if due_ms is None else 1)
-            else:
-                self._process_columns(loop, queue, columns if due_ms is None else _up_to(due_ms, columns))
-        if due_ms is not None:
-            self._must_punctuate = self.runtime.stream_time_ms >= due_ms
+        due_ms = self._due_ms()
+        self._stream_time_before_ms = runtime.stream_time_ms
+        queue.deliver(most, runtime, self._record_failed, until_ms=due_ms)
+        self._run_collected(queue)
+        self._must_punctuate = runtime.stream_time_ms >= due_ms
 
-    def _due_ms(self) -> int | None:
+    def _due_ms(self) -> int:
         """The stream time at which a punctuation becomes due that is not due yet."""
         next_ms = self.runtime.stream_time_punctuations.next_time_ms()
-        return next_ms if next_ms is not None and next_ms > self.runtime.stream_time_ms else None
+        return next_ms if next_ms is not None and next_ms > self.runtime.stream_time_ms else JAVA_LONG_MAX
 
-    def _process_one_by_one(self, queue: RecordQueue, max_records: int) -> None:
-        runtime = self.runtime
-        poll, process = queue.poll, queue.process
-        stream_time_ms = runtime.stream_time_ms
-        done = self._processed
-        end = done + max_records
+    def _run_collected(self, queue: RecordQueue) -> None:
+        """Nodes that take batches get those of the run. When that raises, the whole run comes again."""
         try:
-            while done < end:
-                record = poll()
-                if record is None:
-                    break
-                runtime.record = record
-                if record[2] > stream_time_ms:
-                    runtime.stream_time_ms = stream_time_ms = record[2]
-                try:
-                    process(record)
-                except Exception as error:
-                    self._processing_failed(queue, record, error)
-                done += 1
-        finally:
-            self._processed = done
-
-    def _fused(self, queue: RecordQueue) -> FusedLoop | Literal[False]:
-        """Raises LogTimeout. False as well when a topic is not there: the first record that needs it then fails."""
-        try:
-            if not self._has_fused_flushes:
-                self._graph.fuse_flushes(self.runtime, self._collector)
-                self._has_fused_flushes = True
-            source = queue.source
-            return source.fused(self.runtime, self._collector, *queue.readers, queue.column_readers) or False
-        except LogTimeout:
-            raise
-        except StreamsRuntimeError:
-            return False
-
-    def _process_columns(self, loop: FusedLoop, queue: RecordQueue, columns: QueuedColumns) -> None:
-        """All of them, or all up to one that failed and that the task may go on without."""
-        loop.left_out = 0
-        try:
-            loop.run(queue, *columns)
-        except Exception as error:
-            at = loop.at
-            queue.passed(columns, at)
-            self._processed += at - columns.start - loop.left_out
-            self._failed_at(loop, queue, columns, error)
-            return
+            self._graph.run_collected()
         except BaseException:
-            queue.passed(columns, loop.at)
+            self._graph.forget_collected()
+            queue.take_run_back()
+            self.runtime.stream_time_ms = self._stream_time_before_ms
             raise
-        queue.passed(columns, columns.stop)
-        self._processed += columns.stop - columns.start - loop.left_out
 
-    def _failed_at(self, loop: FusedLoop, queue: RecordQueue, columns: QueuedColumns, error: Exception) -> None:
-        at = loop.at
-        if loop.was_reading:
-            queue.unreadable(at, error)
-        else:
-            record = queue.record_at(columns, at)
-            queue.passed(columns, at + 1)
-            self._processing_failed(queue, record, error)
-            self._processed += 1
-
-    def _process_again(self, queue: RecordQueue, record: Record[Any, Any]) -> None:
-        """Process a record that was taken before and not finished. It counts in stream time already."""
-        self._commits.begin_work()
-        self.runtime.queue = queue
-        self.runtime.record = record
-        try:
-            queue.process(record)
-        except Exception as error:
-            self._processing_failed(queue, record, error)
-        self._processed += 1
-
-    def _processing_failed(self, queue: RecordQueue, record: Record[Any, Any], error: Exception) -> None:
-        """Returns when the task may go on without the record."""
-        self._buffer.keep_unfinished(queue, record)  # so that its offset is not committed if this raises
+    def _record_failed(self, queue: RecordQueue, error: Exception) -> None:
+        """Returns when the task may go on without the record at the queue's place."""
+        self._run_collected(queue)  # records before this one
         if isinstance(error, ABOUT_THE_TASK):
             raise error
-        self._handling.processing_failed(queue.polled_failed(self._graph.current_node, error))
-        self._buffer.forget_unfinished()
-
-    def _node_failed(self, node: str, error: Exception) -> None:
-        """Returns when the others may go on with the record that is processed, or with the change that is flushed."""
-        runtime = self.runtime
-        is_idle = runtime.record is None and self._punctuated_ms == UNKNOWN_TIME  # a processor forwards as it closes
-        if isinstance(error, ABOUT_THE_TASK) or (not runtime.is_flushing and (is_idle or runtime.has_several)):
-            raise error
-        context = runtime.record_context()
-        if context.metadata is None and not runtime.is_flushing:
-            raw = RawRecord(None, None, (), self._punctuated_ms)
-        else:
-            raw = context.raw or RawRecord(None, None, context.headers, context.timestamp_ms)
-        self._handling.processing_failed(
-            FailedInputRecord(self._task_id, context.metadata or NO_RECORD, node, *raw, error)
-        )
-
-    def _record_of_batch_failed(self, place: int, node: str, error: Exception) -> None:
-        """Returns when the task may go on without the record."""
-        if isinstance(error, ABOUT_THE_TASK):
-            raise error
-        queue = self.runtime.queue
-        assert queue is not None, "a batch is of the records of a queue"
-        self._handling.processing_failed(queue.failed(place, node, error))
+        self._handling.processing_failed(queue.failed(queue.place, self._graph.failed_node(error), error))
 
     # --- punctuations
 
@@ -339,17 +234,17 @@ class RecordProcessing:
         def punctuate(schedule: PunctuationSchedule) -> None:
             self._commits.begin_work()
             self.runtime.current_system_time_ms = self._clock.now_ms()
-            self._punctuated_ms = time_ms
+            self.runtime.punctuated_ms = time_ms
             try:
                 schedule.callback(time_ms)
             except ABOUT_THE_TASK:
                 raise
             except Exception as error:
-                node = self._graph.current_node or schedule.node
+                node = self._graph.failed_node(error) or schedule.node
                 failed = FailedInputRecord(self._task_id, NO_RECORD, node, None, None, (), time_ms, error)
                 self._handling.processing_failed(failed)
             finally:
-                self._punctuated_ms = UNKNOWN_TIME
+                self.runtime.punctuated_ms = UNKNOWN_TIME
 
         try:
             has_fired = queue.maybe_punctuate(time_ms, punctuate)
@@ -363,7 +258,7 @@ class RecordProcessing:
             raise self._timed_out(error) from error
 
     def _settle_if_possible(self) -> None:
-        """What came of earlier records was as good as sent."""
+        """Send what earlier records have written. Ignores errors: the caller raises its own."""
         with contextlib.suppress(StreamsRuntimeError, LogTimeout):
             self._collector.settle()
 
@@ -371,10 +266,3 @@ class RecordProcessing:
         if not self._exactly_once:
             return error
         return TaskCorrupted([self._task_id], f"the log was away in the middle of a transaction ({error})")
-
-
-def _up_to(due_ms: int, columns: QueuedColumns) -> QueuedColumns:
-    """The records up to the first one that reaches this time."""
-    times_ms = columns.timestamps_ms
-    reached = (index for index in range(columns.start, columns.stop) if times_ms[index] >= due_ms)
-    return columns._replace(stop=next(reached, columns.stop - 1) + 1)

@@ -61,13 +61,13 @@ class SourceChangelog:
                 key, value, timestamp_ms, _ = record
                 if key is None:
                     continue
-                index = queue.polled_index
+                place = queue.polled_place
                 try:
-                    written = self._written(key, value, batch, index)
+                    written = self._written(key, value, batch, place)
                 except Exception as error:
-                    self._left_out(queue.polled_failed(self._queue.source.name, error))
+                    self._left_out(queue.failed(place, queue.source.name, error))
                     continue
-                offsets.append(batch.offsets[index])
+                offsets.append(batch.offsets[place])
                 timestamps_ms.append(timestamp_ms)
                 keys.append(written[0])
                 values.append(written[1])
@@ -86,10 +86,10 @@ class SourceChangelog:
             )
         return RecordBatch(batch.partition, offsets, timestamps_ms, keys, values) if keys else None
 
-    def _written(self, key: object, value: object, batch: RecordBatch, index: int) -> tuple[bytes | None, bytes | None]:
+    def _written(self, key: object, value: object, batch: RecordBatch, place: int) -> tuple[bytes | None, bytes | None]:
         store = self._store
         if store is None:
-            return batch.keys[index], batch.values[index]
+            return batch.keys[place], batch.values[place]
         return store.key_serde.serialize(key), None if value is None else store.value_serde.serialize(value)
 
     def _left_out(self, record: FailedInputRecord) -> None:

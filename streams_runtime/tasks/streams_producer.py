@@ -28,9 +28,6 @@ class StreamsProducer:
     since, that work is lost.
     """
 
-    order: dict[TopicPartition, None] | None = None
-    """The partitions that got records, also in rows of a loop, in the order of their first; None: nobody asks."""
-
     __slots__ = ("_guards", "_ready", "aborted", "log", "producer", "transaction_in_flight", "transactional_id")
 
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:

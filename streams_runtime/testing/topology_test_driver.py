@@ -250,7 +250,7 @@ class TopologyTestDriver:
         return counts
 
     def node_runs(self) -> dict[str, NodeRun]:
-        """How each node below a source runs, by its name: in the loop, once a batch or once a record, and why so.
+        """How each node below a source runs, by its name: once a batch or once a record, and why so.
 
         It is known of a source once that has had a record. `Topology.describe` has the text of Kafka, and says nothing
         of it.

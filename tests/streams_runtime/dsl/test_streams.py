@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,11 +14,15 @@ from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.table_source import PlainTableSource
 from streams_runtime.dsl.time_windows import TimeWindows
 from streams_runtime.processors.api import Processor, ProcessorContext
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.receivers import ReceiverNames
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.dsl.driven import driven
+from tests.streams_runtime.processors.recording_runtime import RecordingRuntime
 
 
 def source(builder: StreamsBuilder, topic: str = "in") -> KStream[str, str]:
@@ -238,31 +241,19 @@ def test_should_refuse_streams_and_tables_of_another_builder() -> None:
         stream.join(other.table("table", STRING, STRING), lambda v, t: v)
 
 
-class Place:
-    """The part of a context that dropping a record in a punctuator needs."""
-
-    record_metadata = None
-
-    def __init__(self) -> None:
-        self.forwarded: list[object] = []
-        self.reasons: list[str] = []
-
-    def dropped(self, reason: str, detail: str = "") -> int:
-        self.reasons.append(reason)
-        return logging.WARNING
-
-    def forward(self, record: object, child: str | None = None) -> None:
-        self.forwarded.append(record)
-
-
-def test_should_count_the_records_that_a_processor_drops(caplog: pytest.LogCaptureFixture) -> None:
-    processor = PlainTableSource()
-    place = Place()
-    processor.init(cast("ProcessorContext", place))
+def test_should_count_the_records_that_an_operator_drops_where_there_is_no_input_record(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As in a punctuator."""
+    runtime = RecordingRuntime(record_metadata=None)
+    context = NodeContext("table", frozenset(), CurrentNode(), ReceiverNames())
+    context.open(runtime)
+    received: list[tuple[Any, ...]] = []
+    receiver = PlainTableSource().connect(lambda *record: received.append(record), context)
     for key in (None, "a", None):
-        processor.process(Record(key, "v", 1))
-    assert place.reasons == ["null-key"] * 2
-    assert place.forwarded == [Record("a", Change("v"), 1)]
+        receiver(key, "v", 1, ())
+    assert runtime.losses.dropped_records == 2
+    assert received == [("a", Change("v"), 1, ())]
     unknown_place = "Skipping record due to null key. Topic, partition, and offset not known."
     assert [record.getMessage() for record in caplog.records] == [unknown_place] * 2
 

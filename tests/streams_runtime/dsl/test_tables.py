@@ -11,20 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import StreamsError, TopologyError
-from streams_runtime.common.records import Record
 from streams_runtime.dsl import KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.table_aggregates import TableAggregateProcessor, TableRepartitionMap
 from streams_runtime.dsl.time_windows import TimeWindows
-from streams_runtime.processors.api import Processor
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.receivers import ReceiverNames, ignore
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp
-from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.examples import share
 from tests.streams_runtime.dsl.driven import driven
-from tests.streams_runtime.processors.recording_runtime import PassOn
+from tests.streams_runtime.processors.recording_runtime import PassOn, RecordingRuntime
 
 
 def table(builder: StreamsBuilder, store: str | None = None) -> KTable[str, str]:
@@ -263,15 +265,19 @@ def test_should_let_both_values_of_a_group_travel_together_when_only_python_tell
 
 
 @pytest.mark.parametrize(
-    "processor",
+    "operator",
     [
         TableRepartitionMap(lambda k, v: (v, k), "groups", STRING),
         TableAggregateProcessor("s", lambda: 0, lambda k, v, a: a, lambda k, v, a: a, False),
     ],
 )
-def test_should_fail_on_a_change_without_key(processor: Processor[Any, Any]) -> None:
+def test_should_fail_on_a_change_without_key(operator: Operator) -> None:
+    context = NodeContext("node", frozenset({"s"}), CurrentNode(), ReceiverNames())
+    store: Any = timestamped_key_value_store("s", STRING, LONG, changelog=None).build()
+    context.open(RecordingRuntime(stores={"s": store}))
+    receiver = operator.connect(ignore, context)
     with pytest.raises(StreamsError, match="should not be null"):
-        processor.process(Record(None, Change("v"), 1))
+        receiver(None, Change("v"), 1, ())
 
 
 def _count(builder: StreamsBuilder, store: str) -> None:

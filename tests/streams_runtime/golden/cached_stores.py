@@ -85,7 +85,8 @@ class Scripted(Processor[str, str]):
 
     def flushed(self, store: str, key: Any, new: Any, old: Any, made_by: RecordContext) -> None:
         value = f"{store}:{shown(new)}|{shown(old)}"
-        self.context.forward_flushed(Record(key_shown(key), value, made_by.timestamp_ms, made_by.headers))
+        hand_on = self.context.all_children()  # as an operator of the DSL does; `forward` is for `process`
+        hand_on(key_shown(key), value, made_by.timestamp_ms, made_by.headers)
 
     def process(self, record: Record[str, str]) -> None:
         timestamped = {store["name"] for store in self._stores if store["ts"]}

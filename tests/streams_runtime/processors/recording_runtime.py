@@ -13,6 +13,7 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType, Punctuator
+from streams_runtime.processors.runtime import RunPosition, Sender
 from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.state_stores.base import StateStore, StoreContext
 
@@ -60,25 +61,23 @@ class RecordingRuntime:
     current_stream_time_ms: int = 11
     current_system_time_ms: int = 12
     losses: TaskLosses = field(default_factory=lambda: uncounted(TASK))
+    position: RunPosition | None = None
 
     def partitions_of(self, topic: str) -> int:
         if topic not in self.partitions:
             raise StreamsRuntimeError(f"there is no topic {topic}")
         return self.partitions[topic]
 
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        self.sent.append(Sent(topic, partition, key, value, timestamp_ms, headers))
+    def sender(self, topic: str) -> Sender:
+        def send(
+            key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, partition: int | None
+        ) -> None:
+            self.sent.append(Sent(topic, partition, key, value, timestamp_ms, headers))
 
-    def settle(self) -> None:
-        return
+        return send
+
+    def move_to(self, position: RunPosition, *, several: bool) -> None:
+        raise AssertionError("no node collects records that are no part of a run")
 
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
@@ -89,8 +88,8 @@ class RecordingRuntime:
     def request_commit(self) -> None:
         self.commits += 1
 
-    def node_failed(self, node: str, error: Exception) -> None:
-        raise error
+    def node_failed(self, node: str, error: Exception) -> bool:
+        return False
 
 
 class EmptyStore:

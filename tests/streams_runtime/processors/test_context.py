@@ -50,7 +50,7 @@ def holding(runtime: RecordingRuntime, *stores: str) -> ProcessorGraph:
 
 def inside(graph: ProcessorGraph, call: Any) -> None:
     """Run `call(context)` while the processor works on a record."""
-    graph.sources["a"].process(Record(b"k", call, 5))
+    graph.sources["a"].receiver(b"k", call, 5, ())
 
 
 def test_should_forward_to_all_children_in_the_order_they_were_added() -> None:
@@ -81,7 +81,7 @@ def test_should_name_the_children_when_forwarding_to_an_unknown_one() -> None:
     assert str(caught.value) == (
         "task [0_0] processor holding cannot forward to out-3, which is not its child (children: out-1, out-2)"
     )
-    assert graph.current_node == "holding"
+    assert graph.failed_node(caught.value) == "holding"
     assert runtime.sent == []
 
 
@@ -206,11 +206,12 @@ def test_should_forward_from_a_punctuator_and_name_its_node_when_it_fails() -> N
     inside(graph, lambda context: context.schedule(10, PunctuationType.STREAM_TIME, forward))
 
     runtime.scheduled[0].callback(20)
-    with pytest.raises(ValueError, match="late"):
+    with pytest.raises(ValueError, match="late") as caught:
         runtime.scheduled[0].callback(30)
 
     assert [(sent.topic, sent.timestamp_ms) for sent in runtime.sent] == [("b", 20), ("c", 20), ("b", 30), ("c", 30)]
-    assert graph.current_node == "holding"
+    assert graph.failed_node(caught.value) == ""  # no node below: it was the one that has scheduled it
+    assert runtime.scheduled[0].node == "holding"
     assert stamps == [20, 30]  # stores log what a punctuator changes under the time it fires at
     assert graph.current.timestamp_ms == -1
 

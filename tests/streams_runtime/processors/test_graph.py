@@ -150,7 +150,7 @@ def test_should_run_a_record_depth_first_in_the_order_nodes_were_added() -> None
     graph = started(topology)
     story.clear()
 
-    graph.sources["a"].process(Record("k", "v", 5))
+    graph.sources["a"].receiver("k", "v", 5, ())
 
     assert story == [
         ("left", "v"), ("below", "v"), ("below", "done"), ("left", "done"),
@@ -176,7 +176,7 @@ def test_should_run_again_after_close_as_a_revived_task_does() -> None:
 
     graph.close()
     graph.init(RecordingRuntime())
-    graph.sources["a"].process(Record("k", "v", 5))
+    graph.sources["a"].receiver("k", "v", 5, ())
 
     assert story == [("one", "init"), ("one", "close"), ("one", "init"), ("one", "v"), ("one", "done")]
 
@@ -191,13 +191,13 @@ def test_should_refuse_to_initialise_twice() -> None:
 def test_should_refuse_a_record_before_init_and_after_close() -> None:
     graph = ProcessorGraph.build(two_subtopologies(), 0, "app")
     with pytest.raises(StreamsRuntimeError, match="source in got a record, but its task is not running"):
-        graph.sources["a"].process(Record("k", "v", 5))
+        graph.sources["a"].receiver("k", "v", 5, ())
 
     graph.init(RecordingRuntime())
     graph.close()
 
     with pytest.raises(StreamsRuntimeError, match="source in got a record, but its task is not running"):
-        graph.sources["a"].process(Record("k", "v", 5))
+        graph.sources["a"].receiver("k", "v", 5, ())
 
 
 def test_should_name_the_processor_when_init_fails_and_close_only_those_before_it() -> None:
@@ -244,20 +244,20 @@ def test_should_name_the_node_that_failed_however_deep_it_is() -> None:
     topology.add_processor("two", Failing, "one").add_processor("three", PassOn, "one")
     graph = started(topology)
 
-    with pytest.raises(ValueError, match="no"):
-        graph.sources["a"].process(Record("k", "v", 5))
+    with pytest.raises(ValueError, match="no") as caught:
+        graph.sources["a"].receiver("k", "v", 5, ())
 
-    assert graph.current_node == "two"
+    assert graph.failed_node(caught.value) == "two"
 
 
 def test_should_name_the_sink_when_its_serde_fails() -> None:
     topology = Topology().add_source("in", "a").add_sink("out", "b", "in", value_serde=LONG)
     graph = started(topology)
 
-    with pytest.raises(SerdeMismatch, match="value serde LongSerde a str"):
-        graph.sources["a"].process(Record(None, "not a number", 5))
+    with pytest.raises(SerdeMismatch, match="value serde LongSerde a str") as caught:
+        graph.sources["a"].receiver(None, "not a number", 5, ())
 
-    assert graph.current_node == "out"
+    assert graph.failed_node(caught.value) == "out"
 
 
 def test_should_name_the_outer_node_when_it_fails_after_it_caught_an_error_from_below() -> None:
@@ -265,12 +265,11 @@ def test_should_name_the_outer_node_when_it_fails_after_it_caught_an_error_from_
     topology.add_processor("failing", Failing, "catching")
     graph = started(topology)
 
-    graph.sources["a"].process(Record("k", "v", 5))
-    assert graph.current_node == ""
-    with pytest.raises(KeyError):
-        graph.sources["a"].process(Record("k", "fail too", 5))
+    graph.sources["a"].receiver("k", "v", 5, ())
+    with pytest.raises(KeyError) as caught:
+        graph.sources["a"].receiver("k", "fail too", 5, ())
 
-    assert graph.current_node == "catching"
+    assert graph.failed_node(caught.value) == "catching"
 
 
 def test_should_go_on_with_the_next_record_after_one_has_failed() -> None:
@@ -285,8 +284,8 @@ def test_should_go_on_with_the_next_record_after_one_has_failed() -> None:
     graph = started(topology, runtime)
 
     with pytest.raises(ValueError, match="no"):
-        graph.sources["a"].process(Record(b"k", None, 5))
-    graph.sources["a"].process(Record(b"k", b"v", 6))
+        graph.sources["a"].receiver(b"k", None, 5, ())
+    graph.sources["a"].receiver(b"k", b"v", 6, ())
 
     assert runtime.sent == [Sent("b", None, b"k", b"v", 6, ())]
 
@@ -309,10 +308,9 @@ def test_should_give_stores_the_timestamp_of_the_record_their_processor_was_give
     topology.add_state_store(EmptyStoreBuilder("s"), ["one", "two"])
     graphs.append(started(topology))
 
-    graphs[0].sources["a"].process(Record("k", "v", 5))
+    graphs[0].sources["a"].receiver("k", "v", 5, ())
 
     assert seen == [("one", 5), ("two", 105), ("two", 105), ("one", 5)]
-    assert graphs[0].current.timestamp_ms == -1
 
 
 def test_should_take_the_method_that_init_chose() -> None:
@@ -326,6 +324,6 @@ def test_should_take_the_method_that_init_chose() -> None:
         def chosen(self, record: Record[Any, Any]) -> None:
             story.append(record.value)
 
-    started(Topology().add_source("in", "a").add_processor("p", Choosing, "in")).sources["a"].process(Record(1, "v", 5))
+    started(Topology().add_source("in", "a").add_processor("p", Choosing, "in")).sources["a"].receiver(1, "v", 5, ())
 
     assert story == ["v"]

@@ -24,7 +24,7 @@ def sent(
     graph = ProcessorGraph.build(topology, 0, "app")
     runtime = RecordingRuntime(partitions={} if partitions is None else {"b": partitions})
     graph.init(runtime)
-    graph.sources["a"].process(record)
+    graph.sources["a"].receiver(*record)
     return runtime.sent
 
 
@@ -72,7 +72,7 @@ def test_should_write_a_repartition_topic_under_its_full_name() -> None:
     graph = ProcessorGraph.build(topology, 0, "app")
     graph.init(runtime)
 
-    graph.sources["a"].process(Record(b"k", b"v", 1))
+    graph.sources["a"].receiver(b"k", b"v", 1, ())
 
     assert runtime.sent == [Sent("app-r", None, b"k", b"v", 1, ())]
 

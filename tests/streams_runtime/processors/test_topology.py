@@ -89,7 +89,7 @@ def test_should_travel_with_closures_and_run_the_same_there() -> None:
     runtime = RecordingRuntime(partitions={"b": 3})
     graph = ProcessorGraph.build(travelled, 0, "app")
     graph.init(runtime)
-    graph.sources["a"].process(Record("k", "hey", 1))
+    graph.sources["a"].receiver("k", "hey", 1, ())
 
     assert travelled.describe() == topology.describe()
     assert runtime.sent == [Sent("b", 1, b"k", b"HEY!", 1, ())]

@@ -371,20 +371,20 @@ CLEAN = [("put clean", number) for number in range(4)]
 @given(USES, st.integers(1, 8))
 def test_should_evict_what_was_not_used_for_the_longest_time(uses: list[tuple[str, int]], room: int) -> None:
     flushed: list[bytes] = []
-    cache = ThreadCache(room * 47).add(lambda key, _entry: flushed.append(key))  # 45 of overhead, 1 of the key, 1 of it
+    cache = ThreadCache(room * 47).add(
+        lambda key, _value, _context: flushed.append(key)
+    )  # 45 of overhead, 1 of the key, 1 of it
     in_order: list[bytes] = []
     for use, number in uses:
         key = b"%d" % number
         if use == "read":
-            if key not in cache.entries:
+            if cache.get(key) is None:
                 continue
-            cache.used(key)
         elif use == "put":
             cache.put(key, b"x", RecordContext(1, (), None))
-        elif key in cache.entries:
+        elif cache.peek(key) is not None:
             continue
         else:
             cache.put_clean(key, b"x")
         in_order = [*(each for each in in_order if each != key), key][-room:]
-        assert cache.entries.keys() == set(in_order)
-        assert cache.reads.keys() <= cache.entries.keys()
+        assert {key for key, _ in cache.items()} == set(in_order)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import window_store, write_behind
-from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
 from streams_runtime.state_stores.window import SerdesWindowStore
 from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.state_stores.surroundings import batch, context
@@ -21,13 +20,9 @@ KEYS = st.sampled_from([b"", b"a", b"a\0", b"a" + bytes(12), b"b"])
 VALUES = st.binary(max_size=2)
 STARTS_MS = st.integers(0, 12).map(lambda third: third * 25_000) | st.integers(0, 600_000)
 RESTORED = st.lists(st.tuples(KEYS, STARTS_MS, st.integers(1, 3), st.none() | VALUES), min_size=1, max_size=20)
-MANY = st.lists(st.tuples(STARTS_MS, st.lists(st.tuples(KEYS, VALUES), max_size=6)), max_size=3).map(
-    lambda runs: [(key, start_ms, value) for start_ms, run in runs for key, value in run]
-)
 CALLS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), KEYS, st.none() | VALUES, STARTS_MS),
-        st.tuples(st.just("put_many"), MANY),
         st.tuples(st.just("restore"), RESTORED),
         st.tuples(st.just("fetch"), KEYS, STARTS_MS),
         st.tuples(st.just("fetch_range"), KEYS, STARTS_MS, STARTS_MS),
@@ -61,10 +56,6 @@ class Model:
                 self.sequence += 1
         self.set(key, start_ms, self.sequence, value)
 
-    def put_many(self, changes: list[tuple[bytes, int, bytes]]) -> None:
-        for key, start_ms, value in changes:
-            self.put(key, value, start_ms)
-
     def restore(self, records: Restored) -> None:
         for key, start_ms, sequence, value in records:
             self.observed_ms = max(self.observed_ms, start_ms)
@@ -96,23 +87,10 @@ class Model:
         pass
 
 
-def answer_of(
-    store: SerdesWindowStore[bytes, bytes], name: str, arguments: list[object], retain_duplicates: bool
-) -> object:
+def answer_of(store: SerdesWindowStore[bytes, bytes], name: str, arguments: list[object]) -> object:
     if name == "restore":
         records: Restored = arguments[0]  # type: ignore[assignment]
         store.restore(batch([(window_key(key, start, sequence), value, 0) for key, start, sequence, value in records]))
-        return None
-    if name == "put_many":
-        changes: list[tuple[bytes, int, bytes]] = arguments[0]  # type: ignore[assignment]
-        below = store.parts().store
-        if isinstance(below, RocksDBWindowStore) and not retain_duplicates:
-            below.put_many(
-                [window_key(key, start_ms, 0) for key, start_ms, _ in changes], [each[2] for each in changes]
-            )
-            return None
-        for key, start_ms, value in changes:
-            store.put(key, value, start_ms)
         return None
     answer = getattr(store, name)(*arguments)
     if name == "fetch_all":  # in what order is the store's own
@@ -149,8 +127,8 @@ def test_should_have_the_windows_of_a_plain_dict(
                 if name == "restore" and not retain_duplicates:
                     arguments = [[(key, start, 0, value) for key, start, _, value in arguments[0]]]  # type: ignore[attr-defined]
                 expected = getattr(model, str(name))(*arguments)
-                assert answer_of(on_disk, str(name), arguments, retain_duplicates) == expected
-                assert answer_of(in_memory, str(name), arguments, retain_duplicates) == expected
+                assert answer_of(on_disk, str(name), arguments) == expected
+                assert answer_of(in_memory, str(name), arguments) == expected
         finally:
             on_disk.close()
             in_memory.close()

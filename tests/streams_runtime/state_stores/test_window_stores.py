@@ -207,13 +207,8 @@ def test_should_drop_an_expired_window_of_a_live_segment_in_memory_only(
     store = window_store("windows", STRING, STRING, **settings).build()  # type: ignore[arg-type]
     store.open(replace(context(tmp_path), expired=expired.append))
     store.put("a", "new", RETENTION_MS)
-    late = [window_key(b"k%d" % number, 0, 0) for number in range(count)]
-    inner = store.parts().store
-    if isinstance(inner, RocksDBWindowStore):
-        inner.put_many(late, [b"late"] * count)
-    else:
-        for key in late:
-            inner.put(key[:-12], b"late", 0)
+    for number in range(count):
+        store.put(f"k{number}", "late", 0)
 
     assert (len(expired), everything(store)) == (dropped * count, [("a", RETENTION_MS, "new")])
     store.close()

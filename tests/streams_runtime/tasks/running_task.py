@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.common.records import Record
+from streams_runtime.common.records import Headers, Record
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, RecordBatch
@@ -49,6 +49,7 @@ class Upper(Processor[str, str]):
     """Hands on values in capitals; `bad` fails, `commit` asks for one."""
 
     context: ProcessorContext
+    headers: Headers = ()
 
     def init(self, context: ProcessorContext) -> None:
         self.context = context
@@ -58,7 +59,13 @@ class Upper(Processor[str, str]):
             raise Trouble("bad value")
         if record.value == "commit":
             self.context.commit()
-        self.context.forward(record._replace(value=record.value.upper()))
+        self.context.forward(record._replace(value=record.value.upper(), headers=record.headers + self.headers))
+
+
+class UpperAtOnce(Upper):
+    """A record with headers is no row: it is sent as soon as it is processed."""
+
+    headers = (("sent", b"at once"),)
 
 
 class Count(Processor[str, str]):
@@ -77,13 +84,10 @@ class Count(Processor[str, str]):
         self.context.forward(record._replace(value=str(count)))
 
 
-def uppercase(topics: Sequence[str] = ("in",), *, one_by_one: bool = False) -> Topology:
-    """`one_by_one`: in no loop, so that each record is sent when it is processed."""
-    extract = (lambda record, _: record.timestamp_ms) if one_by_one else None
-    topology = Topology().add_source(
-        "source", topics, key_serde=STRING, value_serde=STRING, timestamp_extractor=extract
-    )
-    topology.add_processor("upper", Upper, "source")
+def uppercase(topics: Sequence[str] = ("in",), *, at_once: bool = False) -> Topology:
+    """`at_once`: each record is sent when it is processed, not at the end of the turn."""
+    topology = Topology().add_source("source", topics, key_serde=STRING, value_serde=STRING)
+    topology.add_processor("upper", UpperAtOnce if at_once else Upper, "source")
     return topology.add_sink("sink", "out", "upper", key_serde=STRING, value_serde=STRING)
 
 

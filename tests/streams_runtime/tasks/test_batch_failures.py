@@ -260,7 +260,7 @@ def test_should_process_the_whole_run_again_after_the_log_was_away(tmp_path: Pat
     with pytest.raises(LogTimeout):
         one.process()
     assert one.commit() == {IN: 0}
-    assert one.task.runtime.stream_time_ms == 1
+    assert one.task.runtime.stream_time_ms == -1
     assert one.process() == 4
     assert (one.output(), one.commit()) == (["A", "B", "A", "B", "C", "D"], {IN: 4})
 
@@ -272,6 +272,22 @@ def test_should_give_a_batch_without_what_cannot_be_read(tmp_path: Path) -> None
     one.run()
 
     assert (one.output(), failed[0].metadata.offset) == (["A", "C", "NONE"], 1)
+
+
+@pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
+def test_should_process_a_batch_before_the_record_behind_it_that_cannot_be_read(
+    tmp_path: Path, topics: list[str]
+) -> None:
+    builder = StreamsBuilder()
+    stream: KStream[Any, Any] = builder.stream(topics, STRING, STRING)
+    stream.map_values_batches(upper).to("out", key_serde=STRING, value_serde=STRING)
+    one = RunningTask(tmp_path, builder.build(), {"max.task.idle.ms": -1}).start()
+    one.log.write(IN, (b"k", b"a", 1), (b"k", b"\xff", 2))
+    one.poll()
+
+    with pytest.raises(ProcessingFailed, match="offset=1"):
+        one.process()
+    assert (one.output(), one.commit()[IN]) == (["A"], 1)
 
 
 def test_should_ask_about_a_row_that_is_too_large_for_the_topic(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ topology with branches, the order in which handlers hear of different nodes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -17,9 +17,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streams_runtime.processors import source_node
+from streams_runtime.processors import graph
+from streams_runtime.processors.batch_order import OrderedNode, batch_hindrances
 from tests.examples import share
-from tests.streams_runtime.tasks.test_fused_loops import KEYS, STEPS, VALUES, Portion, watched_tasks
+from tests.streams_runtime.tasks.random_topologies import KEYS, STEPS, VALUES, Portion, watched_tasks
 
 OF_BATCHES = ("map_batches", "map_values_batches", "filter_batches", "other number of rows", "process_batch")
 ALL_STEPS = [step for step in STEPS if step not in ("split", "to many")] + [*OF_BATCHES] * 3
@@ -32,7 +33,7 @@ ANY = st.tuples(KEYS, VALUES, TIMES)
 
 
 def portions_of(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Portion]]:
-    """As those of fused loops, with more records at a time."""
+    """Records that are written, how many are processed at a time, and whether there is a commit after it."""
     portion = st.tuples(st.lists(records, max_size=12), st.sampled_from([1, 2, 5, 12]), st.booleans())
     return st.lists(portion, min_size=1, max_size=3)
 
@@ -52,7 +53,7 @@ def check(
         batched = watched()
         taken = [batched.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         seen = batched.seen()
-        patch.setattr(source_node, "batch_hindrances", NotOne)
+        patch.setattr(graph, "batch_hindrances", no_batches)
         plain = watched()
         for (records, count, commits), had in zip(portions, taken, strict=True):
             turns = [processed for processed, _ in had[0]]
@@ -68,14 +69,9 @@ def check(
     assert seen == expected
 
 
-class NotOne(dict[str, str]):
-    """No node may take batches."""
-
-    def __init__(self, _below: object) -> None:
-        super().__init__()
-
-    def get(self, name: str, _default: object = None) -> str:
-        return "not here"
+def no_batches(below_source: Sequence[OrderedNode]) -> Mapping[str, str]:
+    """Each node that takes batches gets one record at a time."""
+    return dict.fromkeys(batch_hindrances(below_source), "not here")
 
 
 def by_origin(failures: Any) -> dict[str, list[object]]:
@@ -109,6 +105,7 @@ FLAT = ["flat_map", "map_batches", "to out", "process"]
 @example(["other number of rows", "join"], [([(b"a", b"xy", 0)], 1, False)], False, 0)
 @example(FLAT, [([(b"a", b"x", 1), (b"a", b"oops", 2), (b"b", b"xy", 3)], 5, True)], True, 0)
 @example(["map_batches", "map_values", "to out"], [([(b"a", b"oops", 1), (b"a", b"x", 2)] * 3, 12, True)], False, 0)
+@example(["map_values_batches", *["flat_map_values"] * 25, "to out"], [([(b"a", b"x", 1)] * 2, 5, True)], True, 0)
 @given(IN_LINE, portions_of(ANY), st.booleans(), st.sampled_from([0, 1 << 20]))
 def test_should_do_to_batches_what_is_done_to_records(
     steps: list[str], portions: list[Portion], exactly_once: bool, cache_bytes: int
@@ -129,6 +126,10 @@ def test_should_keep_the_order_that_others_can_see(
     check(steps, portions, exactly_once=exactly_once, cache_bytes=cache_bytes, has_branches=True)
 
 
+IN_TURNS: list[Portion] = [([(b"a", b"%d" % at_ms, at_ms) for at_ms in (1, 5, 3, 6, 9, 8)], 6, True)] * 2
+
+
+@example(["map_values_batches"], IN_TURNS, "join")
 @share(0.5)
 @given(IN_LINE, portions_of(GOOD), st.sampled_from(["join", "left join"]))
 def test_should_end_a_batch_where_another_partition_has_its_turn(

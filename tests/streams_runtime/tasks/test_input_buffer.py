@@ -10,7 +10,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
-from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.receivers import ReceiverNames
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
@@ -35,7 +35,7 @@ def buffer_of(*partitions: TopicPartition, most: int = 1_000) -> tuple[InputBuff
     log.create_topics([NewTopic(topic, 1) for topic in "ab"])
     consumer = log.consumer()
     consumer.assign(partitions)
-    sources = {topic: SourceRunner(topic, SourceSettings(), CurrentNode()) for topic in "ab"}
+    sources = {topic: SourceRunner(topic, SourceSettings(), ReceiverNames()) for topic in "ab"}
     configs = StreamsConfig("app", "memory:test", max_task_idle_ms=-1, buffered_records_per_partition=most)
     return InputBuffer(TASK, partitions, sources, log, consumer, configs, never), consumer
 
@@ -67,35 +67,28 @@ def test_should_end_a_run_where_another_partition_may_be_next() -> None:
     buffer, _ = buffer_of(A, B)
     buffer.add(batch(A, [1, 4]))
     buffer.add(batch(B, [2, 3]))
-    assert [taken(buffer, 10) for _ in range(5)] == [[("a", 1)], [("b", 2)], [("b", 3)], [("a", 4)], []]
+    assert [taken(buffer, 10) for _ in range(4)] == [[("a", 1)], [("b", 2), ("b", 3)], [("a", 4)], []]
 
 
 def test_should_pause_a_partition_with_too_many_records_until_enough_are_taken() -> None:
     buffer, consumer = buffer_of(A, B, most=2)
     buffer.add(batch(A, [1, 2, 3, 4]))
     assert consumer.paused() == {A}
-    taken(buffer, 10)
+    taken(buffer, 1)
     buffer.resume_partitions()
     assert consumer.paused() == {A}
-    taken(buffer, 10)
+    taken(buffer, 1)
     buffer.resume_partitions()
     assert consumer.paused() == frozenset()
 
 
-def test_should_stand_at_the_record_that_is_not_finished() -> None:
+def test_should_only_wait_for_records_when_all_were_taken() -> None:
     buffer, _ = buffer_of(A)
-    buffer.add(batch(A, [7, 8], first_offset=40))
-    run = buffer.next_run(0, 10)
-    assert run is not None
-    queue, _ = run
-    record = queue.poll()
-    assert record is not None
-    assert list(buffer.positions()) == [InputPosition(A, 41, 7)]
-    buffer.keep_unfinished(queue, record)
-    assert buffer.is_ready(0)
-    assert list(buffer.positions()) == [InputPosition(A, 40, 7)]
-    assert buffer.take_unfinished() == (queue, record)
-    assert buffer.take_unfinished() is None
+    assert buffer.waits_for_records
+    buffer.add(batch(A, [5]))
+    assert not buffer.waits_for_records
+    assert taken(buffer, 1) == [("a", 5)]
+    assert buffer.waits_for_records
 
 
 def test_should_not_know_an_offset_of_a_partition_without_records() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.receivers import ReceiverNames
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
@@ -39,7 +39,7 @@ class Group:
         for partition in partitions:
             self.consumer.seek(partition, 0)
         queues = [
-            RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), CurrentNode()), never)
+            RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), ReceiverNames()), never)
             for partition in partitions
         ]
         self.group = PartitionGroup(queues, InputLags(self.log, self.consumer), max_task_idle_ms)
@@ -168,6 +168,24 @@ def test_should_wait_max_task_idle_ms_for_new_data_counted_from_when_there_was_n
 def test_should_not_be_ready_when_nothing_is_buffered_however_long_it_waited() -> None:
     one = Group(10, A, B)
     assert [one.group.ready(now) for now in (0, 10, 1000)] == [False, False, False]
+
+
+@pytest.mark.parametrize("partitions", [(A,), (A, B)])
+@pytest.mark.parametrize("max_task_idle_ms", [-1, 0])
+def test_should_wait_for_nothing_but_records_when_it_is_empty(
+    partitions: tuple[TopicPartition, ...], max_task_idle_ms: int
+) -> None:
+    one = Group(max_task_idle_ms, *partitions)
+    assert one.group.waits_for_records
+    one.group.add(batch(A, 1))
+    assert not one.group.waits_for_records
+    one.group.clear()
+    assert one.group.waits_for_records
+
+
+def test_should_watch_the_clock_while_it_is_empty_when_it_waits_max_task_idle_ms() -> None:
+    assert not Group(100, A, B).group.waits_for_records
+    assert Group(100, A).group.waits_for_records, "one partition never waits"
 
 
 def test_should_have_waited_already_when_a_partition_was_without_data_before_the_others_had_any() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.current_node import CurrentNode
+from streams_runtime.processors.receivers import ReceiverNames
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.reporting.losses import TaskLosses, uncounted
@@ -39,7 +39,7 @@ def queue(
         raise Failed(record)
 
     return RecordQueue(
-        TASK, IN, SourceRunner("source", settings or SourceSettings(), CurrentNode()), on_failure or refuse, losses
+        TASK, IN, SourceRunner("source", settings or SourceSettings(), ReceiverNames()), on_failure or refuse, losses
     )
 
 
@@ -152,6 +152,115 @@ def test_should_take_an_error_of_the_extractor_for_one_of_reading() -> None:
     one.add(batch([0], [1], [b"a"]))
     assert drain(one) == []
     assert [type(failure.error) for failure in failures] == [ZeroDivisionError]
+
+
+class Delivered:
+    """What a queue has handed to its source. `on_error` goes on after an error, unless `ends`."""
+
+    def __init__(self, one: RecordQueue, *, fails: Callable[[Any], bool], ends: bool = False) -> None:
+        self.stream_time_ms = -1
+        self.records: list[Record[Any, Any]] = []
+        self.failed: list[tuple[int | None, str]] = []
+        self._fails = fails
+        self._ends = ends
+        one.source.receiver = self._receive
+
+    def _receive(self, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        if self._fails(value):
+            raise Failed(value)
+        self.records.append(Record(key, value, timestamp_ms, headers))
+
+    def on_error(self, one: RecordQueue, error: Exception) -> None:
+        self.failed.append((one.next_offset(), repr(error)))
+        if self._ends:
+            raise error
+
+
+@pytest.mark.parametrize("look_first", [False, True])
+def test_should_deliver_a_run_and_follow_its_time(look_first: bool) -> None:
+    one = queue()
+    one.add(batch([0, 1, 2, 3], [7, 5, 9, 9], [b"a", b"b", b"c", b"d"], [(("h", b"1"),), (), (), ()]))
+    to = Delivered(one, fails=lambda _: False)
+    if look_first:
+        assert one.head_timestamp_ms() == 7
+    one.deliver(2, to, to.on_error)
+    assert to.records == [Record(b"k", b"a", 7, (("h", b"1"),)), Record(b"k", b"b", 5)]
+    assert (to.stream_time_ms, one.partition_time_ms, one.next_offset(), one.handed_out) == (7, 7, 2, 2)
+    one.deliver(10, to, to.on_error, until_ms=9)
+    assert (len(to.records), to.stream_time_ms, one.next_offset(), one.handed_out) == (3, 9, 3, 3)
+
+
+@pytest.mark.parametrize("look_first", [False, True])
+def test_should_end_a_run_at_a_record_that_fails_and_has_to_come_again(look_first: bool) -> None:
+    one = queue()
+    one.add(batch([4, 6, 9], [1, 2, 3], [b"a", b"bad", b"c"]))
+    to = Delivered(one, fails=b"bad".__eq__, ends=True)
+    if look_first:
+        one.head_timestamp_ms()
+    for _ in range(2):
+        with pytest.raises(Failed):
+            one.deliver(10, to, to.on_error)
+        assert (one.next_offset(), len(one), one.handed_out) == (6, 2, 1)
+    assert to.failed == [(6, "Failed(b'bad')")] * 2
+    assert one.poll() == Record(b"k", b"bad", 2)
+
+
+def test_should_go_on_behind_a_record_that_fails_and_may_be_left_out() -> None:
+    one = queue()
+    one.add(batch([4, 6, 9], [1, 2, 3], [b"a", b"bad", b"c"]))
+    to = Delivered(one, fails=b"bad".__eq__)
+    one.deliver(10, to, to.on_error)
+    assert [record.value for record in to.records] == [b"a", b"c"]
+    assert to.failed == [(6, "Failed(b'bad')")]
+    assert (one.next_offset(), len(one), one.handed_out, to.stream_time_ms) == (None, 0, 3, 3)
+
+
+@pytest.mark.parametrize("look_first", [False, True])
+@pytest.mark.parametrize(("value", "timestamp_ms"), [(UNREADABLE, 2), (b"b", -1)])
+def test_should_take_a_run_back_that_ends_before_what_is_dropped(
+    look_first: bool, value: bytes, timestamp_ms: int
+) -> None:
+    one = queue(SourceSettings(value_serde=STRING), lambda _: None)
+    one.add(batch([0, 1, 2], [1, timestamp_ms, 3], [b"a", value, b"c"]))
+    to = Delivered(one, fails=lambda _: False)
+    if look_first:
+        one.head_timestamp_ms()
+    one.deliver(10, to, to.on_error)
+    assert ([record.value for record in to.records], one.next_offset(), one.handed_out) == (["a"], 1, 1)
+    one.take_run_back()
+    assert (one.next_offset(), one.handed_out) == (0, 0)
+
+
+@pytest.mark.parametrize("look_first", [False, True])
+def test_should_end_a_run_with_the_batch_and_before_what_cannot_be_read(look_first: bool) -> None:
+    failures: list[FailedInputRecord] = []
+    one = queue(SourceSettings(value_serde=STRING), failures.append)
+    one.add(batch([0, 1, 2], [1, 2, 3], [b"a", UNREADABLE, b"c"]))
+    one.add(batch([3], [4], [b"d"]))
+    to = Delivered(one, fails=lambda _: False)
+    runs = []
+    while len(one):
+        if look_first:
+            one.head_timestamp_ms()
+        one.deliver(10, to, to.on_error)
+        runs.append([record.value for record in to.records])
+        to.records.clear()
+    assert [run for run in runs if run] == [["a"], ["c"], ["d"]]
+    assert [failure.metadata.offset for failure in failures] == [1]
+
+
+@pytest.mark.parametrize("look_first", [False, True])
+def test_should_take_a_whole_run_back(look_first: bool) -> None:
+    one = queue()
+    one.add(batch([0, 1, 2], [1, 2, 3], [b"a", b"b", b"c"]))
+    to = Delivered(one, fails=lambda _: False)
+    one.deliver(1, to, to.on_error)
+    if look_first:
+        one.head_timestamp_ms()
+    one.deliver(10, to, to.on_error)
+    one.take_run_back()
+    assert (one.next_offset(), len(one), one.handed_out) == (1, 2, 1)
+    assert [record.value for record in drain(one)] == [b"b", b"c"]
 
 
 def test_should_forget_everything_when_cleared() -> None:

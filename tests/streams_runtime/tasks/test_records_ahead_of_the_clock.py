@@ -59,10 +59,10 @@ GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_onc
 
 
 @GUARANTEES
-@pytest.mark.parametrize("one_by_one", [False, True])
-def test_should_ask_about_an_output(tmp_path: Path, one_by_one: bool, guarantee: str) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_should_ask_about_an_output(tmp_path: Path, at_once: bool, guarantee: str) -> None:
     asked = Asked()
-    with running(tmp_path, uppercase(one_by_one=one_by_one), asked, guarantee=guarantee) as task:
+    with running(tmp_path, uppercase(at_once=at_once), asked, guarantee=guarantee) as task:
         assert task.output() == ["A", "B"]
         committed = task.committed()
         assert committed is not None

@@ -20,7 +20,6 @@ from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.logs.errors import LogTimeout, ProducerFenced, RecordTooLarge
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
-from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
@@ -150,9 +149,6 @@ def test_should_not_lose_a_record_when_its_dead_letter_cannot_be_written_yet(
     assert (one.output(), one.log.read(DEAD)) == (["B"], [UNREADABLE])
 
 
-LOOPS = pytest.mark.parametrize("loops", [True, False], ids=["in_a_loop", "one_by_one"])
-
-
 def refuses(bad: str) -> Callable[[str], str]:
     def checked(value: str) -> str:
         if value == bad:
@@ -200,13 +196,10 @@ def branching(builder: StreamsBuilder) -> None:
         )
 
 
-@LOOPS
 @pytest.mark.parametrize("configs", [DEAD_LETTERS, DEAD_LETTERS | EXACTLY_ONCE], ids=["at_least", "exactly_once"])
 def test_should_give_siblings_of_a_node_that_failed_the_record_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loops: bool, configs: dict[str, object]
+    tmp_path: Path, configs: dict[str, object]
 ) -> None:
-    if not loops:
-        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
     builder = StreamsBuilder()
     branching(builder)
     asked = Asked()
@@ -219,13 +212,8 @@ def test_should_give_siblings_of_a_node_that_failed_the_record_all_the_same(
     assert (one.task.dropped_records, one.output(DEAD)) == (2, ["bad", "bad"])
 
 
-@LOOPS
 @pytest.mark.parametrize("flat", [True, False], ids=["flat_map_values", "processor"])
-def test_should_go_on_with_what_a_node_hands_on_after_a_node_below_has_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loops: bool, flat: bool
-) -> None:
-    if not loops:
-        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
+def test_should_go_on_with_what_a_node_hands_on_after_a_node_below_has_failed(tmp_path: Path, flat: bool) -> None:
     builder = StreamsBuilder()
     lines = builder.stream("in", STRING, STRING)
     words = lines.flat_map_values(lambda line: [*line.split(), "end"]) if flat else lines.process(ForwardsAll)
@@ -244,12 +232,7 @@ def test_should_go_on_with_what_a_node_hands_on_after_a_node_below_has_failed(
         assert asked.about[2:] == [("refuses", -1)]
 
 
-@LOOPS
-def test_should_end_the_record_when_a_handler_wants_the_thread_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loops: bool
-) -> None:
-    if not loops:
-        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
+def test_should_end_the_record_when_a_handler_wants_the_thread_to_end(tmp_path: Path) -> None:
     builder = StreamsBuilder()
     branching(builder)
     one = RunningTask(tmp_path, builder.build()).start()
@@ -261,17 +244,10 @@ def test_should_end_the_record_when_a_handler_wants_the_thread_to_end(
     assert one.commit() == {IN: 1}
 
 
-@LOOPS
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
 def test_should_process_the_whole_record_again_when_the_dead_letter_of_a_branch_cannot_be_written_yet(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    loops: bool,
-    configs: dict[str, object],
-    expected: type[Exception],
+    tmp_path: Path, configs: dict[str, object], expected: type[Exception]
 ) -> None:
-    if not loops:
-        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
     builder = StreamsBuilder()
     branching(builder)
     one = RunningTask(tmp_path, builder.build(), configs | DEAD_LETTERS, processing_handler=dead_letter).start()
@@ -294,7 +270,7 @@ def test_should_ask_the_handler_when_a_record_cannot_be_sent(tmp_path: Path) -> 
     with pytest.raises(ProcessingFailed, match=r"node=sink, .*topic nowhere is not there") as error:
         one.process()
     assert isinstance(error.value.__cause__, StreamsRuntimeError)
-    one = RunningTask(tmp_path / "2", uppercase(one_by_one=True), processing_handler=log_and_continue).start()
+    one = RunningTask(tmp_path / "2", uppercase(at_once=True), processing_handler=log_and_continue).start()
     one.write(IN, "a", "b")
     one.poll()
     one.log.fail["send"] = RecordTooLarge("too large")
@@ -306,7 +282,7 @@ def test_should_ask_the_handler_when_a_record_cannot_be_sent(tmp_path: Path) -> 
 
 def test_should_try_a_record_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
     for topics in (["in"], ["in", "other"]):
-        topology = uppercase(topics, one_by_one=True)
+        topology = uppercase(topics, at_once=True)
         one = RunningTask(tmp_path / str(len(topics)), topology, {"max.task.idle.ms": -1}).start()
         one.write(IN, "a", "b", "c")
         one.poll()
@@ -332,9 +308,9 @@ def test_should_tell_what_was_processed_before_the_log_went_away(tmp_path: Path)
         def process(self, record: Record[Any, Any]) -> None:
             if record.value == b"stop":
                 one.log.fail["send"] = LogTimeout("away")
-            self.context.forward(record)
+            self.context.forward(record._replace(headers=(("sent", b"at once"),)))
 
-    topology = Topology().add_source("source", "in", timestamp_extractor=lambda record, _: record.timestamp_ms)
+    topology = Topology().add_source("source", "in")
     topology.add_processor("sender", Sender, "source")
     one = RunningTask(tmp_path, topology.add_sink("sink", "out", "sender")).start()
     one.write(IN, "a", "b", "stop", "c")
@@ -344,7 +320,7 @@ def test_should_tell_what_was_processed_before_the_log_went_away(tmp_path: Path)
         one.process()
 
 
-def test_should_give_rows_of_a_loop_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
+def test_should_give_rows_again_when_the_log_was_away_at_least_once(tmp_path: Path) -> None:
     one = RunningTask(tmp_path).start()
     one.write(IN, "a", "b", "c")
     one.poll()
@@ -378,7 +354,7 @@ def test_should_be_corrupted_when_the_log_was_away_within_a_record_under_exactly
 def test_should_not_ask_the_handler_about_errors_that_are_not_the_records_fault(
     tmp_path: Path, error: Exception
 ) -> None:
-    one = RunningTask(tmp_path, uppercase(one_by_one=True), processing_handler=log_and_continue).start()
+    one = RunningTask(tmp_path, uppercase(at_once=True), processing_handler=log_and_continue).start()
     one.write(IN, "a")
     one.poll()
     one.log.fail["send"] = error

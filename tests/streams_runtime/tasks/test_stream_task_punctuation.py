@@ -233,6 +233,25 @@ def test_should_write_a_dead_letter_about_a_punctuation(tmp_path: Path) -> None:
 def test_should_punctuate_again_or_be_corrupted_when_the_log_was_away(
     tmp_path: Path, configs: dict[str, object], expected: type[Exception]
 ) -> None:
+    """A record with headers is sent when it is forwarded."""
+
+    def plan(made: Ticking) -> None:
+        tick = Record(b"k", b"tick", 0, (("h", b"1"),))
+        made.context.schedule(10, WALL, lambda time_ms: made.context.forward(tick._replace(timestamp_ms=time_ms)))
+
+    topology, made = ticking(plan)
+    one = RunningTask(tmp_path, topology, configs).start()
+    one.log.fail["send"] = LogTimeout("away")
+    with pytest.raises(expected):
+        at_wall_clock(one, made, 10)
+    del one.log.fail["send"]
+    assert one.task.maybe_punctuate_system_time(one.clock.now_ms())
+
+
+@pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
+def test_should_give_the_rows_of_a_punctuation_later_or_be_corrupted_when_the_log_was_away(
+    tmp_path: Path, configs: dict[str, object], expected: type[Exception]
+) -> None:
     def plan(made: Ticking) -> None:
         made.context.schedule(10, WALL, lambda time_ms: made.context.forward(Record(b"k", b"tick", time_ms)))
 
@@ -242,7 +261,12 @@ def test_should_punctuate_again_or_be_corrupted_when_the_log_was_away(
     with pytest.raises(expected):
         at_wall_clock(one, made, 10)
     del one.log.fail["send"]
-    assert one.task.maybe_punctuate_system_time(one.clock.now_ms())
+    if expected is TaskCorrupted:
+        return
+    assert not one.task.maybe_punctuate_system_time(one.clock.now_ms())
+    assert one.task.is_process_ready(one.clock.now_ms())
+    assert one.process() == 0
+    assert one.output() == ["tick"]
 
 
 def test_should_not_punctuate_while_it_does_not_run_nor_twice_as_often_afterwards(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from streams_runtime.processors.api import (
     ProcessorContext,
     PunctuationType,
 )
-from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
@@ -388,14 +387,11 @@ def in_windows(builder: StreamsBuilder) -> None:
     windowed.map(lambda key, value: (key.key, value)).to("out", key_serde=STRING, value_serde=STRING)
 
 
-@pytest.mark.parametrize("loops", [True, False], ids=["in_a_loop", "one_by_one"])
 @pytest.mark.parametrize("kind", [in_a_store, in_groups, in_windows])
 def test_should_refuse_a_change_too_large_for_its_changelog_with_and_without_a_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[[StreamsBuilder], None], loops: bool
+    tmp_path: Path, kind: Callable[[StreamsBuilder], None]
 ) -> None:
     """The record that makes it fails, and neither store nor changelog have it when the handler goes on."""
-    if not loops:
-        monkeypatch.setattr(SourceRunner, "fused", lambda *_: None)
     longest = 500
 
     def seen(cache_bytes: int) -> dict[str, object]:

@@ -12,10 +12,10 @@ import pytest
 from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.records import Record
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
-from streams_runtime.processors.context import MOST_UNSETTLED
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.tasks.record_collector import MOST_ROWS
 from tests.streams_runtime.tasks.running_task import IN, RunningTask, Trouble
 
 
@@ -35,7 +35,7 @@ class Walker(Processor[Any, Any]):
 
 
 def walking(directory: Path, walk: Callable[[Walker, int], None]) -> RunningTask:
-    """A task whose loop is written, when its punctuation is due."""
+    """A task that has processed a record, when its punctuation is due."""
     topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
     topology.add_state_store(key_value_store("counts", STRING, LONG))
     topology.add_processor("walker", partial(Walker, walk), "source", stores=["counts"])
@@ -54,7 +54,7 @@ def test_should_give_the_log_what_one_call_makes_before_that_ends(tmp_path: Path
     sent_meanwhile = []
 
     def walk(walker: Walker, time_ms: int) -> None:
-        for number in range(MOST_UNSETTLED + 5):
+        for number in range(MOST_ROWS + 5):
             if puts:
                 walker.store.put("k", number)
             else:
@@ -63,8 +63,8 @@ def test_should_give_the_log_what_one_call_makes_before_that_ends(tmp_path: Path
 
     one = walking(tmp_path, walk)
     assert one.task.maybe_punctuate_system_time(one.clock.now_ms())
-    assert MOST_UNSETTLED - 1 <= sent_meanwhile[0] <= MOST_UNSETTLED
-    assert one.log.count("send") == MOST_UNSETTLED + 5
+    assert MOST_ROWS - 1 <= sent_meanwhile[0] <= MOST_ROWS
+    assert one.log.count("send") == MOST_ROWS + 5
 
 
 def test_should_give_the_log_what_a_punctuation_made_before_it_failed(tmp_path: Path) -> None:

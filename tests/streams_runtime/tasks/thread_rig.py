@@ -16,6 +16,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import TaskState
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.processors.api import PunctuationType, Punctuator
 from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener
@@ -122,6 +123,11 @@ class Rig:
 
     def write(self, lines: Iterable[str]) -> None:
         self.words += write_lines(self.log, lines)
+
+    def schedule(self, task: TaskId, kind: PunctuationType, callback: Punctuator) -> None:
+        """Every millisecond; as the task's own code does it, which runs only while the task is awake."""
+        self.tasks.wake([task])
+        self.active(task).runtime.schedule("count", 1, kind, callback, None)
 
     def totals(self) -> dict[str, int]:
         return totals(self.log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from streams_runtime import (
     LONG,
     STRING,
-    FailedRecord,
-    HandlerResponse,
     Materialized,
     NodeRun,
     Processor,
@@ -102,7 +100,7 @@ def test_should_give_records_with_headers_alone_and_keep_the_headers() -> None:
     assert function.sizes == [1, 1, 1]
 
 
-def test_should_give_records_of_a_source_with_a_timestamp_extractor_alone() -> None:
+def test_should_give_a_batch_the_timestamps_that_an_extractor_makes() -> None:
     function = Noting()
     topology = Topology().add_source(
         "source", "in", key_serde=STRING, value_serde=LONG, timestamp_extractor=lambda record, _: record.value
@@ -112,7 +110,7 @@ def test_should_give_records_of_a_source_with_a_timestamp_extractor_alone() -> N
 
     seen = driven(topology, [Record("k", 5, 1), Record("k", 6, 1)], together=True)
     assert [each.timestamp_ms for each in seen] == [5, 6]
-    assert function.sizes == [1, 1]
+    assert function.sizes == [2]
 
 
 class AsBatches(Processor[Any, Any]):
@@ -142,46 +140,6 @@ def test_should_go_through_arrow_and_other_numbers_of_rows_and_repartition() -> 
     assert [each.timestamp_ms for each in seen] == [0, 1, 2, 1, 2, 2]  # a count keeps the highest of its key
 
 
-class CountedSerde:
-    """Of one letter. It knows columns, and how often it was asked for one."""
-
-    columns = 0
-
-    def serialize(self, value: str, /) -> bytes:
-        return value.encode()
-
-    def deserialize(self, data: bytes, /) -> str:
-        if len(data) != 1:
-            raise ValueError("not one letter")
-        return data.decode()
-
-    def serialize_column(self, values: Sequence[str], /) -> list[bytes]:
-        self.columns += 1
-        return [self.serialize(value) for value in values]
-
-    def deserialize_column(self, data: Sequence[bytes], /) -> list[str]:
-        self.columns += 1
-        return [self.deserialize(each) for each in data]
-
-
-def test_should_read_and_write_columns_by_a_serde_that_can() -> None:
-    serde, failed = CountedSerde(), []
-
-    def left_out(record: FailedRecord) -> HandlerResponse:
-        failed.append(record.metadata.offset)
-        return HandlerResponse.CONTINUE
-
-    builder = StreamsBuilder()
-    builder.stream("in", STRING, serde).map_values_batches(same).to("out", key_serde=STRING, value_serde=serde)
-    with TopologyTestDriver(builder.build(), deserialization_exception_handler=left_out) as driver:
-        letters = driver.create_input_topic("in", STRING, STRING)
-        letters.pipe_key_values([("k", letter) for letter in "abc"], together=True)
-        assert serde.columns == 2
-        letters.pipe_key_values([("k", letters) for letters in ("d", "two", "e")], together=True)
-        assert driver.create_output_topic("out", STRING, STRING).read_values() == list("abcde")
-    assert failed == [4]
-
-
 def test_should_be_one_more_topology_that_can_be_pickled() -> None:
     topology = pickle.loads(pickle.dumps(ticking(same)))
 
@@ -201,9 +159,9 @@ def runs_of(builder: StreamsBuilder | Topology) -> dict[str, str]:
     topology = builder.build() if isinstance(builder, StreamsBuilder) else builder
     described = topology.describe()
     with TopologyTestDriver(topology) as driver:
-        assert driver.node_runs() == {}
-        driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v")
         runs = driver.node_runs()
+        driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v")
+        assert driver.node_runs() == runs
     assert topology.describe() == described
     return {name: str(run) for name, run in runs.items()}
 
@@ -217,13 +175,13 @@ def test_should_say_how_nodes_run() -> None:
     stream.process(Ticking, name="own").map_values_batches(same, name="below").for_each(print, name="end")
 
     assert runs_of(builder) == {
-        "map": "in the loop",
+        "map": "once a record",
         "batch": "once a batch",
-        "filter": "in the loop",
-        "sink": "in the loop",
-        "own": "once a record: the loop knows no Ticking",
-        "below": "once a record: it is below own",
-        "end": "once a record: it is below own",
+        "filter": "once a record",
+        "sink": "once a record",
+        "own": "once a record",
+        "below": "once a record: it is below own, a processor that takes one record at a time",
+        "end": "once a record",
     }
 
 
@@ -267,14 +225,13 @@ def test_should_say_why_a_node_gets_no_batches(build: Callable[[Any], object], w
     assert runs_of(builder)["node"] == f"once a record: {why}"
 
 
-def test_should_say_that_a_timestamp_extractor_keeps_all_below_from_the_loop() -> None:
+def test_should_say_that_a_node_below_a_timestamp_extractor_runs_once_a_batch() -> None:
     topology = Topology().add_source(
         "source", "in", key_serde=STRING, value_serde=STRING, timestamp_extractor=lambda *_: 1
     )
     topology.add_processor("a", AsBatches, "source").add_processor("b", Ticking, "a")
 
-    why = "once a record: source has a timestamp extractor"
-    assert runs_of(topology) == {"a": why, "b": why}
+    assert runs_of(topology) == {"a": "once a batch", "b": "once a record"}
 
 
 def test_should_be_equal_to_what_is_written() -> None:

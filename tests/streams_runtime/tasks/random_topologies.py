@@ -1,8 +1,7 @@
-"""A fused loop does to records exactly what the nodes do one by one: whatever the topology, the records and the errors.
+"""Topologies of random steps, records for them, and a task that shows everything that can be seen of it.
 
-Two tasks get the same records in the same portions; one of them may not fuse. Everything that can be seen of them has
-to be equal: records of all topics, changelogs, stores, commits, losses, what handlers were asked, and the order in
-which functions of the user were called.
+Tests run two tasks with the same steps and records, and compare records of all topics, changelogs, stores, commits,
+losses, what handlers were asked, and the order in which functions of the user were called.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count, repeat
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
-from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
@@ -32,13 +29,10 @@ from streams_runtime.processors.api import (
     ProcessorContext,
     PunctuationType,
 )
-from streams_runtime.processors.nodes import ProcessorRunner
-from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
-from tests.examples import share
 from tests.streams_runtime.tasks.running_task import APPLICATION, EXACTLY_ONCE, IN, OTHER, RunningTask, Trouble
 
 MANY = "many"
@@ -115,7 +109,7 @@ class Heard:
 
 
 class Curious(Processor[Any, Any]):
-    """A node that no loop knows. It looks at everything that a context tells."""
+    """It looks at everything that a context tells."""
 
     def __init__(self, heard: Heard, name: str) -> None:
         self._heard = heard
@@ -326,10 +320,16 @@ class Watched:
         return HandlerResponse.CONTINUE
 
     def take(
-        self, records: list[tuple[bytes | None, bytes | None, int]], turns: Iterable[int], *, commits: bool
+        self,
+        records: list[tuple[bytes | None, bytes | None, int]],
+        turns: Iterable[int],
+        *,
+        commits: bool,
+        one_by_one: bool = False,
     ) -> tuple[list[tuple[int, bool]], object, object]:
-        """`turns`: how many records to process at a time, for as long as there are some. For each turn how many were
-        processed and whether a punctuation fired; then what was committed, if `commits`, and what is.
+        """`turns`: how many records to process at a time, for as long as there are some. `one_by_one`: in runs of one
+        record. For each turn how many were processed and whether a punctuation fired; then what was committed, if
+        `commits`, and what is.
         """
         one = self.one
         portions = {IN: records}
@@ -344,7 +344,8 @@ class Watched:
             one.task.add_records(batch)
         taken = []
         for most in turns:
-            if not (processed := one.process(most)):
+            processed = sum(one.process(1) for _ in range(most)) if one_by_one else one.process(most)
+            if not processed:
                 break
             taken.append((processed, one.task.maybe_punctuate_stream_time()))
         return taken, dict(one.commit()) if commits else None, one.committed()
@@ -394,41 +395,3 @@ def watched_tasks(
             return tasks.enter_context(closing(Watched(own, steps, exactly_once=exactly_once, cache_bytes=cache_bytes)))
 
         yield watched
-
-
-def check(steps: list[tuple[str, int]], portions: list[Portion], *, exactly_once: bool, cache_bytes: int) -> None:
-    with (
-        watched_tasks(steps, exactly_once=exactly_once, cache_bytes=cache_bytes) as watched,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        fused = watched()
-        taken = [fused.take(records, repeat(most), commits=commits) for records, most, commits in portions]
-        seen = fused.seen()
-        patch.setattr(SourceRunner, "fused", lambda *_: None)
-        patch.setattr(ProcessorRunner, "fuse_flush", lambda *_: None)
-        plain = watched()
-        assert taken == [plain.take(records, repeat(most), commits=commits) for records, most, commits in portions]
-        assert seen == plain.seen()
-
-
-# deeper than Python's own limits: the nodes run one by one then
-@example([("flat_map_values", each) for each in range(25)] + [("to out", 25)], [([(b"a", b"x", 1)], 5, True)], True, 0)
-@example([("to many", 0), ("to out", 0)], [([(None, None, 0)] * 2, 1, False)], False, 0)
-@given(TOPOLOGIES, PORTIONS, st.booleans(), st.sampled_from([0, 0, 700, 1 << 20]))
-def test_should_do_to_records_what_the_nodes_do_one_by_one(
-    steps: list[tuple[str, int]], portions: list[Portion], exactly_once: bool, cache_bytes: int
-) -> None:
-    check(steps, portions, exactly_once=exactly_once, cache_bytes=cache_bytes)
-
-
-IN_TURNS: list[Portion] = [([(b"a", b"%d" % at_ms, at_ms) for at_ms in (1, 5, 3, 6, 9, 8)], 6, True)] * 2
-
-
-@example([], IN_TURNS, "join", 0)
-@share(0.5)
-@given(TOPOLOGIES, PORTIONS, st.sampled_from(["join", "left join"]), st.sampled_from([0, 1 << 20]))
-def test_should_take_turns_between_partitions_as_records_do_one_by_one(
-    steps: list[tuple[str, int]], portions: list[Portion], join: str, cache_bytes: int
-) -> None:
-    joined = [(join, 0), ("to out", 1), ("peek", 1), *steps]
-    check(joined, portions, exactly_once=True, cache_bytes=cache_bytes)
