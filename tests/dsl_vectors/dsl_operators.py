@@ -1,0 +1,399 @@
+"""The operators of the DSL by the names of cases. One that is not here is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from streams_runtime import KGroupedStream, KGroupedTable, KStream, KTable, StreamsBuilder, TimeWindows, Topology
+from streams_runtime.dsl import TimeWindowedKStream
+from tests.dsl_vectors.cases import Case, NotKnown
+from tests.dsl_vectors.functions import AGGREGATORS, FLAT_PAIRS, FLAT_VALUES, KEYS, PREDICATES, pair_function
+from tests.dsl_vectors.operators import MaterializedOption, Operator, materialized
+from tests.dsl_vectors.processors import processor_supplier
+
+
+@dataclass
+class DslMaker:
+    """Makes the topology of a case.
+
+    `without_metadata`: as in `CaseProcessor`. `store_names`: of the stores that the case names. `initial_values`: of
+    the aggregates of streams, by name of their node.
+    """
+
+    case: Case
+    without_metadata: str
+    store_names: list[str] = field(default_factory=list)
+    initial_values: dict[str, Any] = field(default_factory=dict)
+    builder: StreamsBuilder = field(default_factory=StreamsBuilder)
+    variables: dict[str, Any] = field(default_factory=dict)
+
+    def make(self) -> Topology:
+        """Raises NotKnown, and what the DSL raises for a topology that it refuses."""
+        for written in self.case.operators:
+            operator = Operator(written)
+            made = self._apply(operator)
+            operator.check_all_used()
+            if operator.output is not None and made is not None:
+                self.variables[operator.output] = made
+        optimization = self.case.configs.get("topology.optimization")
+        return self.builder.build(None if optimization is None else {"topology.optimization": optimization})
+
+    def _apply(self, operator: Operator) -> Any:
+        if not operator.inputs:
+            if operator.kind not in _ON_BUILDER:
+                raise NotKnown(operator.kind)
+            return _ON_BUILDER[operator.kind](self, operator)
+        receiver, *others = (self.variables[name] for name in operator.inputs)
+        method = _ON.get((type(receiver), operator.kind))
+        if method is None:
+            raise NotKnown(f"{operator.kind} of {_NOUNS.get(type(receiver), type(receiver).__name__)}")
+        return method(self, operator, receiver, *others)
+
+    def materialized(self, operator: Operator) -> MaterializedOption:
+        in_memory = self.case.configs.get("default.dsl.store") == "in_memory"
+        option = materialized(operator, in_memory_by_default=in_memory)
+        if option.store.name is not None:
+            self.store_names.append(option.store.name)
+        return option
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_ON_BUILDER: dict[str, Callable[..., Any]] = {}
+_ON: dict[tuple[type, str], Callable[..., Any]] = {}
+_NOUNS: dict[type, str] = {
+    KStream: "a stream",
+    KTable: "a table",
+    KGroupedStream: "a grouped stream",
+    KGroupedTable: "a grouped table",
+    TimeWindowedKStream: "a windowed stream",
+}
+
+
+def on_builder(kind: str) -> Callable[[Method], Method]:
+    def register(method: Method) -> Method:
+        _ON_BUILDER[kind] = method
+        return method
+
+    return register
+
+
+def on(receiver: type, *kinds: str) -> Callable[[Method], Method]:
+    """The decorated function takes the maker, the operator, the receiver, and what else the operator takes in."""
+
+    def register(method: Method) -> Method:
+        for kind in kinds:
+            _ON[receiver, kind] = method
+        return method
+
+    return register
+
+
+# of the builder
+
+
+@on_builder("stream")
+def stream(maker: DslMaker, operator: Operator) -> Any:
+    return maker.builder.stream(
+        operator["topics"],
+        operator.key_serde,
+        operator.value_serde,
+        timestamp_extractor=operator.timestamp_extractor(),
+        name=operator.name,
+    )
+
+
+@on_builder("table")
+def table(maker: DslMaker, operator: Operator) -> Any:
+    return maker.builder.table(
+        operator["topic"],
+        operator.key_serde,
+        operator.value_serde,
+        store=maker.materialized(operator).store,
+        timestamp_extractor=operator.timestamp_extractor(),
+        name=operator.name,
+    )
+
+
+@on_builder("addStateStore")
+def add_state_store(maker: DslMaker, operator: Operator) -> None:
+    maker.store_names.append(operator["store"])
+    maker.builder.add_state_store(operator.store_builder())
+
+
+# of a stream
+
+
+@on(KStream, "filter")
+def filter_stream(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    return stream.filter(PREDICATES.get(operator["f"]), name=operator.name)
+
+
+@on(KStream, "filterNot")
+def filter_not_stream(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    return stream.filter_not(PREDICATES.get(operator["f"]), name=operator.name)
+
+
+@on(KStream, "selectKey")
+def select_key(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    return stream.select_key(KEYS.get(operator["f"]), name=operator.name)
+
+
+@on(KStream, "map")
+def map_stream(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    return stream.map(pair_function(operator["f"]), name=operator.name)
+
+
+@on(KStream, "mapValues")
+def map_values(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    method = stream.map_values_with_key if operator.with_key else stream.map_values
+    return method(operator.value_function(), name=operator.name)
+
+
+@on(KStream, "flatMap")
+def flat_map(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    return stream.flat_map(FLAT_PAIRS.get(operator["f"]), name=operator.name)
+
+
+@on(KStream, "flatMapValues")
+def flat_map_values(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    method = stream.flat_map_values_with_key if operator.with_key else stream.flat_map_values
+    function = operator.with_or_without_key(FLAT_VALUES.get(operator["f"]))
+    return method(function, name=operator.name)
+
+
+@on(KStream, "peek")
+def peek(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    return stream.peek(_do_nothing, name=operator.name)
+
+
+@on(KStream, "foreach")
+def for_each(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> None:
+    stream.for_each(_do_nothing, name=operator.name)
+
+
+def _do_nothing(_key: Any, _value: Any) -> None:
+    pass
+
+
+@on(KStream, "split")
+def split(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> None:
+    branched = stream.split(name=operator.name)
+    for branch in operator["branches"]:
+        before = branched.no_default_branch()
+        branched.branch(PREDICATES.get(branch["f"]), name=branch.get("name"))
+        maker.variables[branch["out"]] = _added(before, branched.no_default_branch())
+    default = operator.get("defaultBranch")
+    if default is not None:
+        before = branched.no_default_branch()
+        maker.variables[default["out"]] = _added(before, branched.default_branch(name=default.get("name")))
+
+
+def _added(before: dict[str, KStream[Any, Any]], after: dict[str, KStream[Any, Any]]) -> KStream[Any, Any]:
+    (name,) = set(after) - set(before)
+    return after[name]
+
+
+@on(KStream, "merge")
+def merge(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any], other: KStream[Any, Any]) -> Any:
+    return stream.merge(other, name=operator.name)
+
+
+@on(KStream, "repartition")
+def repartition(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    return stream.repartition(name=operator.name, key_serde=operator.key_serde, value_serde=operator.value_serde)
+
+
+@on(KStream, "to")
+def to(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> None:
+    if "topicExtractor" in operator:
+        raise NotKnown("to(TopicNameExtractor)")
+    keys, values = operator.key_serde, operator.value_serde
+    stream.to(operator["topic"], key_serde=keys, value_serde=values, name=operator.name)
+
+
+@on(KStream, "toTable")
+def to_table(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    option = maker.materialized(operator)
+    return stream.to_table(
+        store=option.store, key_serde=option.key_serde, value_serde=option.value_serde, name=operator.name
+    )
+
+
+@on(KStream, "groupByKey")
+def group_by_key(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    return stream.group_by_key(key_serde=operator.key_serde, value_serde=operator.value_serde, name=operator.name)
+
+
+@on(KStream, "groupBy")
+def group_by(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    selector = KEYS.get(operator["f"])
+    keys, values = operator.key_serde, operator.value_serde
+    return stream.group_by(selector, key_serde=keys, value_serde=values, name=operator.name)
+
+
+@on(KStream, "process")
+def process(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
+    stores = operator.get("stores", [])
+    supplier = processor_supplier(operator["processor"], stores, maker.case, maker.without_metadata)
+    return stream.process(supplier, stores=stores, name=operator.name)
+
+
+@on(KStream, "join", "leftJoin")
+def join_stream(maker: DslMaker, operator: Operator, stream: KStream[Any, Any], other: Any) -> Any:
+    if not isinstance(other, KTable):
+        raise NotKnown(f"{operator.kind} of streams")
+    if "grace_ms" in operator:
+        raise NotKnown("Joined.withGracePeriod")
+    operator.pass_over("otherValueSerde")  # Kafka uses it only for the buffer of a grace period
+    joiner = operator.joiner_without_key()
+    method = stream.join if operator.kind == "join" else stream.left_join
+    keys, values = operator.key_serde, operator.value_serde
+    return method(other, joiner, key_serde=keys, value_serde=values, name=operator.name)
+
+
+@on(KStream, "outerJoin")
+def outer_join_stream(_maker: DslMaker, operator: Operator, _stream: KStream[Any, Any], _other: Any) -> Any:
+    raise NotKnown(f"{operator.kind} of streams")
+
+
+# of a grouped stream, with windows or without
+
+
+Grouped = KGroupedStream[Any, Any] | TimeWindowedKStream[Any, Any]
+
+
+@on(KGroupedStream, "count")
+@on(TimeWindowedKStream, "count")
+def count(maker: DslMaker, operator: Operator, grouped: Grouped) -> Any:
+    counted = grouped.count(store=maker.materialized(operator).store, name=operator.name)
+    maker.initial_values[counted.name] = 0
+    return counted
+
+
+@on(KGroupedStream, "reduce")
+@on(TimeWindowedKStream, "reduce")
+def reduce(maker: DslMaker, operator: Operator, grouped: Grouped) -> Any:
+    store = maker.materialized(operator).store
+    return grouped.reduce(operator.reducer("reducer"), store=store, name=operator.name)
+
+
+@on(KGroupedStream, "aggregate")
+@on(TimeWindowedKStream, "aggregate")
+def aggregate(maker: DslMaker, operator: Operator, grouped: Grouped) -> Any:
+    option = maker.materialized(operator)
+    initial = operator.get("initializer")
+    aggregated = grouped.aggregate(
+        partial(_same, initial),
+        AGGREGATORS.get(operator["aggregator"]),
+        value_serde=option.value_serde,  # type: ignore[arg-type]  # None: the default serde
+        store=option.store,
+        name=operator.name,
+    )
+    maker.initial_values[aggregated.name] = initial
+    return aggregated
+
+
+@on(KGroupedStream, "windowedBy")
+def windowed_by(_maker: DslMaker, operator: Operator, grouped: KGroupedStream[Any, Any]) -> Any:
+    windows = operator["windows"]
+    if windows["type"] != "time":
+        raise NotKnown(f"{windows['type']} windows")
+    if operator.get("emitStrategy") == "onWindowClose":
+        raise NotKnown("EmitStrategy.onWindowClose")
+    return grouped.windowed_by(TimeWindows(windows["size_ms"], windows.get("advance_ms"), windows.get("grace_ms", 0)))
+
+
+# of a table
+
+
+@on(KTable, "filter", "filterNot")
+def filter_table(maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> Any:
+    option = maker.materialized(operator)
+    method = table.filter if operator.kind == "filter" else table.filter_not
+    return method(
+        PREDICATES.get(operator["f"]),
+        key_serde=option.key_serde,
+        value_serde=option.value_serde,
+        store=option.store_if_given,
+        name=operator.name,
+    )
+
+
+@on(KTable, "mapValues")
+def map_table_values(maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> Any:
+    option = maker.materialized(operator)
+    method = table.map_values_with_key if operator.with_key else table.map_values
+    return method(
+        operator.value_function(),
+        key_serde=option.key_serde,
+        value_serde=option.value_serde,
+        store=option.store_if_given,
+        name=operator.name,
+    )
+
+
+@on(KTable, "toStream")
+def to_stream(_maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> Any:
+    if "f" in operator:
+        raise NotKnown("toStream(KeyValueMapper)")
+    return table.to_stream(name=operator.name)
+
+
+@on(KTable, "groupBy")
+def group_table(_maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> Any:
+    selector = pair_function(operator["f"])
+    keys, values = operator.key_serde, operator.value_serde
+    return table.group_by(selector, key_serde=keys, value_serde=values, name=operator.name)
+
+
+@on(KTable, "join", "leftJoin")
+def join_table(maker: DslMaker, operator: Operator, table: KTable[Any, Any], other: KTable[Any, Any]) -> Any:
+    if "foreignKey" in operator:
+        raise NotKnown("foreign-key join")
+    option = maker.materialized(operator)
+    joiner = operator.joiner_without_key()
+    method = table.join if operator.kind == "join" else table.left_join
+    return method(
+        other,
+        joiner,
+        key_serde=option.key_serde,
+        value_serde=option.value_serde,
+        store=option.store_if_given,
+        name=operator.name,
+    )
+
+
+# of a grouped table
+
+
+@on(KGroupedTable, "count")
+def count_table(maker: DslMaker, operator: Operator, grouped: KGroupedTable[Any, Any]) -> Any:
+    return grouped.count(store=maker.materialized(operator).store, name=operator.name)
+
+
+@on(KGroupedTable, "reduce")
+def reduce_table(maker: DslMaker, operator: Operator, grouped: KGroupedTable[Any, Any]) -> Any:
+    store = maker.materialized(operator).store
+    adder, subtractor = operator.reducer("adder"), operator.reducer("subtractor")
+    return grouped.reduce(adder, subtractor, store=store, name=operator.name)
+
+
+@on(KGroupedTable, "aggregate")
+def aggregate_table(maker: DslMaker, operator: Operator, grouped: KGroupedTable[Any, Any]) -> Any:
+    option = maker.materialized(operator)
+    return grouped.aggregate(
+        partial(_same, operator.get("initializer")),
+        AGGREGATORS.get(operator["adder"]),
+        AGGREGATORS.get(operator["subtractor"]),
+        value_serde=option.value_serde,  # type: ignore[arg-type]  # None: the default serde
+        store=option.store,
+        name=operator.name,
+    )

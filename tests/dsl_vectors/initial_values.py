@@ -1,0 +1,90 @@
+"""Aggregates of a stream that give their initial value as the old one of a key that is not there, as in Kafka.
+
+Kafka's aggregate of a stream without a record cache forwards the initializer's value as the old value of a new key.
+Here the old value is None. These aggregates read the initial value as if it were stored; all others that read the store
+(joins, processors, the dump at the end) still find nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from assignor.topology.definition import ProcessorNode
+from streams_runtime import Topology
+from streams_runtime.processors.context import NodeContext
+from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.receivers import Receiver
+from streams_runtime.state_stores.timestamped import TableEntries
+
+_OLDER_THAN_ALL_MS = -1
+"""An aggregate takes the newer of two timestamps: the record's, as for a key that is not there."""
+
+
+class _WithInitialValue(Operator):
+    def __init__(self, aggregate: Operator, initial: Any) -> None:
+        self._aggregate = aggregate
+        self._initial = initial
+
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        return self._aggregate.connect(child, cast("NodeContext", _Task(task, self._initial)))
+
+
+class _Task:
+    """The task as the aggregate sees it. All but the store is the task's own."""
+
+    def __init__(self, task: NodeContext, initial: Any) -> None:
+        self._task = task
+        self._initial = initial
+
+    def state_store(self, name: str) -> Any:
+        return _Store(self._task.state_store(name), self._initial)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+
+class _Store:
+    """The store as the aggregate sees it. All but the entries is the store's own."""
+
+    def __init__(self, store: Any, initial: Any) -> None:
+        self._store = store
+        self._initial = initial
+
+    def table_entries(self) -> TableEntries:
+        entries: TableEntries = self._store.table_entries()
+        initial = entries.write(_OLDER_THAN_ALL_MS, self._initial)
+
+        def get(*place: Any) -> bytes:
+            found = entries.get(*place)
+            return initial if found is None else found
+
+        return entries._replace(get=get)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def give_initial_values(topology: Topology, aggregates: Mapping[str, Any], *, caches: bool) -> None:
+    """Change the aggregates whose store has no record cache.
+
+    `aggregates`: initial values by name of the node. `caches`: False if the size of the cache is 0, so that no store
+    has one.
+    """
+    definition = topology.definition()
+    initial_values: dict[int, Any] = {}
+    for name, initial in aggregates.items():
+        node = definition.nodes[name]
+        assert isinstance(node, ProcessorNode)
+        (store,) = node.stores
+        builder: Any = definition.stores[store].supplier
+        if initial is not None and not (caches and builder.caching):
+            initial_values[id(node.supplier)] = initial
+
+    def changed(supplier: object) -> object:
+        if id(supplier) not in initial_values:
+            return supplier
+        make, initial = cast("Callable[[], Operator]", supplier), initial_values[id(supplier)]
+        return lambda: _WithInitialValue(make(), initial)
+
+    topology.builder = topology.builder.with_suppliers(changed)

@@ -1,0 +1,368 @@
+"""The command on a sample of Kafka's answers: equal as they are, different when anything in an answer is changed."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dsl_vectors.__main__ import main
+from tests.dsl_vectors.cases import Case, read_cases
+from tests.dsl_vectors.comparing import differences
+from tests.dsl_vectors.judging import Judgement, Verdict, judge
+
+SAMPLE = Path(__file__).parent / "sample.jsonl.gz"
+ANSWER = ("outputs", "dropped_records", "stores", "internal", "error")
+
+
+Written = dict[str, Any]
+Change = Callable[[Written], None]
+
+
+@pytest.fixture(scope="module")
+def judgements() -> list[tuple[Written, Judgement]]:
+    """Of the sample, each case run once."""
+    return [(case.written, judge(case)) for case in read_cases(SAMPLE)]
+
+
+@pytest.fixture(scope="module")
+def equal(judgements: list[tuple[Written, Judgement]]) -> list[Written]:
+    return [written for written, judgement in judgements if judgement.verdict is Verdict.EQUAL]
+
+
+def first(equal: list[Written], wanted: Callable[[Written], bool]) -> Written:
+    """A copy of the first case of which this holds."""
+    return copy.deepcopy(next(filter(wanted, equal)))
+
+
+def judged_file(path: Path, *cases: Written) -> int:
+    path.write_text("".join(f"{json.dumps(case)}\n" for case in cases), encoding="utf-8")
+    return main([str(path)])
+
+
+def test_should_be_equal_to_kafka_or_documented_on_the_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(SAMPLE)]) == 0
+
+    printed = capsys.readouterr().out
+    assert "  documented: the old value of a new aggregate is None" in printed
+    assert re.fullmatch(r"all: 268 cases, .*, 0 different, \d+ not known", printed.splitlines()[-1])
+
+
+def test_should_name_what_is_not_known(
+    equal: list[Written], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operator = first(equal, lambda each: each["topology"][0]["op"] == "stream")
+    operator["topology"][0]["op"] = "river"
+    option = first(equal, lambda each: each["topology"][0]["op"] == "stream")
+    option["topology"][0]["depth"] = 3
+    config = first(equal, lambda each: True)
+    config["configs"]["tide"] = "high"
+
+    assert judged_file(tmp_path / "cases.jsonl", operator, option, option, config) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "cases.jsonl: 4 cases, 0 runnable, 0 equal, 0 documented, 0 different, 4 not known",
+        "  not known: depth of stream: 2",
+        "  not known: river: 1",
+        "  not known: tide: 1",
+        "all: 4 cases, 0 runnable, 0 equal, 0 documented, 0 different, 4 not known",
+    ]
+
+
+# changed answers
+
+
+def change_key(written: Written) -> None:
+    written["outputs"][-1]["key"] = "other"
+
+
+def change_value(written: Written) -> None:
+    written["outputs"][-1]["value"] = None if written["outputs"][-1]["value"] else "other"
+
+
+def change_timestamp(written: Written) -> None:
+    written["outputs"][-1]["timestamp_ms"] += 1
+
+
+def change_input(written: Written) -> None:
+    written["outputs"][-1]["after"] += 1
+
+
+def change_topic(written: Written) -> None:
+    written["outputs"][-1]["topic"] = "other"
+
+
+def change_order(written: Written) -> None:
+    written["outputs"].reverse()
+
+
+def leave_out_output(written: Written) -> None:
+    written["outputs"].pop()
+
+
+def repeat_output(written: Written) -> None:
+    written["outputs"].append(written["outputs"][-1])
+
+
+def change_type(written: Written) -> None:
+    """1 and 1.0 are equal in Python."""
+    written["outputs"][-1]["timestamp_ms"] = float(written["outputs"][-1]["timestamp_ms"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_key,
+        change_value,
+        change_timestamp,
+        change_input,
+        change_topic,
+        change_order,
+        leave_out_output,
+        repeat_output,
+        change_type,
+    ],
+)
+def test_should_report_a_changed_output(
+    change: Change, equal: list[Written], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = first(equal, lambda each: len(each["outputs"]) > 2)
+    change(written)
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+    assert f"different: {written['id']}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_should_report_a_changed_header(part: int, equal: list[Written], tmp_path: Path) -> None:
+    written = first(equal, lambda each: any("headers" in output for output in each["outputs"]))
+    headers = next(output["headers"] for output in written["outputs"] if "headers" in output)
+    headers[0][part] = "other"
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+def test_should_report_changed_dropped_records(equal: list[Written], tmp_path: Path) -> None:
+    written = first(equal, lambda each: each.get("dropped_records", 0) > 0)
+    written["dropped_records"] += 1
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+@pytest.mark.parametrize("kind", ["keyValue", "window"])
+def test_should_report_a_changed_store(kind: str, equal: list[Written], tmp_path: Path) -> None:
+    def has_rows(written: Written) -> bool:
+        stores = written.get("stores", {}).values()
+        return any(store is not None and store["type"] == kind and store["rows"] for store in stores)
+
+    written = first(equal, has_rows)
+    store = next(store for store in written["stores"].values() if store and store["rows"])
+    store["rows"][0][-1] = "other"
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_should_report_changed_internal_topics(part: int, equal: list[Written], tmp_path: Path) -> None:
+    """Their counts and their checksums."""
+    written = first(equal, lambda each: bool(each.get("internal")))
+    next(iter(written["internal"].values()))[part] += 1
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+def test_should_report_an_internal_topic_of_another_name(equal: list[Written], tmp_path: Path) -> None:
+    written = first(equal, lambda each: bool(each.get("internal")))
+    name, counts = written["internal"].popitem()
+    written["internal"][f"{name}-other"] = counts
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+@pytest.mark.parametrize("part", ["class", "message", "rootClass", "rootMessage"])
+def test_should_report_a_changed_error(part: str, equal: list[Written], tmp_path: Path) -> None:
+    written = first(equal, lambda each: part in each.get("error", {}))
+    written["error"][part] += " other"
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+@pytest.mark.parametrize("place, other", [("build", "start"), ("start", "build")])
+def test_should_report_an_error_at_another_step(place: str, other: str, equal: list[Written], tmp_path: Path) -> None:
+    written = first(equal, lambda each: each.get("error", {}).get("at") == place)
+    written["error"]["at"] = other
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+def test_should_report_an_error_at_another_input(equal: list[Written], tmp_path: Path) -> None:
+    written = first(equal, lambda each: isinstance(each.get("error", {}).get("at"), int))
+    written["error"]["at"] += 1
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+def test_should_report_an_error_that_is_not_there(equal: list[Written], tmp_path: Path) -> None:
+    written = first(equal, lambda each: "error" in each)
+    del written["error"]
+
+    assert judged_file(tmp_path / "changed.jsonl", written) == 1
+
+
+def test_should_notice_a_change_of_any_value_of_an_answer(judgements: list[tuple[Written, Judgement]]) -> None:
+    """Each number, text and null of the answers of all cases that are equal."""
+    changes = 0
+    for written, judgement in judgements:
+        if judgement.verdict is not Verdict.EQUAL or judgement.run is None:
+            continue
+        for place in places({part: written[part] for part in ANSWER if part in written}):
+            changed = copy.deepcopy(written)
+            change_at(changed, place)
+            assert differences(Case(changed), judgement.run) != [], (written["id"], place)
+            changes += 1
+    assert changes > 2_000
+
+
+def places(value: Any) -> Iterator[tuple[str | int, ...]]:
+    """Where the values are that have no others in them."""
+    if isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, each in inner:
+            yield from ((name, *place) for place in places(each))
+    else:
+        yield ()
+
+
+def change_at(written: Any, place: tuple[str | int, ...]) -> None:
+    *way, last = place
+    for step in way:
+        written = written[step]
+    value = written[last]
+    if isinstance(value, int):
+        written[last] = value + 1
+    elif value is None:
+        written[last] = "other"
+    else:
+        written[last] = f"{value} other"
+
+
+# documented differences
+
+
+def test_should_still_report_a_changed_answer_of_a_documented_case(
+    judgements: list[tuple[Written, Judgement]],
+) -> None:
+    documented = [written for written, judgement in judgements if judgement.verdict is Verdict.DOCUMENTED]
+    assert len(documented) >= 8
+    for written in documented:
+        changed = copy.deepcopy(written)
+        changed["outputs"][-1]["timestamp_ms"] += 1
+
+        assert judge(Case(changed)).verdict is Verdict.DIFFERENT, written["id"]
+
+
+def test_should_document_dead_letters_that_kafkas_driver_loses(equal: list[Written]) -> None:
+    """Those of records that cannot be read, with exactly-once; not those of records that failed in a processor."""
+
+    def reads_on(written: Written) -> bool:
+        configs = written["configs"]
+        handler = configs.get("deserialization.exception.handler", "")
+        return "errors.dead.letter.queue.topic.name" in configs and handler.endswith("LogAndContinueExceptionHandler")
+
+    written = first(equal, reads_on)
+    letters = [output for output in written["outputs"] if output["topic"] == "dlq"]
+    assert letters != []
+    written["configs"]["processing.guarantee"] = "exactly_once_v2"
+    written["outputs"] = [output for output in written["outputs"] if output["topic"] != "dlq"]
+
+    judgement = judge(Case(written))
+    assert judgement.verdict is Verdict.DOCUMENTED
+    assert judgement.reasons == (
+        "driver: Kafka's loses dead letters of records that cannot be read, with exactly-once",
+    )
+
+    del written["configs"]["processing.guarantee"]
+    assert judge(Case(written)).verdict is Verdict.DIFFERENT
+
+
+# options, and files that cannot be read
+
+
+def test_should_write_what_differs(equal: list[Written], tmp_path: Path) -> None:
+    written = first(equal, lambda each: each.get("dropped_records", 0) > 0)
+    written["dropped_records"] += 1
+    cases, found = tmp_path / "changed.jsonl", tmp_path / "found.jsonl"
+    cases.write_text(json.dumps(written), encoding="utf-8")
+
+    assert main([str(cases), "--different", str(found)]) == 1
+    line = json.loads(found.read_text(encoding="utf-8"))
+    assert (line["id"], line["kind"]) == (written["id"], written["kind"])
+    assert line["differences"] == [
+        f"dropped: {written['dropped_records']} in Kafka, {written['dropped_records'] - 1} here"
+    ]
+
+
+def test_should_show_a_case_with_both_answers(equal: list[Written], capsys: pytest.CaptureFixture[str]) -> None:
+    written = first(equal, lambda each: bool(each["outputs"]))
+
+    assert main([str(SAMPLE), "--show", written["id"]]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    output = json.dumps(written["outputs"][0], ensure_ascii=False)
+    assert f"Kafka outputs: {output}" in shown
+    assert f"here outputs: {output}" in shown
+    assert shown[-1] == "equal"
+
+
+def test_should_refuse_to_show_a_case_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(SAMPLE), "--show", "nobody"]) == 2
+    assert capsys.readouterr().err == "no file has a case nobody\n"
+
+
+@pytest.mark.parametrize(
+    "content, problem",
+    [
+        ("", "the file has no case"),
+        ('{"id": "a"', "line 1: not JSON"),
+        ("[]", "line 1: a case is a JSON object"),
+        ('{"id": "a", "family": "f", "kind": "k", "topics": {}, "inputs": []}', "the case has no topology, outputs"),
+        (
+            '{"id": "a", "family": "f", "kind": "k", "topics": {}, "topology": [], "outputs": [], '
+            '"inputs": [{"topic": "in", "key": null, "value": null, "timestamp_ms": 0}]}',
+            "input 0 is for topic in, which topics does not name",
+        ),
+        (
+            '{"id": "a", "family": "f", "kind": "k", "topics": {}, "topology": [], "inputs": [], '
+            '"outputs": [{"topic": "out"}]}',
+            "output 0 has no after, key, value, timestamp_ms",
+        ),
+    ],
+)
+def test_should_refuse_a_file_that_is_not_one_of_cases(
+    content: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(content, encoding="utf-8")
+
+    assert main([str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(path) in error
+    assert problem in error
+
+
+@pytest.mark.parametrize("name", ["nowhere.jsonl", "nowhere.jsonl.gz", "cut.jsonl.gz", "plain.jsonl.gz"])
+def test_should_refuse_a_file_that_cannot_be_read(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"id": "a"}\n' * 100)[:-9])
+    (tmp_path / "plain.jsonl.gz").write_bytes(b'{"id": "a"}\n')
+
+    assert main([str(tmp_path / name)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert name in error
