@@ -16,6 +16,7 @@ from benchmarks import (
     batches,
     failover,
     failover_defaults,
+    idle,
     kafka_log,
     minimal_movement,
     processing_rate,
@@ -52,11 +53,13 @@ BENCHMARKS = {
     "storage-faults": storage_faults.run,
     "forwarding": forwarding.run,
     "latency": latency.run,
+    "idle": idle.run,
 }
 
 WITH_OPTIONS = {
     "failover-defaults": failover_defaults.run_with_options,
     "group-load": group_load.run_with_options,
+    "idle": idle.run_with_options,
     "jvm-leader": jvm_leader.run_with_options,
     "jvm-runtime": jvm_runtime.run_with_options,
     "latency": latency.run_with_options,

@@ -226,6 +226,9 @@ class InMemoryLog:
         with self._lock:
             yield InMemorySnapshot({partition: self._partition(partition) for partition in partitions})
 
+    def is_unchanged(self) -> bool:
+        return False
+
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         signal.wait(timeout_s)
 

@@ -65,11 +65,6 @@ def kafka_servers(bootstrap_servers: str) -> str | None:
     return servers if _SERVERS.match(servers) else None
 
 
-def is_in_memory(bootstrap_servers: str) -> bool:
-    """Whether no other process finds this log."""
-    return kafka_servers(bootstrap_servers) is None and bootstrap_servers.startswith("memory:")
-
-
 def cluster_provider_name(bootstrap_servers: str) -> str:
     """The cluster provider by which a coordinator, another process, looks at this log (`assignor.cluster_providers`).
 

@@ -3,7 +3,8 @@
 Rules: a poll looks at all its partitions at one moment (a snapshot). No partition can starve another: each gets an
 equal share of `max_records`, what one does not need goes to the others, and when there are more partitions than records
 to give, they take turns. A batch is read and decoded once; what a poll could not give of it is kept for the next poll.
-When a poll fails, no position has moved. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
+When a poll fails, no position has moved. A consumer that has read everything takes no snapshot until the log changes:
+a snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
 
 from __future__ import annotations
@@ -73,6 +74,10 @@ class BatchSource(Protocol):
         """Raises UnknownTopicOrPartition, LogTimeout."""
         ...
 
+    def is_unchanged(self) -> bool:
+        """Whether a new snapshot would certainly equal the last one. False where the source cannot tell."""
+        ...
+
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         """Wait until `signal` is set, records may have come since the last snapshot, or the time is up."""
         ...
@@ -94,18 +99,20 @@ class PollingConsumer:
     def __init__(self, source: BatchSource, signal: threading.Event) -> None:
         self._source = source
         self._signal = signal
-        self._assigned: list[TopicPartition] = []
+        self._assigned: dict[TopicPartition, None] = {}  # sorted: callers have sets, which each process orders anew
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._rests: dict[TopicPartition, RecordBatch] = {}
         self._turn = 0
+        self._is_at_end = False  # the last snapshot had nothing beyond the positions, and these are still the same
         self._woken = False
         self._closed = False
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._check_open()
         keep = set(partitions)
-        self._assigned = sorted(keep)  # callers have sets, whose order is another one in each process
+        self._assigned = dict.fromkeys(sorted(keep))
+        self._is_at_end = False
         self._positions = {p: offset for p, offset in self._positions.items() if p in keep}
         self._rests = {p: rest for p, rest in self._rests.items() if p in keep}
         self._paused &= keep
@@ -118,6 +125,7 @@ class PollingConsumer:
         if self._positions.get(partition) != offset:
             self._rests.pop(partition, None)
         self._positions[partition] = offset
+        self._is_at_end = False
 
     def position(self, partition: TopicPartition) -> int | None:
         self._check_assigned([partition])
@@ -133,6 +141,7 @@ class PollingConsumer:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._paused.difference_update(self._check_assigned(partitions))
+        self._is_at_end = False
 
     def paused(self) -> frozenset[TopicPartition]:
         return frozenset(self._paused)
@@ -144,16 +153,20 @@ class PollingConsumer:
         deadline = time.monotonic() + timeout_ms / 1_000
         while True:
             self._signal.clear()  # before looking: an append while we look sets it again
-            batches = self._take(max_records)
-            if batches:
-                return batches
+            if not (self._is_at_end and self._source.is_unchanged()):
+                batches = self._take(max_records)
+                if batches:
+                    return batches
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
                 return []
             if self._woken:
                 self._woken = False
                 return []
-            self._source.wait(self._signal, remaining_s)
+            if self._wanted():
+                self._source.wait(self._signal, remaining_s)
+            else:
+                self._signal.wait(remaining_s)  # whatever is appended, this consumer reads none of it
 
     def wakeup(self) -> None:
         self._woken = True
@@ -166,7 +179,8 @@ class PollingConsumer:
             self._source.close()
 
     def _take(self, max_records: int) -> list[RecordBatch]:
-        wanted = [p for p in self._assigned if p in self._positions and p not in self._paused]
+        self._is_at_end = False
+        wanted = self._wanted()
         if not wanted:
             return []
         with self._source.snapshot(wanted) as snapshot:
@@ -183,7 +197,11 @@ class PollingConsumer:
                 self._rests.pop(partition, None)
             else:
                 self._rests[partition] = of_it.rest
+        self._is_at_end = not lags
         return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
+
+    def _wanted(self) -> list[TopicPartition]:
+        return [p for p in self._assigned if p in self._positions and p not in self._paused]
 
     def _take_from(self, partition: TopicPartition, share: int, end: int, snapshot: Snapshot) -> _Taken:
         position = self._positions[partition]

@@ -86,7 +86,7 @@ class TaskExecutor:
         Raises what tasks raise, and as `send` does.
         """
         self.ran_out = True
-        if self._transaction_is_ending:
+        if self.transaction_is_ending:
             return 0
         deadline_ms = self._clock.monotonic_ms() + self._pass_ms
         total = 0
@@ -110,7 +110,7 @@ class TaskExecutor:
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
         """Fire punctuations that are due, stream time first; in how many cases any fired."""
-        if self._transaction_is_ending:
+        if self.transaction_is_ending:
             return 0
         fired = 0
         for task in tasks:
@@ -149,7 +149,7 @@ class TaskExecutor:
                 task.clear_task_timeout()
 
     @property
-    def _transaction_is_ending(self) -> bool:
+    def transaction_is_ending(self) -> bool:
         """A commit timed out, and the log may have made it: what is sent now would be in no transaction at all."""
         return self._exactly_once and self.commit_is_late
 

@@ -22,16 +22,21 @@ from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, TaskId, TopicPartition
 from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.tasks.checkpoint_file import next_offsets
+from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.task import Task
-from streams_runtime.tasks.task_directories import TaskDirectories
 
 
 class OffsetReport:
     """One per stream thread, which alone uses it."""
 
-    def __init__(self, directory: TaskDirectories) -> None:
+    def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
         self._locked: dict[TaskId, Mapping[TopicPartition, int]] = {}
+
+    @property
+    def holds_directories(self) -> bool:
+        """Whether it reports tasks on disk. Another thread may take one of their directories at any time."""
+        return bool(self._locked)
 
     def lock_directories(self, initialised: Container[TaskId]) -> None:
         """A rebalance starts: lock every directory with state that no other thread has locked. Idempotent.

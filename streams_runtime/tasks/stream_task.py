@@ -9,7 +9,7 @@
 
 The task is the life cycle. It wires parts that each own one thing and know nothing of the life cycle:
 
-    buffer       `InputBuffer`       what was polled and not processed: queues, pauses, the unfinished record
+    buffer       `InputBuffer`       what was polled and not processed: queues, pauses
     processing   `RecordProcessing`  runs records and punctuations through the graph; `ProcessorRuntime` is what
                                      processors see meanwhile: the current record, times, schedules
     commits      `CommitState`       whether there is something to commit, and what was prepared
@@ -125,7 +125,7 @@ class StreamTask:
         )
         self._commits = CommitState(task_id, producer, self._buffer, self._offsets)
         runtime = ProcessorRuntime(
-            task_id, configs.application_id, graph, self._collector, self._commits, clock, losses
+            task_id, configs.application_id, graph, self._collector, self._commits, self._handling, clock, losses
         )
         self._has_cache = cache is not None
         self._cache = TaskCache(cache or ThreadCache(0), runtime)
@@ -192,7 +192,7 @@ class StreamTask:
         return len(self._buffer)
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """How each node runs that is below a source which has had a record."""
+        """How each node below a source runs."""
         return self._graph.node_runs()
 
     @property
@@ -393,6 +393,21 @@ class StreamTask:
     def maybe_punctuate_system_time(self, now_ms: int) -> bool:
         """Fire what wall-clock time has reached. Raises as `process` does."""
         return self.state is TaskState.RUNNING and self._processing.punctuate_system_time(now_ms)
+
+    @property
+    def may_sleep(self) -> bool:
+        """Whether there is nothing to do before it gets records, or wall-clock time reaches its next punctuation.
+
+        Valid when everything that was due has been processed and punctuated. Gaps in the input may pass meanwhile: a
+        commit asks `commit_needed` of every task.
+        """
+        commits = self._commits
+        return (
+            self._buffer.waits_for_records
+            and not commits.is_requested
+            and not commits.check()
+            and not self._collector.has_rows
+        )
 
     def next_wall_clock_punctuation_ms(self) -> int | None:
         """When the thread has to punctuate at the latest; None when nothing is scheduled."""

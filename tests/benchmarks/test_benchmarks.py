@@ -12,6 +12,7 @@ from benchmarks import (
     batches,
     failover,
     failover_defaults,
+    idle,
     processing_rate,
     promotion,
     restore_memory,
@@ -81,6 +82,14 @@ def test_should_print_the_memory_of_a_restore_as_it_goes_on() -> None:
     assert len(samples) > restore_memory.WARM_UP_SAMPLES
     assert f"{restore_memory.QUICK_RECORDS:,}" in samples[-1]
     assert re.search(r"most growth after the first [\d,]+: -?\d+ MB", text)
+
+
+def test_should_print_what_an_idle_instance_costs_beside_its_budget() -> None:
+    text = printed("idle")
+    (cpu,) = re.findall(rf"CPU, % of one core +│ +([\d.]+) │ +{idle.MOST_CPU_PERCENT:g} │", text)
+    (memory,) = re.findall(rf"resident memory, MB +│ +([\d.]+) │ +{idle.MOST_MB:g} │ reached", text)
+    assert float(cpu) >= 0
+    assert float(memory) > 10
 
 
 def test_should_print_how_fast_a_standby_catches_up_and_how_close_it_stays() -> None:

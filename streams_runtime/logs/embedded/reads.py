@@ -3,6 +3,8 @@
 Rules: a poll reads inside one read transaction, so bounds and batches belong to the same moment. Batches are read one
 row at a time, so a topic of any size needs the memory of one batch. A waiting consumer learns at once of appends in its
 own process; of appends in other processes it learns by `PRAGMA data_version`, which it reads every few milliseconds.
+The same number tells that the file is as it was at the last snapshot: it changes with each commit of another
+connection, and a consumer's own connection never writes.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ class EmbeddedSource:
     def __init__(self, connection: LazyConnection, catalog: Catalog) -> None:
         self._connection = connection
         self._catalog = catalog
-        self._seen_version: int | None = None
+        self._seen: tuple[sqlite3.Connection, int] | None = None  # versions of two connections cannot be compared
 
     @contextmanager
     def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[EmbeddedSnapshot]:
         with as_log_errors(self._connection.file):
             connection = self._connection.get()
-            self._seen_version = _data_version(connection)
+            self._seen = connection, _data_version(connection)
             try:
                 snapshot = self._begun(connection, partitions)
             except UnknownTopicOrPartition:
@@ -60,6 +62,10 @@ class EmbeddedSource:
             connection.execute("COMMIT")
             raise
 
+    def is_unchanged(self) -> bool:
+        with as_log_errors(self._connection.file):
+            return self._is_unchanged(self._connection.get())
+
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         look_s = _FIRST_LOOK_S
@@ -68,9 +74,12 @@ class EmbeddedSource:
             while (remaining_s := deadline - time.monotonic()) > 0:
                 if signal.wait(min(look_s, remaining_s)):
                     return
-                if _data_version(connection) != self._seen_version:
+                if not self._is_unchanged(connection):
                     return
                 look_s = min(2 * look_s, _LONGEST_LOOK_S)
+
+    def _is_unchanged(self, connection: sqlite3.Connection) -> bool:
+        return self._seen == (connection, _data_version(connection))
 
     def close(self) -> None:
         self._connection.close()

@@ -121,10 +121,13 @@ def test_should_say_which_batch_is_broken(log: EmbeddedLog, directory: Path) -> 
 
 
 def test_should_say_so_when_the_file_is_taken_away(log: EmbeddedLog, directory: Path) -> None:
+    consumer = log.consumer()
+    consumer.assign([T0])
+    consumer.seek(T0, 0)
     for file in directory.glob("log.sqlite*"):
         file.unlink()
     with pytest.raises(LogError, match=r"log\.sqlite cannot be used: unable to open database file"):
-        log.consumer().poll(1, 1)
+        consumer.poll(1, 1)
 
 
 def test_should_read_and_compact_a_large_topic_in_little_memory(log: EmbeddedLog, directory: Path) -> None:
