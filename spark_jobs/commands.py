@@ -1,13 +1,16 @@
 """The commands of this package for the one `assignor` program: `demo` and `workers run`.
 
 Spark and HTTP are imported when a command runs, so that the other commands of `assignor` start without them.
+`workers run --local` needs no Spark at all.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+import logging
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from assignor.commands.console import EXIT_NO, exit_code_of_signal, leave, say
-from assignor.commands.extras import Extra
+from assignor.commands.extras import Extra, ExtraMissing
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, console_of, show
@@ -30,6 +33,8 @@ from assignor.coordinator_calls import (
     read_token,
     token_file_of,
 )
+from assignor.errors import InputError
+from assignor.printable import one_line
 from assignor.types import JAVA_INT_MAX
 from spark_jobs.session.interrupts import interruptible
 from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_confs
@@ -37,23 +42,35 @@ from spark_jobs.session.spark_options import LOG_LEVELS, SparkOptions, parsed_co
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.workers.member_process import InstanceEnd
+    from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings
     from streams_runtime.application import Application
+    from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
+WORKERS = Extra("spark", ("httpx", "rocksdict", "tenacity"))
+"""What both kinds of instances need. `assignor[spark]` contains `assignor[streams]`, which is enough for --local."""
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
-_EXECUTORS_PATH = "A path on the executors; a relative one is below their directory for temporary files."
+_EXECUTORS_PATH = (
+    "A path on the executors, a relative one below their directory for temporary files; with --local one of this "
+    "machine, below this directory."
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add this package's commands to `app`."""
     if SPARK.is_missing:
-        SPARK.register_missing(app, "demo", "workers")
+        SPARK.register_missing(app, "demo")
+    else:
+        app.command("demo", epilog=example("demo --keep"))(demo)
+    if WORKERS.is_missing:
+        WORKERS.register_missing(app, "workers")
         return
-    app.command("demo", epilog=example("demo --keep"))(demo)
-    workers = typer.Typer(help="Instances as long-running Spark tasks.", no_args_is_help=True)
+    workers = typer.Typer(help="Instances as long-running Spark tasks, or as processes.", no_args_is_help=True)
     workers.callback()(_all_commands)
-    run_example = example("workers run wordcount:app --instances 2 --master spark://master:7077")
+    run_example = example(
+        "workers run wordcount:app --instances 2 --master spark://master:7077",
+        "workers run wordcount:app --local --instances 2",
+    )
     workers.command("run", epilog=run_example)(run)
     app.add_typer(workers, name="workers", epilog=run_example)
 
@@ -83,7 +100,12 @@ class WorkersOptions:
     """What the command line says of the instances to run."""
 
     app: Annotated[str, typer.Argument(help=_APP_HELP, metavar="MODULE:APP")]
-    instances: Annotated[int, typer.Option(min=1, max=JAVA_INT_MAX, help="Instances, each one Spark task.")] = 1
+    local: Annotated[
+        bool, typer.Option("--local", help="Run them as processes of this machine, without Spark, by the import path.")
+    ] = False
+    instances: Annotated[
+        int, typer.Option(min=1, max=JAVA_INT_MAX, help="Instances, each one Spark task; with --local, one process.")
+    ] = 1
     threads: Annotated[
         int | None,
         typer.Option(min=1, max=1_000, help="Stream threads of each instance, instead of num.stream.threads."),
@@ -145,22 +167,33 @@ def spark_options(
 
 @options_of(options=WorkersOptions, spark=spark_options)
 def run(options: WorkersOptions, spark: SparkOptions) -> None:
-    """Run instances of an application on Spark executors.
+    """Run instances of an application on Spark, or on this machine.
 
-    Shows their state until the coordinator drains the group, or until Ctrl-C.
+    They are Spark tasks on executors, or with --local processes of this machine, without Spark.
+
+    Shows their state until the coordinator drains the group, or until Ctrl-C. The exit code is 0 when all instances
+    ended well, and 1 when one of them ended with an error, or fails at each start.
 
     The coordinator has to allow the application's log by its setting cluster.bootstrap.servers. An embedded log is
     named by an absolute directory.
     """
-    from spark_jobs.workers.running import WorkersFailed
+    from spark_jobs.workers.restarts import WorkersFailed
 
+    if options.local and spark != SparkOptions():
+        raise InputError("there is no Spark, and none of its options goes with it", "--local")
+    if not options.local and SPARK.is_missing:
+        raise ExtraMissing(
+            f"assignor workers run needs an extra that is not installed: {SPARK.remedy}; without Spark, "
+            "--local runs processes of this machine"
+        )
     application = options.application()
     token = read_token(options.token_file)
+    run_until_ended = _run_locally if options.local else functools.partial(_run_on_spark, spark=spark)
     try:
         with interruptible():
-            ends = _run_until_ended(application, token, options, spark)
+            ends = run_until_ended(application, token, options)
     except KeyboardInterrupt as interrupt:
-        say("interrupted; Spark is stopped")
+        say("interrupted; the instances were killed" if options.local else "interrupted; Spark is stopped")
         leave(exit_code_of_signal(interrupt))
     if not ends:
         raise WorkersFailed("the instances did not end in time and were killed")
@@ -170,30 +203,60 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
         leave(EXIT_NO)
 
 
-def _run_until_ended(
-    application: Application, token: str | None, options: WorkersOptions, spark: SparkOptions
+def _run_locally(application: Application, token: str | None, options: WorkersOptions) -> Sequence[InstanceEnd]:
+    from spark_jobs.workers.live_table import show_until_ended
+    from spark_jobs.workers.local_instance import LocalInstance
+    from spark_jobs.workers.local_instances import LocalInstances
+    from spark_jobs.workers.member_process import InstanceSettings
+    from streams_runtime.instance.local_run import check_endpoint
+
+    check_endpoint(application.configs, options.instances)
+    token_file = token_file_of(options.token_file)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # for an application that has configured logging to stderr
+    first = LocalInstance(
+        app=options.app,
+        host=socket.gethostname(),
+        number=0,
+        attempt=0,
+        coordinator_url=options.coordinator,
+        threads=options.threads,
+        state_dir=str((options.state_dir or application.configs.state_dir).absolute()),
+        log_dir=None if options.log_dir is None else str(options.log_dir.absolute()),
+        token_file=None if options.token_file is None else str(options.token_file.absolute()),
+    )
+    settings = InstanceSettings(application, options.coordinator, host=first.host)
+    with _declared(settings, CallerToken(token, token_file), options) as client:
+        console = Console(stderr=True)
+        tell = _teller(console)
+        with LocalInstances(first, options.instances, tell) as instances:
+            https = application.configs.endpoint_tls is not None
+            return show_until_ended(instances, client, application.id, console, https=https)
+
+
+def _run_on_spark(
+    application: Application, token: str | None, options: WorkersOptions, *, spark: SparkOptions
 ) -> Sequence[InstanceEnd]:
     """The group is declared first: what stands in its way is said at once, not after Spark has started."""
+    from spark_jobs.session.shipped_code import check_picklable
     from spark_jobs.session.spark_session import spark_session
-    from spark_jobs.workers.declaring import declare
     from spark_jobs.workers.live_table import show_until_ended
     from spark_jobs.workers.member_process import InstanceSettings
     from spark_jobs.workers.running import start
     from spark_jobs.workers.spark_confs import checked_defaults
-    from streams_runtime.membership.coordinator_client import CoordinatorClient
 
-    url, instances = options.coordinator, options.instances
+    check_picklable(application)
+    instances = options.instances
     token_file = token_file_of(options.token_file)
-    with CoordinatorClient(url, token=CallerToken(token, token_file)) as client:
-        declare(
-            application,
-            client,
-            url,
-            instances=instances,
-            say=say,
-            wait_s=options.wait_for_coordinator,
-            replace=options.replace,
-        )
+    settings = InstanceSettings(
+        application,
+        options.coordinator,
+        options.threads,
+        None if options.state_dir is None else str(options.state_dir),
+        None if options.log_dir is None else str(options.log_dir),
+        token,
+        None if token_file is None else str(token_file.absolute()),
+    )
+    with _declared(settings, CallerToken(token, token_file), options) as client:
         console = Console(stderr=True)
         say(f"starting Spark on {spark.known_master()}")
         with contextlib.ExitStack() as undo:
@@ -207,19 +270,35 @@ def _run_until_ended(
                     )
                 )
             say(_started(session))
-            settings = InstanceSettings(
-                application,
-                url,
-                options.threads,
-                None if options.state_dir is None else str(options.state_dir),
-                None if options.log_dir is None else str(options.log_dir),
-                token,
-                None if token_file is None else str(token_file.absolute()),
-            )
-            tell = functools.partial(console.print, highlight=False, markup=False, soft_wrap=True)
-            workers = start(session, settings, instances=instances, say=tell)
+            workers = start(session, settings, instances=instances, say=_teller(console))
             https = application.configs.endpoint_tls is not None
             return show_until_ended(workers, client, application.id, console, https=https)
+
+
+@contextlib.contextmanager
+def _declared(settings: InstanceSettings, token: CallerToken, options: WorkersOptions) -> Iterator[CoordinatorClient]:
+    from spark_jobs.workers.declaring import declare
+    from streams_runtime.membership.coordinator_client import CoordinatorClient
+
+    with CoordinatorClient(options.coordinator, token=token) as client:
+        declare(
+            settings,
+            client,
+            instances=options.instances,
+            say=say,
+            wait_s=options.wait_for_coordinator,
+            replace=options.replace,
+        )
+        yield client
+
+
+def _teller(console: Console) -> Callable[[str], None]:
+    """Prints a line above the table."""
+
+    def tell(line: str) -> None:
+        console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
+
+    return tell
 
 
 @contextlib.contextmanager

@@ -236,7 +236,7 @@ def group_body(app: Application) -> dict[str, object]:
     document = rebalance_input(
         RebalanceSnapshot(
             assignor=ASSIGNOR,
-            configs=AssignmentConfigs.from_dotted(app.configs.assignment),
+            configs=AssignmentConfigs.from_dotted(app.configs.placement),
             application_id=app.id,
             topology=app.parsed(),
             cluster=Cluster((), {}),  # the coordinator asks the cluster provider

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from assignor.access.tls import VERIFY_MODES, ServerTls, server_tls
-from assignor.configs import KNOWN_KEYS, AssignmentConfigs
+from assignor.configs import KNOWN_KEYS, RACK_AWARE_ASSIGNMENT_TAGS, AssignmentConfigs
 from assignor.errors import InputError
 from assignor.java.config_values import whole_number
 from assignor.legal_names import LONGEST_NAME, NAME_RULE, is_legal_name, shown_name
@@ -46,13 +46,6 @@ class ProcessingGuarantee(StrEnum):
     EXACTLY_ONCE_V2 = "exactly_once_v2"
 
 
-class StreamThreadsRunAs(StrEnum):
-    """What a stream thread of an instance is: a thread of its process, or a process of its own."""
-
-    THREADS = "threads"
-    PROCESSES = "processes"
-
-
 @dataclass(frozen=True, slots=True)
 class StreamsConfig:
     """The configs of one instance. Times are in milliseconds.
@@ -74,7 +67,6 @@ class StreamsConfig:
     commit_interval_ms: int | None = None
     linger_ms: int = DEFAULT_LINGER_MS
     num_stream_threads: int = 1
-    stream_threads_run_as: StreamThreadsRunAs = StreamThreadsRunAs.THREADS
     max_task_idle_ms: int = 0
     task_timeout_ms: int = 300_000
     statestore_cache_max_bytes: int = 10 * 1024 * 1024
@@ -106,6 +98,24 @@ class StreamsConfig:
     restore_pass_ms: int = 20
     record_pass_ms: int = 50
     kafka_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def spreads_over_hosts(self) -> bool:
+        """Whether neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
+
+        Then each instance has the tag HOST_TAG of its host, and standbys are spread over that tag, so that a standby is
+        placed on another host than the active copy where there is one. An empty `rack.aware.assignment.tags` turns it
+        off. Differs from Kafka: there no tag is set, and a standby may be in another process of the same host, which a
+        failure of the host takes along.
+        """
+        return not self.client_tags and RACK_AWARE_ASSIGNMENT_TAGS not in self.assignment
+
+    @property
+    def placement(self) -> Mapping[str, object]:
+        """The configs about placement that the group is declared with: `assignment`, with the tag of the host."""
+        if not self.spreads_over_hosts:
+            return self.assignment
+        return {**self.assignment, RACK_AWARE_ASSIGNMENT_TAGS: HOST_TAG}
 
     @property
     def exactly_once(self) -> bool:
@@ -210,6 +220,9 @@ def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
     return configs
 
 
+HOST_TAG = "host"
+"""The client tag that says on which machine an instance is."""
+
 _CLIENT_TAG_PREFIX = "client.tag."
 MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
 """Source: `MAX_RACK_AWARE_ASSIGNMENT_TAG_LIST_SIZE`, `..._KEY_LENGTH`, `..._VALUE_LENGTH` of `StreamsConfig`."""
@@ -244,11 +257,7 @@ _INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     "restore.pass.ms": (1, JAVA_INT_MAX),
     "record.pass.ms": (1, JAVA_INT_MAX),
 }
-_CHOICES: dict[str, type[StrEnum]] = {
-    "processing.guarantee": ProcessingGuarantee,
-    "stream.threads.run.as": StreamThreadsRunAs,
-    "auto.offset.reset": OffsetReset,
-}
+_CHOICES: dict[str, type[StrEnum]] = {"processing.guarantee": ProcessingGuarantee, "auto.offset.reset": OffsetReset}
 _CERT_REQS = "application.server.ssl.cert.reqs"
 _PASSWORD = "application.server.ssl.keyfile.password"  # noqa: S105 (the name of a config)
 _BOOLEANS = frozenset({"leave.on.disconnect"})
@@ -447,7 +456,7 @@ def _hint(key: str) -> str:
 
 
 # what stands here for keys of Kafka's that mean something in another place, or nothing; source: `StreamsConfig`,
-# `ConsumerConfig`, `ProducerConfig` of 4.3.1
+# `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` was a config of this project
 _HANDLERS = "handlers are arguments of Application"
 _SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
 _NO_CLIENT = "single clients cannot be configured here; the value is fixed, or write the key without its prefix"
@@ -465,6 +474,8 @@ _INSTEAD = {
     "default.production.exception.handler": _SENDING,
     "max.poll.interval.ms": "use 'rebalance.timeout.ms'",
     "group.instance.id": "use InstanceOptions(incarnation=...), which makes threads static members",
+    "stream.threads.run.as": "stream threads share the process of their instance; for more cores, run n instances: "
+    "assignor workers run module:app --local --instances n",
     "default.dsl.store": _STORES,
     "dsl.store.suppliers.class": _STORES,
     "group.protocol": "the coordinator of this project speaks the classic protocol",

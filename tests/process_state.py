@@ -33,9 +33,12 @@ class ThreadSignals(NamedTuple):
 
 
 class LogSettings(NamedTuple):
-    """The handlers of the root logger; the level and the disabled flag of each logger that has one set."""
+    """The handlers of the root logger; the level up to which all logs are off; the level and the disabled flag of each
+    logger that has one set.
+    """
 
     root_handlers: list[logging.Handler]
+    off_up_to: int
     loggers: dict[str, tuple[int, bool]]
 
     def restore(self) -> None:
@@ -44,6 +47,7 @@ class LogSettings(NamedTuple):
         if now == self:
             return
         logging.getLogger().handlers[:] = self.root_handlers
+        logging.disable(self.off_up_to)
         for name in now.loggers | self.loggers:
             logger = logging.getLogger(name)
             level, logger.disabled = self.loggers.get(name, (logging.NOTSET, False))
@@ -58,4 +62,4 @@ def log_settings() -> LogSettings:
     root = logging.getLogger()
     known = [root, *(each for each in root.manager.loggerDict.values() if isinstance(each, logging.Logger))]
     settings = {each.name: (each.level, each.disabled) for each in known if each.level or each.disabled}
-    return LogSettings(list(root.handlers), settings)
+    return LogSettings(list(root.handlers), root.manager.disable, settings)

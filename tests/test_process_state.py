@@ -32,6 +32,14 @@ def test_should_put_back_the_level_of_a_silenced_logger() -> None:
     assert log_settings() == before
 
 
+def test_should_put_back_logs_that_were_switched_off() -> None:
+    before = log_settings()
+    logging.disable(logging.CRITICAL)
+    before.restore()
+    assert log_settings() == before
+    assert logging.getLogger().isEnabledFor(logging.CRITICAL)
+
+
 def test_should_put_back_a_removed_handler_of_the_root_logger() -> None:
     before = log_settings()
     assert before.root_handlers, "pytest has its own"

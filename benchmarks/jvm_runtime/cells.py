@@ -24,8 +24,9 @@ NO_CACHE = "0"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`keys`: how many different ones. `cache`: a name of `CACHES`. `compares_threads`: several stream threads with
-    one, and nobody else, over more records: in half a second, what a run waits for once hides what threads bring.
+    """`keys`: how many different ones. `cache`: a name of `CACHES`. `compares_threads`: several stream threads or
+    instances with one, and nobody else, over more records: in half a second, what a run waits for once hides what
+    threads bring.
     """
 
     application: str

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`records`: processed since the start. Times in nanoseconds; CPU of this process with those of its stream threads,
-    and of the threads that process records alone.
+    """`records`: processed since the start. Times in nanoseconds; CPU of this process, or of those that run instances
+    for it, and of the threads that process records alone.
     """
 
     records: int
@@ -20,16 +20,20 @@ class Figures:
     threads_ns: int
 
     @classmethod
-    def now(cls, records: int, threads: Collection[str], processes: Collection[int] = ()) -> Figures:
-        """`threads`: names of those that process records. `processes`: ids of those in which threads of them run."""
-        of_processes_ns = sum(time.clock_gettime_ns(_cpu_clock_of(process)) for process in processes)
+    def now(cls, records: int, threads: Collection[str]) -> Figures:
+        """`threads`: names of those that process records."""
         threads_ns = sum(
             time.clock_gettime_ns(time.pthread_getcpuclockid(thread.ident))
             for thread in threading.enumerate()
             if thread.name in threads and thread.ident is not None
         )
-        process_ns = time.process_time_ns() + of_processes_ns
-        return cls(records, time.perf_counter_ns(), process_ns, threads_ns + of_processes_ns)
+        return cls(records, time.perf_counter_ns(), time.process_time_ns(), threads_ns)
+
+    @classmethod
+    def of_processes(cls, records: int, processes: Collection[int]) -> Figures:
+        """`processes`: ids of those that run instances, of whose threads nobody else knows the CPU."""
+        cpu_ns = sum(time.clock_gettime_ns(_cpu_clock_of(process)) for process in processes)
+        return cls(records, time.perf_counter_ns(), cpu_ns, cpu_ns)
 
     def since(self, begun: Figures) -> str:
         """As a program answers: records, wall, CPU of the process and of the threads."""

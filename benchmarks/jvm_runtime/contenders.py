@@ -24,23 +24,22 @@ from benchmarks.jvm_runtime.input_records import (
     write,
 )
 from benchmarks.jvm_runtime.outputs import Outputs, outputs_of, read_records
-from benchmarks.jvm_runtime.programs import Program, RunFigures, kafka_streams, ours, quix
+from benchmarks.jvm_runtime.programs import Program, RunFigures, kafka_streams, our_instances, ours, quix
 from streams_runtime import NewTopic, open_log
-from streams_runtime.configs import StreamThreadsRunAs
 from streams_runtime.logs.base import Log
 
-EMBEDDED, EMBEDDED_2, EMBEDDED_2_PROCESSES = "embedded", "embedded-2-threads", "embedded-2-processes"
+EMBEDDED, EMBEDDED_2, EMBEDDED_2_INSTANCES = "embedded", "embedded-2-threads", "embedded-2-instances"
 KAFKA, JVM, QUIX = "kafka", "kafka-streams", "quix"
 LABELS = {
     EMBEDDED: "ours, embedded log",
     EMBEDDED_2: "ours, embedded log, 2 threads",
-    EMBEDDED_2_PROCESSES: "ours, embedded log, 2 threads as processes",
+    EMBEDDED_2_INSTANCES: "ours, embedded log, 2 instances",
     KAFKA: "ours, Kafka",
     JVM: "Kafka Streams",
     QUIX: "Quix Streams",
 }
 CONTENDERS = tuple(LABELS)
-SEVERAL_THREADS = (EMBEDDED_2, EMBEDDED_2_PROCESSES)
+SEVERAL_THREADS = (EMBEDDED_2, EMBEDDED_2_INSTANCES)
 ON_KAFKA = (KAFKA, JVM, QUIX)
 _LOOK_S = 0.005
 _LONGEST_COMMIT_S = 60.0
@@ -103,11 +102,11 @@ class Contender(Protocol):
 class OnEmbeddedLog:
     """Ours, each run on a copy of the log."""
 
-    def __init__(self, cell: Cell, what: Input, places: Places, threads: int, run_as: StreamThreadsRunAs) -> None:
+    def __init__(self, cell: Cell, what: Input, places: Places, program: Program) -> None:
         self._cell = cell
         self._what = what
         self._places = places
-        self._program = ours(cell, threads, run_as)
+        self._program = program
 
     def __enter__(self) -> Self:
         return self
@@ -204,5 +203,6 @@ def start(contender: str, cell: Cell, what: Input, places: Places) -> Contender:
     """Its program is started; nothing runs yet. Raises JarsUnavailable for Kafka Streams."""
     if contender in ON_KAFKA:
         return OnBroker(contender, cell, what, places)
-    run_as = StreamThreadsRunAs.PROCESSES if contender == EMBEDDED_2_PROCESSES else StreamThreadsRunAs.THREADS
-    return OnEmbeddedLog(cell, what, places, 2 if contender in SEVERAL_THREADS else 1, run_as)
+    if contender == EMBEDDED_2_INSTANCES:
+        return OnEmbeddedLog(cell, what, places, our_instances(cell, 2))
+    return OnEmbeddedLog(cell, what, places, ours(cell, 2 if contender == EMBEDDED_2 else 1))

@@ -15,7 +15,6 @@ from pathlib import Path
 from benchmarks.jvm_runtime.clock import Figures
 from benchmarks.jvm_runtime.topologies import topology
 from streams_runtime import Application, InstanceState, LocalRun, ProcessingGuarantee, StreamsConfig, StreamsInstance
-from streams_runtime.configs import StreamThreadsRunAs
 
 _LOOK_SHARPLY_S, _LOOK_S = 0.001, 0.02
 _RECORDS = "streams_processed_records_total"
@@ -25,15 +24,12 @@ _ALIVE = (InstanceState.REBALANCING, InstanceState.RUNNING)
 class Instances:
     """One at a time. `application`, `events`, `table`: as `topology` takes them."""
 
-    def __init__(
-        self, application: str, events: str, table: str, cache_bytes: int, threads: int, run_as: StreamThreadsRunAs
-    ) -> None:
+    def __init__(self, application: str, events: str, table: str, cache_bytes: int, threads: int) -> None:
         self._application = application
         self._events = events
         self._table = table
         self._cache_bytes = cache_bytes
         self._threads = threads
-        self._run_as = run_as
         self._running = ExitStack()
         self._instance: StreamsInstance | None = None
         self._begun: Figures | None = None
@@ -53,7 +49,6 @@ class Instances:
             state,
             ProcessingGuarantee.EXACTLY_ONCE_V2,
             num_stream_threads=self._threads,
-            stream_threads_run_as=self._run_as,
             statestore_cache_max_bytes=self._cache_bytes,
         )
 
@@ -92,14 +87,12 @@ def _processed(instance: StreamsInstance) -> int:
 
 
 def _figures(instance: StreamsInstance) -> Figures:
-    threads = instance.status().threads
-    processes = [thread.pid for thread in threads if thread.pid is not None]
-    return Figures.now(_processed(instance), {thread.name for thread in threads}, processes)
+    return Figures.now(_processed(instance), {thread.name for thread in instance.status().threads})
 
 
 def main() -> None:
-    application, events, table, cache_bytes, threads, run_as = sys.argv[1:]
-    instances = Instances(application, events, table, int(cache_bytes), int(threads), StreamThreadsRunAs(run_as))
+    application, events, table, cache_bytes, threads = sys.argv[1:]
+    instances = Instances(application, events, table, int(cache_bytes), int(threads))
     for line in sys.stdin:
         print(instances.answer(line), flush=True)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from benchmarks.jvm_runtime.cells import Cell
 from benchmarks.jvm_runtime.input_records import topic_of_events, topic_of_table
 from benchmarks.line_program import LineProgram
-from streams_runtime.configs import StreamThreadsRunAs
 from tests.oracle import jars
 
 HARNESS = Path(__file__).parent / "Instance.java"
@@ -73,9 +72,14 @@ class Program(LineProgram):
         return answer
 
 
-def ours(cell: Cell, threads: int = 1, run_as: StreamThreadsRunAs = StreamThreadsRunAs.THREADS) -> Program:
+def ours(cell: Cell, threads: int = 1) -> Program:
     """Python as it is."""
-    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.ours", *_arguments(cell, threads), run_as])
+    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.ours", *_arguments(cell, threads)])
+
+
+def our_instances(cell: Cell, instances: int) -> Program:
+    """Each is a process with one stream thread."""
+    return Program([sys.executable, "-m", "benchmarks.jvm_runtime.our_instances", *_arguments(cell, instances)])
 
 
 def quix(cell: Cell) -> Program:
@@ -97,6 +101,7 @@ def kafka_streams(cell: Cell, bootstrap_servers: str, directory: Path) -> Progra
     return Program([*java, bootstrap_servers, *_arguments(cell, 1)])
 
 
-def _arguments(cell: Cell, threads: int) -> list[str]:
+def _arguments(cell: Cell, number: int) -> list[str]:
+    """`number`: of threads or instances."""
     topics = (topic_of_events(cell.keys), topic_of_table(cell.keys))
-    return [cell.application, *topics, str(cell.cache_bytes), str(threads)]
+    return [cell.application, *topics, str(cell.cache_bytes), str(number)]

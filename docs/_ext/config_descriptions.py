@@ -19,9 +19,6 @@ RUNTIME: dict[str, str] = {
     "linger.ms": "How long a record that was sent may wait for others to be written with it, on any log. It waits only "
     "while its thread has more records to process. Under exactly-once it is seen at the commit.",
     "num.stream.threads": "How many stream threads an instance starts. Each is one member of the group.",
-    "stream.threads.run.as": "What the stream threads of an instance are. `threads` of one Python process take turns "
-    "to compute; as `processes`, each can have a core of its own. Processors are then copies in other processes. Kafka "
-    "does not have this.",
     "max.task.idle.ms": "How long a task waits for records of a partition that has none, so that it can take records "
     "in the order of their timestamps. -1 never waits.",
     "task.timeout.ms": "How long a task may make no progress because the log does not answer. Then its thread fails.",
@@ -78,7 +75,8 @@ PLACEMENT: dict[str, str] = {
     "max.warmup.replicas": "The most warm-ups of the whole group at one time.",
     "probing.rebalance.interval.ms": "How often the group checks whether warm-ups have caught up.",
     "rack.aware.assignment.tags": "The tags over which the standbys of a task are spread, most important first. A "
-    "member gives its own with `client.tag.<tag>`.",
+    "member gives its own with `client.tag.<tag>`. An application that sets neither has `host`, and each instance the "
+    "tag of its host. Empty: standbys are spread over processes only.",
     "rack.aware.assignment.strategy": "How tasks are placed by the racks of their partitions: `none`, `min_traffic` or "
     "`balance_subtopology`. It needs instances with a rack (`InstanceOptions.rack`).",
     "rack.aware.assignment.traffic_cost": "The cost of traffic between racks. No effect without a rack-aware strategy.",

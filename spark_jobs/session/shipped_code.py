@@ -17,7 +17,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from pyspark import SparkContext, SparkFiles
+from pyspark import SparkContext, SparkFiles, cloudpickle
+
+from assignor.errors import InputError
+from streams_runtime.application import Application
 
 PACKAGES = ("assignor", "kafka_client", "streams_runtime", "spark_jobs")
 """This project's packages that run on executors, and those that they import."""
@@ -25,6 +28,19 @@ _NOT_SENT = frozenset(
     {*PACKAGES, "__main__", "pyspark", "py4j"}
 )  # SPARK_HOME brings the last two, outside of site-packages
 _ARCHIVE = "assignor_code.zip"
+
+
+def check_picklable(app: Application) -> None:
+    """Raises InputError, with the processor that is to blame, for an application that cannot be sent to executors."""
+    try:
+        cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
+    except Exception as error:  # the objects in a topology may raise anything when they are pickled
+        raise InputError(
+            "the application cannot be pickled for executors: "
+            f"{_unpicklable_part(app)}{type(error).__name__}: {error}. "
+            "Make locks, connections and clients inside of the function, or in the init of a processor",
+            app.id,
+        ) from error
 
 
 def send_packages(context: SparkContext) -> None:
@@ -79,6 +95,16 @@ def write_modules(modules: Mapping[str, Path], archive: Path) -> Path:
         for inside in sorted(packages - names.keys()):
             target.writestr(inside, "")
     return archive
+
+
+def _unpicklable_part(app: Application) -> str:
+    """Which processor it is, with a colon after it; empty when it is none of them."""
+    for name, node in app.topology.builder.definition().nodes.items():
+        try:
+            cloudpickle.dumps(node.supplier)  # type: ignore[no-untyped-call]
+        except Exception:
+            return f"{name}: "
+    return ""
 
 
 def _new_directory(name: str) -> Path:

@@ -1,11 +1,31 @@
-"""Instances of an application on Spark executors: `spark_jobs.workers.run(spark, application, instances=3)`.
+"""Instances of an application, each in a process of its own: `assignor workers run`, or from a program
+`spark_jobs.workers.run(spark, application, instances=3)`.
 
-`running`: the Spark job on the driver. `member_process`: one instance on an executor, with `executor_identity` and
-`leaving_signals`. `ownership_log`, `ownership_listener`, `ownership_history`: what each thread owned and when.
-`group_view`, `group_status`, `live_table`: the group as the driver shows it.
+`running`: the Spark job on the driver. `local_instances`: plain processes of this machine, without Spark, each of which
+runs `local_instance`. Both run `member_process`, one instance, with `leaving_signals`. `restarts`: what follows when an
+instance is lost. `ownership_log`, `ownership_listener`, `ownership_history`: what each thread owned and when.
+`group_view`, `group_status`, `live_table`: the group as the command shows it.
 """
 
-from spark_jobs.workers.running import run
-from spark_jobs.workers.spark_confs import with_defaults
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_jobs.workers.running import run
+    from spark_jobs.workers.spark_confs import with_defaults
 
 __all__ = ["run", "with_defaults"]
+
+
+def __getattr__(name: str) -> Any:
+    """PySpark is imported when one of these functions is asked for: instances without Spark never do."""
+    if name == "run":
+        from spark_jobs.workers.running import run
+
+        return run
+    if name == "with_defaults":
+        from spark_jobs.workers.spark_confs import with_defaults
+
+        return with_defaults
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,8 @@
-"""Before instances start: the application can be sent to them, the coordinator answers and takes it, and nobody runs
-these instances already.
+"""Before instances start: the coordinator answers and takes the application, and nobody runs these instances already.
 
 An instance is known by its number (`<application>-p0-t0`), so that it finds its place and its state again. Two of one
-number would throw each other out of the group for ever. So a driver that finds them waits until they have left, which
-those of a driver that died soon do, and gives up when they are alive.
+number would throw each other out of the group for ever. So a program that finds them waits until they have left, which
+those of a program that died soon do, and gives up when they are alive.
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ import re
 import time
 from collections.abc import Callable
 
-from pyspark import cloudpickle
-
 from assignor.errors import InputError
 from spark_jobs.workers.group_view import MemberView, group_view
-from streams_runtime.application import Application, group_body
+from spark_jobs.workers.member_process import InstanceSettings
+from streams_runtime.application import group_body
 from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 
@@ -26,9 +24,8 @@ LOOK_INTERVAL_S = 0.5
 
 
 def declare(
-    app: Application,
+    settings: InstanceSettings,
     client: CoordinatorClient,
-    url: str,
     *,
     instances: int,
     say: Callable[[str], None],
@@ -38,11 +35,11 @@ def declare(
     """Declare the application's group, and see that none of its instances runs.
 
     `wait_s`: how long to wait for a coordinator that does not answer. `replace`: also when living members run another
-    topology, which may end them. Raises InputError for an application that cannot be sent to executors and for
-    instances that run already; GroupRunsAnotherTopology, CoordinatorError, CoordinatorUnavailable.
+    topology, which may end them. Raises InputError for instances that run already; GroupRunsAnotherTopology,
+    CoordinatorError, CoordinatorUnavailable.
     """
+    app, url = settings.application, settings.coordinator_url
     body = group_body(app)
-    _check_can_travel(app)
     try:
         try:
             client.declare(app.id, body, replace=replace)
@@ -56,14 +53,14 @@ def declare(
         raise CoordinatorUnavailable(
             f"no coordinator answers at {url} ({fault}): start one with `assignor serve`, or name it by --coordinator"
         ) from fault
-    _wait_for_earlier_instances(app.id, client, instances, say)
+    _wait_for_earlier_instances(settings, client, instances, say)
 
 
 def _wait_for_earlier_instances(
-    group_id: str, client: CoordinatorClient, instances: int, say: Callable[[str], None]
+    settings: InstanceSettings, client: CoordinatorClient, instances: int, say: Callable[[str], None]
 ) -> None:
     seen: dict[str, int] = {}
-    while earlier := _instances_of(group_id, client, instances):
+    while earlier := _instances_of(settings, client, instances):
         names = ", ".join(sorted(member.client_id for member in earlier))
         if not seen:
             say(f"the group has {names} already: waiting until {'they leave' if ', ' in names else 'it leaves'}")
@@ -71,39 +68,17 @@ def _wait_for_earlier_instances(
             first = seen.setdefault(member.member_id, member.last_heard_ms or 0)
             if (member.last_heard_ms or 0) - first >= ALIVE_MS:
                 raise InputError(
-                    f"its instances run already, started by another driver ({names}): stop that one first, "
+                    f"its instances run already, started by another program ({names}): stop that one first, "
                     "or give this application another application.id",
-                    group_id,
+                    settings.application.id,
                 )
         time.sleep(LOOK_INTERVAL_S)
 
 
-def _instances_of(group_id: str, client: CoordinatorClient, instances: int) -> list[MemberView]:
-    name = re.compile(rf"{re.escape(group_id)}-p(\d+)-t\d+")
+def _instances_of(settings: InstanceSettings, client: CoordinatorClient, instances: int) -> list[MemberView]:
+    name = re.compile(rf"{re.escape(settings.members)}-p(\d+)-t\d+")
     return [
         member
-        for member in group_view(client, group_id).members
+        for member in group_view(client, settings.application.id).members
         if (found := name.fullmatch(member.client_id)) is not None and int(found[1]) < instances
     ]
-
-
-def _check_can_travel(app: Application) -> None:
-    try:
-        cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
-    except Exception as error:  # the objects in a topology may raise anything when they are pickled
-        raise InputError(
-            "the application cannot be pickled for executors: "
-            f"{_unpicklable_part(app)}{type(error).__name__}: {error}. "
-            "Make locks, connections and clients inside of the function, or in the init of a processor",
-            app.id,
-        ) from error
-
-
-def _unpicklable_part(app: Application) -> str:
-    """Which processor it is, with a colon after it; empty when it is none of them."""
-    for name, node in app.topology.builder.definition().nodes.items():
-        try:
-            cloudpickle.dumps(node.supplier)  # type: ignore[no-untyped-call]
-        except Exception:
-            return f"{name}: "
-    return ""

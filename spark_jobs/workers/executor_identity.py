@@ -22,9 +22,10 @@ _GENERATIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
-    """`executor_id`: Spark's number, or `driver` in local mode. `jvm_pid`: None when it cannot be found.
+    """`executor_id`: Spark's number, or `driver` in local mode. `jvm_pid`: None when it cannot be found. Without Spark
+    there is neither: an empty text and None.
 
-    `host`: the name under which Spark's other processes reach this machine; loopback in local mode.
+    `host`: the name under which other machines reach this one; loopback in Spark's local mode.
     """
 
     executor_id: str

@@ -42,7 +42,7 @@ def advice(seen: Beginnings, surroundings: Surroundings) -> str | None:
     if seen.running and not seen.joined and seen.elapsed_s >= JOINED_AFTER_S:
         return (
             f"{seen.running} of {seen.instances} instances run and none has joined the group: "
-            f"can executors reach the coordinator at {surroundings.coordinator_url}, and the log?"
+            f"can they reach the coordinator at {surroundings.coordinator_url}, and the log?"
         )
     return None
 

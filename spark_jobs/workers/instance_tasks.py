@@ -1,43 +1,22 @@
 """What Spark says of the instances' tasks: how many run, and which attempts have failed for what reason.
 
-Spark starts a failed attempt again and says no more about it than a line in its own log. An executor that dies is
-expected, and so is a killed Python worker. An error that comes at each start, such as a module that executors lack,
-would be repeated for ever: the fourth in a row is the last.
+Spark starts a failed attempt again and says no more about it than a line in its own log.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from spark_jobs.session.spark_faults import reason_in
+from spark_jobs.workers.restarts import FailedAttempt
 
-START_FAILURES = 4
-AT_START_MS = 60_000
 _LOST = re.compile(r"ExecutorLostFailure|ExecutorDecommission|Python worker exited unexpectedly|TaskKilled")
 _LOST_REASON = re.compile(r"Reason: (.*)")
-
-
-@dataclass(frozen=True, slots=True)
-class FailedAttempt:
-    """`duration_ms`: how long it ran. `is_loss`: its executor or its process died; otherwise it failed by itself."""
-
-    partition: int
-    executor_id: str
-    host: str
-    reason: str
-    duration_ms: int
-    is_loss: bool
-
-    def __str__(self) -> str:
-        what = "was lost with" if self.is_loss else "failed on"
-        return f"instance {self.partition} {what} executor {self.executor_id} on {self.host}: {self.reason}"
 
 
 class InstanceTasks:
@@ -86,22 +65,6 @@ class InstanceTasks:
             yield _failed(task)
 
 
-class StartFailures:
-    """Counts the failures of each instance that came one after the other, each soon after its start."""
-
-    def __init__(self) -> None:
-        self._in_a_row: Counter[int] = Counter()
-
-    def is_last(self, failure: FailedAttempt) -> bool:
-        """Note the failure. Whether the next attempt would fail the same way."""
-        if failure.is_loss:
-            return False
-        if failure.duration_ms > AT_START_MS:
-            self._in_a_row[failure.partition] = 0
-        self._in_a_row[failure.partition] += 1
-        return self._in_a_row[failure.partition] >= START_FAILURES
-
-
 def _failed(task: Any) -> FailedAttempt:
     error = task.errorMessage()
     text = str(error.get()) if error.isDefined() else ""
@@ -110,8 +73,7 @@ def _failed(task: Any) -> FailedAttempt:
     given = _LOST_REASON.search(text) if is_loss else None
     return FailedAttempt(
         int(task.index()),
-        str(task.executorId()),
-        str(task.host()).partition(":")[0],
+        f"executor {task.executorId()} on {str(task.host()).partition(':')[0]}",
         given[1].strip() if given is not None else reason_in(text),
         int(duration.get()) if duration.isDefined() else 0,
         is_loss,

@@ -1,4 +1,4 @@
-"""The group as the driver shows it: a table that updates in place, or one line per change when there is no terminal.
+"""The group as `workers run` shows it: a table that updates in place, or one line per change when there is no terminal.
 
 A task is shown as `0_3` when it runs or is caught up. Otherwise what is left is shown: `0_3 40% 1,200 left` for an
 active task that restores, `0_3 lag 17` for a standby. Below the table stand what to do about the group, and what its
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -20,7 +20,7 @@ from rich.text import Text
 
 from assignor.coordinator_calls import state_in_words
 from assignor.printable import one_line
-from spark_jobs.workers.first_minute import BeginningsWatch
+from spark_jobs.workers.first_minute import BeginningsWatch, Surroundings
 from spark_jobs.workers.group_status import (
     ACTIVE,
     RUNNING,
@@ -34,7 +34,6 @@ from spark_jobs.workers.group_status import (
 )
 from spark_jobs.workers.group_view import STABLE
 from spark_jobs.workers.member_process import InstanceEnd
-from spark_jobs.workers.running import Workers
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 
@@ -45,6 +44,26 @@ _NO_THREAD = "\0"  # no thread's name begins with it
 _GROUP, _PROBLEM, _ADVICE, _NOTICE = (f"{_NO_THREAD}{about}" for about in ("group", "problem", "advice", "notice "))
 _WHAT_TO_DO = "what to do: "
 _NOTICES_SHOWN = 8
+
+
+class RunningInstances(Protocol):
+    """`Workers` on Spark, or `LocalInstances`."""
+
+    instances: int
+    surroundings: Surroundings
+
+    @property
+    def running(self) -> int:
+        """How many instances have a slot."""
+        ...
+
+    def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
+        """How the instances ended, or None when some still run after `timeout_s`. Raises WorkersFailed."""
+        ...
+
+    def stop(self) -> list[InstanceEnd]:
+        """Every instance commits, checkpoints, leaves and ends; empty when they had to be killed."""
+        ...
 
 
 class LiveTable:
@@ -116,7 +135,7 @@ class LiveTable:
 
 
 def show_until_ended(
-    workers: Workers,
+    workers: RunningInstances,
     client: CoordinatorClient,
     group_id: str,
     console: Console,

@@ -1,10 +1,10 @@
-"""One instance of an application inside an executor's Python worker.
+"""One instance of an application in a process of its own: an executor's Python worker, or a plain process.
 
 Rules:
-- Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids survive a retry. Their
-  incarnation is Spark's task attempt id, which rises, so a newer attempt fences an older one. Host and executor are
-  their client tags.
-- State is kept in `<state.dir>/instance-<partition>`, where a retried task on the same host finds it. An instance waits
+- Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids survive a restart. Their
+  incarnation is the number of the attempt, on Spark the task attempt id, so a newer attempt fences an older one. Host
+  and executor are their client tags. Without Spark each host numbers its own instances, and has its name in theirs.
+- State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. An instance waits
   for an earlier process that still holds the directory. A relative directory is below the machine's directory for
   temporary files, Kafka's default place, because each executor has a working directory of its own.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP. Then the instance commits, writes checkpoints, leaves the
@@ -16,41 +16,42 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import os
-import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pyspark import TaskContext
-
 from assignor.coordinator_calls import CallerToken
-from spark_jobs.workers.executor_identity import LOOPBACK, ExecutorIdentity, executor_identity
+from spark_jobs.workers.executor_identity import LOOPBACK, ExecutorIdentity
 from spark_jobs.workers.leaving_signals import LeavingSignals
 from spark_jobs.workers.ownership_listener import OwnershipListener
 from spark_jobs.workers.ownership_log import Holder, OwnershipLog
 from streams_runtime.application import Application
 from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.instance_resources import InstanceOptions
+from streams_runtime.configs import HOST_TAG
+from streams_runtime.instance.instance_resources import InstanceOptions, host_tag
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 
-HOST_TAG = "host"
 EXECUTOR_TAG = "executor"
 LOCK_WAIT_MS = 30_000
 DRAIN_TIMEOUT_S = 30.0
 _EXIT_CODE_AFTER_LEAVING = 0
 
+_LOGGER = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """What an instance needs, shipped to it with the Spark task.
+    """What an instance needs. On Spark it is shipped with the task.
 
     `coordinator_url`: several are separated by commas. `state_dir`, `threads`: None for the application's own state.dir
-    and num.stream.threads. `log_dir`: for ownership logs, None to write none. Both paths are on the executor's machine.
+    and num.stream.threads. `log_dir`: for ownership logs, None to write none. Both paths are on the instance's machine.
+    `host`: of instances that each host numbers by itself; None when their numbers are unique in the group.
     """
 
     application: Application
@@ -60,6 +61,13 @@ class InstanceSettings:
     log_dir: str | None = None
     token: str | None = field(default=None, repr=False)
     token_file: str | None = None
+    host: str | None = None
+
+    @property
+    def members(self) -> str:
+        """The beginning of the client ids of all members: `<members>-p<partition>-t<thread>`."""
+        group_id = self.application.id
+        return group_id if self.host is None else f"{group_id}-{self.host}"
 
     def caller_token(self) -> CallerToken | None:
         """That of the file, if there is one on this machine, so that it can change; else the one that was sent here."""
@@ -89,29 +97,38 @@ class InstanceEnd:
         return "\n".join((end, *(f"  {notice}" for notice in self.notices)))
 
 
-def run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
-    """The body of the Spark task: run an instance until it ends."""
-    context = TaskContext.get()
-    assert context is not None, "runs inside a Spark task"
-    yield run_instance(settings, partition, context.taskAttemptId(), executor_identity())
+def end_process() -> None:
+    """End without clean-up: the executor is gone, so no one reads a result."""
+    os._exit(_EXIT_CODE_AFTER_LEAVING)
 
 
 def run_instance(
-    settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity
+    settings: InstanceSettings,
+    partition: int,
+    incarnation: int,
+    executor: ExecutorIdentity,
+    on_leaving: Callable[[], None] = end_process,
 ) -> InstanceEnd:
-    """Run an instance until it ends. SIGHUP and SIGTERM drain it and end this process.
+    """Run an instance until it ends. SIGHUP and SIGTERM drain it and then call `on_leaving`, on Spark to end this
+    process.
 
-    Raises LockError when another process holds the state directory; Spark then retries the task.
+    Raises LockError when another process holds the state directory: the instance is then started again.
     """
     try:
-        return _run(settings, partition, incarnation, executor)
+        return _run(settings, partition, incarnation, executor, on_leaving)
     except LockError:
         raise
-    except Exception as fault:  # a retry would fail the same way
+    except Exception as fault:  # another start would fail the same way
         return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
 
 
-def _run(settings: InstanceSettings, partition: int, incarnation: int, executor: ExecutorIdentity) -> InstanceEnd:
+def _run(
+    settings: InstanceSettings,
+    partition: int,
+    incarnation: int,
+    executor: ExecutorIdentity,
+    on_leaving: Callable[[], None],
+) -> InstanceEnd:
     application = _of_instance(settings, partition)
     configs = application.configs
     own_host = LOOPBACK if settings.token is None else executor.host  # without a token, only this machine may ask
@@ -119,11 +136,11 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
         application,
         settings.coordinator_url,
         InstanceOptions(
-            thread_name=lambda thread: f"{application.id}-p{partition}-t{thread}",
+            thread_name=lambda thread: f"{settings.members}-p{partition}-t{thread}",
             thread_listener=_thread_listeners(settings, partition, executor),
             incarnation=incarnation,
             serve_at=configs.application_server or f"{own_host}:0",
-            client_tags={HOST_TAG: socket.gethostname(), EXECUTOR_TAG: executor.executor_id},
+            client_tags=_client_tags(executor),
             token=settings.caller_token(),
             lock_wait_ms=LOCK_WAIT_MS,
             owns_process=True,
@@ -132,12 +149,12 @@ def _run(settings: InstanceSettings, partition: int, incarnation: int, executor:
 
     def end_if_nothing_is_held() -> None:
         if instance.process_id is None:
-            _end_process()
+            end_process()
 
     with LeavingSignals(end_if_nothing_is_held) as signals:
         try:
             instance.start()
-            _wait(instance, signals)
+            _wait(instance, signals, on_leaving)
         finally:
             instance.close()
     errors = tuple(_text(error) for error in instance.errors)
@@ -151,6 +168,11 @@ def _of_instance(settings: InstanceSettings, partition: int) -> Application:
     state_dir = _on_this_machine(settings.state_dir or configs.state_dir) / f"instance-{partition}"
     threads = settings.threads or configs.num_stream_threads
     return replace(settings.application, configs=replace(configs, state_dir=state_dir, num_stream_threads=threads))
+
+
+def _client_tags(executor: ExecutorIdentity) -> dict[str, str]:
+    host = {HOST_TAG: host_tag()}
+    return {**host, EXECUTOR_TAG: executor.executor_id} if executor.executor_id else host
 
 
 def _thread_listeners(
@@ -171,8 +193,8 @@ def _on_this_machine(directory: str | Path) -> Path:
     return Path(tempfile.gettempdir()) / directory
 
 
-def _wait(instance: StreamsInstance, signals: LeavingSignals) -> None:
-    """Block until the instance ends. A signal drains it and ends this process."""
+def _wait(instance: StreamsInstance, signals: LeavingSignals, on_leaving: Callable[[], None]) -> None:
+    """Block until the instance ends. A signal drains it."""
 
     def tell_end() -> None:
         instance.wait()
@@ -180,13 +202,10 @@ def _wait(instance: StreamsInstance, signals: LeavingSignals) -> None:
 
     threading.Thread(target=tell_end, name="instance-end", daemon=True).start()
     if signals.wait():
-        instance.close(DRAIN_TIMEOUT_S)
-        _end_process()
-
-
-def _end_process() -> None:
-    """End without clean-up: the executor is gone, so no one reads a result."""
-    os._exit(_EXIT_CODE_AFTER_LEAVING)
+        if not instance.close(DRAIN_TIMEOUT_S):
+            _LOGGER.error("the instance did not commit and leave within %g s; its process ends", DRAIN_TIMEOUT_S)
+            end_process()
+        on_leaving()
 
 
 def _text(error: BaseException) -> str:

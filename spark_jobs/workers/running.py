@@ -15,18 +15,19 @@ import uuid
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
-from pyspark import InheritableThread
+from pyspark import InheritableThread, TaskContext
 from pyspark.sql import SparkSession
 
 from assignor.coordinator_calls import DEFAULT_URL, addresses_of
-from assignor.errors import AssignorFault
-from spark_jobs.session.shipped_code import send_modules, send_packages
+from spark_jobs.session.shipped_code import check_picklable, send_modules, send_packages
 from spark_jobs.session.spark_faults import reason_of
 from spark_jobs.session.spark_options import is_on_loopback
 from spark_jobs.workers.declaring import declare
+from spark_jobs.workers.executor_identity import executor_identity
 from spark_jobs.workers.first_minute import Surroundings
-from spark_jobs.workers.instance_tasks import InstanceTasks, StartFailures
-from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_partition
+from spark_jobs.workers.instance_tasks import InstanceTasks
+from spark_jobs.workers.member_process import InstanceEnd, InstanceSettings, run_instance
+from spark_jobs.workers.restarts import GIVEN_UP, StartFailures, WorkersFailed
 from spark_jobs.workers.spark_confs import doubts_about, refuse_unusable
 from streams_runtime.application import Application
 from streams_runtime.logs.opening import kafka_servers
@@ -42,10 +43,6 @@ _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 Say = Callable[[str], None]
 """Gets a line for a person. By default it goes to Python's logging, as a warning."""
-
-
-class WorkersFailed(AssignorFault):
-    """The Spark job of the instances failed. The message has Spark's reason."""
 
 
 class Workers:
@@ -119,14 +116,14 @@ class Workers:
         for failure in self._tasks.new_failures():
             if self._start_failures.is_last(failure):
                 self.cancel()
-                raise WorkersFailed(f"{failure}; it failed at each of the last starts and is given up")
+                raise WorkersFailed(f"{failure}; {GIVEN_UP}")
             self._say(f"{failure}; Spark starts it again")
 
     def _run(self) -> None:
         context = self._spark.sparkContext
         try:
             context.setJobGroup(self._job_group, self._title, interruptOnCancel=True)
-            body = functools.partial(run_partition, self._settings)
+            body = functools.partial(_run_partition, self._settings)
             self._ends = (
                 context.parallelize(range(self.instances), self.instances).mapPartitionsWithIndex(body).collect()
             )
@@ -161,9 +158,10 @@ def run(
     be sent to executors, for settings under which instances cannot run, and for instances that run already;
     CoordinatorError, CoordinatorUnavailable.
     """
-    with CoordinatorClient(coordinator_url, token=token) as client:
-        declare(app, client, coordinator_url, wait_s=0.0, instances=instances, say=say)
     settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
+    check_picklable(app)
+    with CoordinatorClient(coordinator_url, token=token) as client:
+        declare(settings, client, wait_s=0.0, instances=instances, say=say)
     return start(spark, settings, instances=instances, say=say)
 
 
@@ -178,6 +176,13 @@ def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, sa
     workers = Workers(spark, settings, instances, say)
     workers.start()
     return workers
+
+
+def _run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
+    """The body of the Spark task: run an instance until it ends."""
+    context = TaskContext.get()
+    assert context is not None, "runs inside a Spark task"
+    yield run_instance(settings, partition, context.taskAttemptId(), executor_identity())
 
 
 def _doubts_about_places(master: str, settings: InstanceSettings) -> Iterator[str]:

@@ -81,10 +81,6 @@ class InvalidStateStore(StreamsRuntimeError):
     """The store is closed, is not on this instance, or is not open for queries yet."""
 
 
-class SnapshotReplaced(InvalidStateStore):
-    """What was read of the store does not count: its thread has shown a newer snapshot of itself meanwhile."""
-
-
 class ProcessingFailed(StreamsRuntimeError):
     """A user's processor, serde or timestamp extractor failed on a record, and the handler decided to FAIL.
 

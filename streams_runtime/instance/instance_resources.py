@@ -7,7 +7,9 @@ thread has ended.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from assignor.errors import InputError
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock, SystemClock
-from streams_runtime.configs import StreamsConfig, StreamThreadsRunAs
+from streams_runtime.configs import HOST_TAG, LONGEST_TAG_VALUE, StreamsConfig
 from streams_runtime.instance.instance_view import InstanceView, ShownInstance
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
@@ -31,13 +33,9 @@ from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener, ThreadListener
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.thread_processes.packed_application import packed
-from streams_runtime.thread_processes.thread_process import ThreadProcess
 from streams_runtime.threads.housekeeping import Housekeeping
-from streams_runtime.threads.instance_thread import InstanceThread
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_setting import ThreadSetting
-from streams_runtime.threads.written_topics import written_topics
 
 _logger = logging.getLogger(__name__)
 _SYSTEM_CLOCK = SystemClock()
@@ -89,8 +87,6 @@ class InstanceResources:
         self._notices = notices
         self._sources = {each.id: frozenset(each.source_topics) for each in application.parsed().subtopologies}
         self._restore_listener = options.restore_listener or _restore_listener_of(application)
-        as_processes = configs.stream_threads_run_as is StreamThreadsRunAs.PROCESSES
-        self._packed = packed(application, options.clock) if as_processes else None
         with ExitStack() as undo:
             address = options.serve_at or configs.application_server
             self._server = None if address is None else QueryServer(address, options.token, configs.endpoint_tls)
@@ -118,7 +114,7 @@ class InstanceResources:
             self._directory,
             self._log,
             configs.state_cleanup_delay_ms,
-            written=written_topics(application),
+            written=_written_topics(application),
         )
         self._membership = ProcessMembership(
             self._client,
@@ -152,7 +148,7 @@ class InstanceResources:
         is_paused: Callable[[], bool],
         is_group_paused: Callable[[], bool],
         threads: Callable[[], int],
-    ) -> InstanceThread:
+    ) -> StreamThread:
         """The thread of this index. `metrics`: those of the instance; `threads`: how many there are now."""
         configs = self._application.configs
         options = self._options
@@ -178,7 +174,11 @@ class InstanceResources:
             subscriptions=SubscriptionWriter(
                 self.process_id,
                 tuple(sorted(frozenset[str]().union(*self._sources.values()))),
-                {**configs.client_tags, **(options.client_tags or {})},
+                {
+                    **({HOST_TAG: host_tag()} if configs.spreads_over_hosts else {}),
+                    **configs.client_tags,
+                    **(options.client_tags or {}),
+                },
                 self.endpoint,
                 options.rack,
                 self._sources,
@@ -194,9 +194,7 @@ class InstanceResources:
             is_group_paused=is_group_paused,
             cache_bytes=lambda: configs.statestore_cache_max_bytes // max(1, threads()),
         )
-        if self._packed is None:
-            return StreamThread(setting)
-        return ThreadProcess(setting, self._packed, metrics, self._directory.inherited_descriptors)
+        return StreamThread(setting)
 
     def start_housekeeping(self) -> None:
         self._housekeeping.start()
@@ -215,6 +213,15 @@ class InstanceResources:
             self._client.close()
 
 
+def host_tag() -> str:
+    """The name of this host as the value of a client tag: a name that Kafka's limit cuts ends with its hash."""
+    name = socket.gethostname()
+    if len(name) <= LONGEST_TAG_VALUE:
+        return name
+    hashed = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: LONGEST_TAG_VALUE - len(hashed) - 1]}-{hashed}"
+
+
 def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
     """Differs from Kafka: there, it shows with the first record that fails, perhaps long after the start."""
     topic = configs.errors_dead_letter_queue_topic_name
@@ -225,3 +232,11 @@ def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
 def _restore_listener_of(application: Application) -> RestoreListener:
     make = application.restore_listener_factory
     return SilentRestoreListener() if make is None else make()
+
+
+def _written_topics(application: Application) -> set[str]:
+    topics: set[str] = set()
+    for each in application.parsed().subtopologies:
+        topics.update(each.sink_topics, each.repartition_sink_topics)
+        topics.update(store.changelog_topic for store in each.stores if store.changelog_topic is not None)
+    return topics

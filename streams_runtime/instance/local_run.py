@@ -26,6 +26,7 @@ from assignor.types import TopicPartition
 from streams_runtime.application import Application, group_body
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState
+from streams_runtime.configs import StreamsConfig
 from streams_runtime.instance.coordinator_process import LOOPBACK, CoordinatorProcess
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
@@ -117,12 +118,7 @@ class LocalRun:
     def __init__(self, application: Application, *, instances: int = 1, coordinator: str | None = None) -> None:
         if instances < 1:
             raise InputError(f"must be at least 1, not {instances}", "instances")
-        address = application.configs.application_server
-        if instances > 1 and address is not None and not address.endswith(":0"):
-            raise InputError(
-                f"{instances} instances cannot all answer at {address}: give port 0, which takes a free one for each",
-                "application.server",
-            )
+        check_endpoint(application.configs, instances)
         if coordinator is None and find_spec("coordinator_api") is None:
             raise InputError("there is no coordinator in this environment: pip install 'assignor[coordinator]'", "")
         self.application = application
@@ -218,6 +214,16 @@ class LocalRun:
             if instance.state in _ENDED:
                 reasons = "; ".join(f"{type(error).__name__}: {error}" for error in instance.errors)
                 raise StreamsRuntimeError(f"an instance of {self.application.id} ended: {reasons or instance.state}")
+
+
+def check_endpoint(configs: StreamsConfig, instances: int) -> None:
+    """Raises InputError when this many instances of one machine cannot all answer queries."""
+    address = configs.application_server
+    if instances > 1 and address is not None and not address.endswith(":0"):
+        raise InputError(
+            f"{instances} instances cannot all answer at {address}: give port 0, which takes a free one for each",
+            "application.server",
+        )
 
 
 def _everything_is_done(progress: Progress) -> bool:

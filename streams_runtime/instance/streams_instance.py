@@ -28,7 +28,7 @@ from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE
 from streams_runtime.reporting.metrics import InstanceMetrics, PausedBy
 from streams_runtime.reporting.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
-from streams_runtime.threads.instance_thread import InstanceThread
+from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_pool import ThreadPool
 from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy
 
@@ -229,13 +229,13 @@ class StreamsInstance:
         """
         self._paused.set()
         self.metrics.paused(PausedBy.USER, True)
-        self._wake_threads()
 
     def resume(self) -> None:
         """Go on after `pause`. Nothing happens when it is not paused."""
         self._paused.clear()
         self.metrics.paused(PausedBy.USER, False)
-        self._wake_threads()
+        for thread in self._threads:
+            thread.wake()
 
     def add_stream_thread(self) -> str | None:
         """Start one more thread and give its name; None, and nothing happens, unless it is rebalancing or running.
@@ -270,7 +270,7 @@ class StreamsInstance:
     def _is_alive(self) -> bool:
         return not self._closing and self.state in _ALIVE
 
-    def _new_thread(self, index: int) -> InstanceThread:
+    def _new_thread(self, index: int) -> StreamThread:
         assert self._resources is not None, "threads are made after the start"
         return self._resources.new_thread(
             index,
@@ -288,9 +288,6 @@ class StreamsInstance:
         else:
             self._group_paused.clear()
         self.metrics.paused(PausedBy.GROUP, paused)
-        self._wake_threads()
-
-    def _wake_threads(self) -> None:
         for thread in self._threads:
             thread.wake()
 

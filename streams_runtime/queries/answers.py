@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from assignor.types import TaskId
-from streams_runtime.common.errors import InvalidStateStore, SnapshotReplaced
+from streams_runtime.common.errors import InvalidStateStore
 from streams_runtime.common.states import TaskType
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import (
@@ -93,10 +93,7 @@ def answer_for_partition(
     """
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, freshness)
-        try:
-            value = _read_once(copy, store, read)
-        except SnapshotReplaced:
-            continue
+        value = _read_once(copy, store, read)
         # in this order: the second check finds a close that the first one missed, because a thread publishes a new
         # snapshot before it opens a store again
         if not copy.store.is_open:
@@ -116,7 +113,7 @@ def partitions_here(instance: Queryable, store: str, freshness: Freshness) -> li
 def _read_once(copy: StoreCopy, store: str, read: Callable[[StateStore], Answer]) -> Answer:
     try:
         return read(copy.store)
-    except (QueryProblem, SnapshotReplaced):
+    except QueryProblem:
         raise
     except InvalidStateStore as closed:
         raise _closed_meanwhile(store) from closed

@@ -17,7 +17,7 @@ from assignor.configs import WINDOW_STORE_ADDITIONAL_RETENTION_MS
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import duration_text
 from streams_runtime.reporting.metrics import TaskMetrics
-from streams_runtime.reporting.notices import NoticeCode, Notices
+from streams_runtime.reporting.notices import NoticeBoard, NoticeCode
 
 WARNINGS = 10
 """So many records of one reason and place are named in the log, each in a line."""
@@ -95,7 +95,7 @@ class TaskLosses:
 
     __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_suspected", "_task", "dropped_records")
 
-    def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: Notices | None) -> None:
+    def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: NoticeBoard | None) -> None:
         """`metrics`, `notices` None: neither is kept, as in a test of a task alone."""
         self.dropped_records = 0
         self._task = task

@@ -98,34 +98,6 @@ METRICS = (
 )
 
 
-MetricLine = tuple[str, tuple[str, ...]]
-"""A metric and the values of its labels."""
-
-
-class MetricChanges(NamedTuple):
-    """What is shown otherwise than before. `gone`: not shown any more, or begun again; `added`: to counters; `now`: of
-    gauges.
-    """
-
-    gone: tuple[MetricLine, ...] = ()
-    added: Mapping[MetricLine, float] = {}
-    now: Mapping[MetricLine, float] = {}
-
-    @classmethod
-    def between(cls, before: Mapping[MetricLine, float], after: Mapping[MetricLine, float]) -> MetricChanges:
-        changed = {line: value for line, value in after.items() if before.get(line) != value}
-        begun_again = {line for line, value in changed.items() if _counts(line) and value < before.get(line, 0)}
-        return cls(
-            tuple({*(before.keys() - after.keys()), *begun_again}),
-            {
-                line: value - (0 if line in begun_again else before.get(line, 0))
-                for line, value in changed.items()
-                if _counts(line)
-            },
-            {line: value for line, value in changed.items() if not _counts(line)},
-        )
-
-
 class PausedBy(StrEnum):
     """Who has paused an instance."""
 
@@ -155,32 +127,6 @@ class InstanceMetrics:
 
     def paused(self, by: PausedBy, paused: bool) -> None:
         self._gauges["streams_paused"].labels(by.value).set(int(paused))
-
-    def lines(self) -> dict[MetricLine, float]:
-        """Everything that is shown."""
-        return {
-            (sample.name, tuple(sample.labels[label] for label in _LABELS[sample.name])): sample.value
-            for family in self.registry.collect()
-            for sample in family.samples
-            if sample.name in _LABELS  # the client has more: when a counter was made
-        }
-
-    def apply(self, changes: MetricChanges) -> None:
-        """Of a thread whose own metrics are those of another process."""
-        for name, labels in changes.gone:
-            (self._counters.get(name) or self._gauges[name]).remove(*labels)
-        for (name, labels), value in changes.added.items():
-            self._counters[name].labels(*labels).inc(value)
-        for (name, labels), value in changes.now.items():
-            self._gauges[name].labels(*labels).set(value)
-
-    def thread_was_lost(self, thread: str) -> None:
-        """Its process ended without a word: its tasks have left it, its gauges are gone, its counters stay."""
-        lines = {line: value for line, value in self.lines().items() if line[1][:1] == (thread,)}
-        tasks = sum(value for (name, _), value in lines.items() if name == "streams_tasks")
-        self._counters["streams_closed_tasks_total"].labels(thread).inc(tasks)
-        leave = tuple(line for line in lines if not _counts(line) or line[0] == "streams_task_processed_records_total")
-        self.apply(MetricChanges(gone=leave))
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -340,10 +286,3 @@ class _Series:
         for labels, value in values.items():
             self._gauge.labels(self._thread, *labels).set(value)
         self._shown = set(values)
-
-
-_LABELS = {each.name: each.labels for each in METRICS}
-
-
-def _counts(line: MetricLine) -> bool:
-    return line[0].endswith("_total")

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from streams_runtime.common.clock import Clock
 
@@ -110,14 +109,6 @@ class _Told:
         return one_line("; ".join(told))
 
 
-class Notices(Protocol):
-    """Where tasks tell something."""
-
-    def tell(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
-        """`count` more, about a place or a reason. `detail`: replaces what was said about it; empty leaves that."""
-        ...
-
-
 class NoticeBoard:
     """One for each instance. `version` rises whenever there is something new to tell."""
 
@@ -128,6 +119,7 @@ class NoticeBoard:
         self._codes: dict[NoticeCode, _Told] = {}
 
     def tell(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
+        """`count` more, about a place or a reason. `detail`: replaces what was said about it; empty leaves that."""
         now_ms = self._clock.now_ms()
         with self._lock:
             told = self._codes.setdefault(code, _Told())

@@ -23,10 +23,10 @@ from streams_runtime.reporting.losses import LossesOf, uncounted
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.standby_task import StandbyTask
+from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task_directories import TaskDirectories
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TaskCreator:
     """
 
     application: Application
-    directory: TaskDirectories
+    directory: StateDirectory
     log: Log
     consumer: Consumer
     producer: StreamsProducer

@@ -57,10 +57,6 @@ class DirectoryLock:
                     return lock
         raise LockError(_in_use(what, directory, _holder(path), wait_ms))
 
-    @property
-    def descriptor(self) -> int | None:
-        return self._descriptor
-
     def release(self) -> None:
         """Releasing twice is fine."""
         with _guard:

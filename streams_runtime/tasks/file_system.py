@@ -26,11 +26,6 @@ _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 
 class HeldLock(Protocol):
-    @property
-    def descriptor(self) -> int | None:
-        """The open file that has the lock: who inherits it has the lock as well. None: nothing is inherited."""
-        ...
-
     def release(self) -> None:
         """Releasing twice is fine."""
         ...

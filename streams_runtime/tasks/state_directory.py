@@ -7,15 +7,15 @@
             .checkpoint                              see `checkpoint_file`
             rocksdb/<store>/                         a RocksDB, and its store-format: see `store_format`
 
-Rules: when another thread of the same process holds the lock of a task's directory, a thread gets False and tries
-again later; when another process holds it, that is a mistake in the deployment and an error. A thread that holds it
-only to report what is there gives way to one that has the task. Processes that run threads of the instance inherit the
-lock of the application's directory: it ends with the last of them.
+Rules: only the holder of the lock of a task's directory writes or deletes in it. When another thread of the same
+process holds it, a thread gets False and tries again later; when another process holds it, that is a mistake in the
+deployment and an error. A thread that holds it only to report what is there gives way to one that has the task.
 
-State of another log is deleted, because its changelog offsets mean nothing here. The names of the log and of the
-process are synced when they are written: half a name of the log, after a power failure, would be that of another log,
-and all state would go. The file of the process id holds `{"processId": "<uuid>"}`; when it cannot be read, a new id is
-drawn. Source: `StateDirectory`; KIP-441.
+State is deleted in this order: the checkpoint, then the stores are renamed, then their bytes go. A process that dies in
+between leaves nothing that could be taken for state. State of another log is deleted, because its changelog offsets
+mean nothing here. The names of the log and of the process are synced when they are written: half a name of the log,
+after a power failure, would be that of another log, and all state would go. The file of the process id holds
+`{"processId": "<uuid>"}`; when it cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
 
 Differs from Kafka: a task's lock holds between processes too (Kafka no longer does this), so that losing the lock file
 of the application's directory costs no state. Directories of named topologies are not nested. Only their owner may read
@@ -25,35 +25,49 @@ of another cluster for its own, as far as its offsets are in range.
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
+from assignor.errors import DecodeError
+from assignor.legal_names import checked_name
 from assignor.operating_system import with_advice
-from assignor.types import ProcessId, TaskId
+from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError, ProcessorStateError
+from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, HeldLock
 from streams_runtime.tasks.obsolete_directories import DirectoryLook, obsolete_for_ms
-from streams_runtime.tasks.task_directories import LockOwner, TaskDirectories
 
 PROCESS_FILE_NAME = "kafka-streams-process-metadata"
 CLUSTER_FILE_NAME = "cluster-id"
 
 _logger = logging.getLogger(__name__)
+_DELETED = ".deleted"
 
 
-class StateDirectory(TaskDirectories):
+class LockOwner(Protocol):
+    """Who has a task's directory: a thread. The same object each time, for the same thread."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class StateDirectory:
     """One application's state in one process. From the constructor to `close`, no other process can have it.
 
-    Any thread may call. Every method raises ProcessorStateError in a process that was forked from the one that made
-    this object, too. The constructor waits `lock_wait_ms` at most for an earlier process that is just ending, and
-    raises LockError when it does not end. `calling_thread`: who calls.
+    Any thread may call. Every method raises ProcessorStateError, naming the path, when the disk refuses, and in a
+    process that was forked from the one that made this object. The constructor waits `lock_wait_ms` at most for an
+    earlier process that is just ending, and raises LockError when it does not end. `files`: where the directories are.
+    `calling_thread`: who calls.
     """
 
     def __init__(
@@ -66,12 +80,15 @@ class StateDirectory(TaskDirectories):
         files: FileSystem = SYSTEM_FILES,
         calling_thread: Callable[[], LockOwner] = threading.current_thread,
     ) -> None:
-        super().__init__(state_dir, application_id, files)
+        checked_name(application_id, "an application id", "application.id")
+        self.application_directory = state_dir.absolute() / application_id
+        self.files = files
         self._calling_thread = calling_thread
         self._clock = clock
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._owners: dict[TaskId, LockOwner] = {}
+        self._paths: dict[TaskId, Path] = {}
         self._reported: set[TaskId] = set()  # of these, the owners only report what is there
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
@@ -118,13 +135,18 @@ class StateDirectory(TaskDirectories):
         except OSError as error:
             raise ProcessorStateError(f"the file {file} cannot be written: {with_advice(error)}") from error
 
-    @property
-    def inherited_descriptors(self) -> tuple[int, ...]:
-        """Open files that a child inherits if nobody may have the directory before the child has ended, too."""
-        descriptor = self._process_lock.descriptor
-        return () if descriptor is None else (descriptor,)
+    def task_directory(self, task: TaskId) -> Path:
+        """The task's own directory, made if it is not there."""
+        directory = self._path(task)
+        self._make_directory(directory)
+        return directory
 
     def lock(self, task: TaskId, *, to_report: bool = False) -> bool:
+        """Whether the calling thread holds the task's directory now; False: another thread of this process holds it.
+
+        `to_report`: only to read what is there, until a thread needs it for the task. Raises LockError, naming the
+        other process, when another process holds it.
+        """
         self._check_usable()
         with self._mutex:
             owner = self._owners.get(task)
@@ -146,6 +168,7 @@ class StateDirectory(TaskDirectories):
             return True
 
     def unlock(self, task: TaskId) -> None:
+        """Nothing happens unless the calling thread has the lock."""
         if os.getpid() != self._pid:
             return
         with self._mutex:
@@ -155,10 +178,50 @@ class StateDirectory(TaskDirectories):
                 self._locks.pop(task).release()
 
     def holds(self, task: TaskId) -> bool:
+        """Whether the calling thread holds the task's directory."""
         return self._owners.get(task) is self._calling_thread()
 
     def lock_owner(self, task: TaskId) -> LockOwner | None:
+        """The thread of this process that holds the task's directory; None when none does."""
         return self._owners.get(task)
+
+    def non_empty_task_directories(self) -> list[TaskId]:
+        """Tasks with state on disk, in order."""
+        return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
+
+    def is_empty(self, task: TaskId) -> bool:
+        """Whether there is no state; checkpoint files and locks do not count."""
+        return not any(_is_state(name) for name in self._names(self._path(task)))
+
+    def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int] | None:
+        """The task's checkpoint file as it is: offsets of the last records applied, or OFFSET_UNKNOWN.
+
+        None when there is no file, or it cannot be read. `checkpoint_file.next_offsets` turns them into reported ones.
+        """
+        try:
+            return CheckpointFile(self._path(task), self.files).read() or None
+        except (DecodeError, ProcessorStateError) as error:
+            _logger.warning("the checkpoint of task %s cannot be used: %s", task, error)
+            return None
+
+    def wipe(self, task: TaskId) -> None:
+        """Delete the task's checkpoint and stores, under the lock, which is taken if the thread does not hold it.
+
+        Checkpoint files that were set aside stay. Raises LockError when another thread or process holds the lock.
+        """
+        with self._locked(task):
+            directory = self.task_directory(task)
+            CheckpointFile(directory, self.files).delete()
+            self._discard(directory, [directory / name for name in self._names(directory) if _is_state(name)])
+
+    def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
+        """Delete these paths, relative to the task's directory, and what a dead process had begun to delete.
+
+        The checkpoint must not name them. Raises LockError when another thread or process holds the lock.
+        """
+        with self._locked(task):
+            directory = self.task_directory(task)
+            self._discard(directory, [directory / part for part in parts])
 
     def clean_obsolete(self, cleanup_delay_ms: int) -> list[TaskId]:
         """Delete directories that nobody has locked and that have not changed for longer than the delay.
@@ -194,6 +257,55 @@ class StateDirectory(TaskDirectories):
             )
         if self._closed:
             raise ProcessorStateError(f"the state directory {self.application_directory} is closed")
+
+    def _path(self, task: TaskId) -> Path:
+        path = self._paths.get(task)
+        if path is None:
+            name = str(task)
+            if "/" in name or "\0" in name:
+                raise ProcessorStateError(f"task {name!r} cannot have a directory in {self.application_directory}")
+            path = self._paths[task] = self.application_directory / name
+        return path
+
+    def _tasks_on_disk(self) -> list[TaskId]:
+        tasks = []
+        for name in self._names(self.application_directory):
+            try:
+                task = TaskId.parse(name)
+            except ValueError:
+                continue
+            if str(task) == name and self.files.is_directory(self.application_directory / name):
+                tasks.append(task)
+        return sorted(tasks, key=lambda task: (task.topology_name or "", task))
+
+    @contextmanager
+    def _locked(self, task: TaskId) -> Iterator[None]:
+        mine = self.holds(task)
+        if not self.lock(task):
+            owner = self._owners.get(task)
+            name = "another thread" if owner is None else f"thread {owner.name}"
+            raise LockError(f"the directory {self._path(task)} is in use by {name}", task)
+        try:
+            yield
+        finally:
+            if not mine:
+                self.unlock(task)
+
+    def _discard(self, directory: Path, paths: list[Path]) -> None:
+        """Rename, then delete: a rename is all or nothing, so there is never half a store in a store's place."""
+        deleted = directory / _DELETED
+        try:
+            files = self.files
+            files.delete_tree(deleted, ignore_errors=True)
+            numbers = (number for number in itertools.count() if not files.exists(deleted / str(number)))
+            for path in paths:
+                if files.exists(path):
+                    files.make_directory(deleted)
+                    files.rename(path, deleted / str(next(numbers)))
+            if files.exists(deleted):
+                files.delete_tree(deleted)
+        except OSError as error:
+            raise ProcessorStateError(f"state in {directory} cannot be deleted: {error}") from error
 
     def _clean(self, task: TaskId, cleanup_delay_ms: int) -> bool:
         directory = self._path(task)
@@ -232,6 +344,24 @@ class StateDirectory(TaskDirectories):
                 self.files.delete(directory / name)
         self.files.delete(directory / LOCK_FILE_NAME)
         self.files.delete_directory(directory)
+
+    def _make_directory(self, directory: Path) -> None:
+        try:
+            self.files.make_directory(directory)
+        except OSError as error:
+            raise ProcessorStateError(f"the directory {directory} is not there and cannot be made: {error}") from error
+
+    def _names(self, directory: Path) -> list[str]:
+        try:
+            return self.files.names(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise ProcessorStateError(f"the directory {directory} cannot be read: {error}") from error
+
+
+def _is_state(name: str) -> bool:
+    return not name.startswith(CHECKPOINT_FILE_NAME) and name not in (LOCK_FILE_NAME, _DELETED)
 
 
 def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FILES) -> ProcessId:

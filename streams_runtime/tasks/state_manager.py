@@ -51,7 +51,7 @@ from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.source_changelog import AppliedRecords
-from streams_runtime.tasks.task_directories import TaskDirectories
+from streams_runtime.tasks.state_directory import StateDirectory
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
 """A task writes a checkpoint at a commit when its offsets have moved by more than this, in sum."""
@@ -124,7 +124,7 @@ class StateManager:
         task_type: TaskType,
         *,
         exactly_once: bool,
-        directory: TaskDirectories,
+        directory: StateDirectory,
         stores: Sequence[StateStore],
         changelogs: Mapping[str, TopicPartition | None],
         source_changelogs: Mapping[TopicPartition, AppliedRecords] | None = None,

@@ -1,6 +1,7 @@
 """What an instance does in the background: it deletes obsolete state, maintains the log, and looks topics up.
 
-Rules: nothing of it holds up a stream thread. An error is logged, and the work is tried again later.
+Rules: nothing of it holds up a stream thread. An error is logged, and the work is tried again later. The topics that
+tasks write to are looked up before a task needs them: one that takes over should not have to ask for them first.
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
 
@@ -13,7 +14,6 @@ from collections.abc import Collection
 from streams_runtime.logs.base import Log
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.housekeeping_times import HousekeepingTimes
-from streams_runtime.threads.written_topics import look_up
 
 LOG_INTERVAL_MS = 5_000
 
@@ -39,7 +39,7 @@ class Housekeeping:
         self._log = log
         self._cleanup_delay_ms = cleanup_delay_ms
         self._times = HousekeepingTimes(cleanup_delay_ms, log_interval_ms)
-        self._written = written
+        self._written = sorted(written)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{name}-housekeeping", daemon=True)
 
@@ -67,7 +67,14 @@ class Housekeeping:
                 self._clean()
 
     def _look_up(self) -> None:
-        look_up(self._log, self._written, self._stop.is_set)
+        """The log remembers what it finds. Topics that the group's leader has still to create are found later."""
+        for topic in self._written:
+            if self._stop.is_set():
+                return
+            try:
+                self._log.partitions_of(topic)
+            except Exception as error:
+                _logger.info("topic %s could not be looked up; trying again later: %s", topic, error)
 
     def _clean(self) -> None:
         try:

@@ -18,7 +18,7 @@ from itertools import count
 
 from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.membership.member_events import MemberEnd
-from streams_runtime.threads.instance_thread import InstanceThread
+from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_status import ThreadState
 
 ERRORS_KEPT = 20
@@ -32,11 +32,11 @@ class ThreadPool:
     its state. `changed`: called after each change of any state, and after a thread has come or gone; it must not block.
     """
 
-    def __init__(self, make: Callable[[int], InstanceThread], changed: Callable[[], None]) -> None:
+    def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
         self._make = make
         self._tell = changed
-        self._threads: dict[int, InstanceThread] = {}  # by index; never changed in place, because others read it
-        self._removed: set[InstanceThread] = set()
+        self._threads: dict[int, StreamThread] = {}  # by index; never changed in place, because others read it
+        self._removed: set[StreamThread] = set()
         self._resizing = threading.Lock()
         self._changed = threading.Condition()
         self._ending = False
@@ -45,7 +45,7 @@ class ThreadPool:
 
     # --- from any thread
 
-    def __iter__(self) -> Iterator[InstanceThread]:
+    def __iter__(self) -> Iterator[StreamThread]:
         """Those that there are at this moment, by their index."""
         return iter(self._threads.values())
 
@@ -79,7 +79,7 @@ class ThreadPool:
         for thread in self:
             thread.start()
 
-    def add(self) -> InstanceThread | None:
+    def add(self) -> StreamThread | None:
         """One more thread; None when the pool is ending."""
         with self._resizing:
             if self._ending:
@@ -88,10 +88,10 @@ class ThreadPool:
             thread = self._make(index)
             self._threads = {**self._threads, index: thread}
             thread.start()
-        self._has_other_size()
+        self._tell()
         return thread
 
-    def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> InstanceThread | None:
+    def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> StreamThread | None:
         """Have one thread commit, leave the group and end; None when there is none, or the pool is ending.
 
         It is not the thread of the name `spare` if there is another. `wait`: return when it has ended or time is up.
@@ -129,7 +129,7 @@ class ThreadPool:
 
         `ending`: called before living threads are ended.
         """
-        handled: set[InstanceThread] = set()  # dead threads that were looked at
+        handled: set[StreamThread] = set()  # dead threads that were looked at
         while not self._must_end(handled):
             for thread in self._dead():
                 if thread not in handled:
@@ -140,7 +140,7 @@ class ThreadPool:
             ending()
         self._end_all()
 
-    def _must_end(self, handled: set[InstanceThread]) -> bool:
+    def _must_end(self, handled: set[StreamThread]) -> bool:
         """Wait for the next thread's end. Whether there is none to wait for any more."""
         with self._changed:
             if self._threads and all(thread in handled for thread in self):
@@ -148,10 +148,10 @@ class ThreadPool:
             self._changed.wait_for(lambda: self._ending or any(thread not in handled for thread in self._dead()))
             return self._ending
 
-    def _dead(self) -> list[InstanceThread]:
+    def _dead(self) -> list[StreamThread]:
         return [thread for thread in self if thread.state is ThreadState.DEAD]
 
-    def _after(self, thread: InstanceThread) -> None:
+    def _after(self, thread: StreamThread) -> None:
         thread.join()
         if thread.end is MemberEnd.SHUTDOWN_REQUESTED:
             self._fail()
@@ -163,7 +163,7 @@ class ThreadPool:
         elif thread.error is not None:
             self._after_error(thread)
 
-    def _after_error(self, thread: InstanceThread) -> None:
+    def _after_error(self, thread: StreamThread) -> None:
         if thread.response is ThreadErrorResponse.REPLACE_THREAD:
             self._replace(thread)
             return
@@ -176,27 +176,21 @@ class ThreadPool:
         self._failed = True
         self.end()
 
-    def _replace(self, thread: InstanceThread) -> None:
+    def _replace(self, thread: StreamThread) -> None:
         with self._resizing:
             index = next(index for index, each in self._threads.items() if each is thread)
             replacement = self._make(index)
             self._threads = {**self._threads, index: replacement}
             replacement.start()
 
-    def _forget(self, thread: InstanceThread) -> None:
+    def _forget(self, thread: StreamThread) -> None:
         """The thread that was removed has ended. If it failed on its way, that is logged, and ends nothing else."""
         with self._resizing:
             self._threads = {index: each for index, each in self._threads.items() if each is not thread}
-        self._has_other_size()
+        self._tell()
         with self._changed:
             self._removed.discard(thread)
             self._changed.notify_all()
-
-    def _has_other_size(self) -> None:
-        """Each thread has another share of what they share."""
-        self._tell()
-        for thread in self:
-            thread.wake()
 
     def _end_all(self) -> None:
         with self._resizing:  # a thread that is being added is there now, or it will not be

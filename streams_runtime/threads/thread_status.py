@@ -61,7 +61,7 @@ class ThreadStatus:
     """`tasks`: in order of their ids, active before standby. `generation_id` 0: nothing was assigned yet.
 
     `processed`, `dropped`, `passed_over`: input records since the thread started. Passed over are those that the log
-    had deleted before the group read them. `pid`: of its process, if that is not the instance's own.
+    had deleted before the group read them.
     """
 
     name: str
@@ -72,7 +72,6 @@ class ThreadStatus:
     processed: int = 0
     dropped: int = 0
     passed_over: int = 0
-    pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ Rules:
   the log has no more. A thread that is busy lets more records come together, for `linger.ms` at most.
 - `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
   it deletes repartition records that were processed.
+- A pass in which nothing happens asks no task (`Tasks.awake`), and makes no snapshot of them for others.
 
 Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`. Differs from Kafka: there, a
 record waits for `linger.ms` or a full batch even when no other record can follow it.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import logging
 
+from assignor.types import TaskId
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
@@ -37,6 +39,9 @@ from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
+
+PUBLISH_INTERVAL_MS = 200
+"""How often a thread publishes a snapshot of itself."""
 
 _RISK_INTERVAL_MS = 1_000
 """How often the age of window changelogs is compared with their retention."""
@@ -75,7 +80,7 @@ class ThreadWork:
         self._cache_bytes = setting.cache_bytes or (lambda: configs.statestore_cache_max_bytes)
         self._cache = ThreadCache(self._cache_bytes())
         self._tasks = Tasks()
-        report = OffsetReport(setting.directory)
+        self._report = OffsetReport(setting.directory)
         self._executor = TaskExecutor(self._producer, configs, setting.clock, setting.listener, setting.metrics)
         inputs = TaskInputs(setting.log, configs.application_id, self._producer)
         self.restoration = Restoration(
@@ -96,20 +101,19 @@ class ThreadWork:
             self._executor,
             self.restoration,
             inputs,
-            TaskCloser(self._tasks, self._reader, report),
-            report,
+            TaskCloser(self._tasks, self._reader, self._report),
+            self._report,
             self._producer,
             exactly_once=configs.exactly_once,
         )
         self._is_paused = setting.is_paused
         self._is_group_paused = setting.is_group_paused
-        self._published = setting.published
-        self._publish_interval_ms = setting.publish_interval_ms
         self._busy = False
         self._polled_all = True
         self._last_commit_ms = self._clock.monotonic_ms()
         self._last_purge_ms = self._last_commit_ms
         self._last_publish_ms = self._next_risk_ms = self._last_commit_ms
+        self._has_news = False  # since the last snapshot
         self.published_tasks: tuple[TaskStatus, ...] = ()
         self.published_copies: tuple[TaskCopy, ...] = ()
 
@@ -137,14 +141,19 @@ class ThreadWork:
             return
         self._polled_all = sum(map(len, batches)) < self._configs.max_poll_records
         tasks = self._tasks.by_input
+        got_records: set[TaskId] = set()
         for batch in batches:
             task = tasks.get(batch.partition)
             if task is not None:  # else the task has not started, and will read the records when it does
                 task.add_records(batch)
+                got_records.add(task.id)
+        self._tasks.wake(got_records)
 
     def initialise_and_restore(self) -> None:
         if self.restoration.initialise_and_restore(paused=self._is_paused()):
             self._busy = True
+        if self._tasks.awake or not self._reader.is_empty() or self._report.holds_directories:
+            self._has_news = True
 
     def get_ready(self) -> None:
         """Everything that was assigned runs: open the producer that a take-over will need. Raises StreamsRuntimeError.
@@ -161,7 +170,7 @@ class ThreadWork:
         if not self._tasks.running or self._processes_nothing():
             return
         self._cache.resize(self._cache_bytes())
-        processed = self._executor.process(self._tasks.running)
+        processed = self._executor.process(self._tasks.awake)
         if processed:
             self._busy = True
             self._metrics.processed(processed)
@@ -169,10 +178,13 @@ class ThreadWork:
     def punctuate(self) -> None:
         if self._processes_nothing():
             return
-        punctuated = self._executor.punctuate(self._tasks.running)
+        self._tasks.wake_due(self._clock.now_ms())
+        punctuated = self._executor.punctuate(self._tasks.awake)
         if punctuated:
             self._busy = True
             self._metrics.punctuated(punctuated)
+        if not self._executor.transaction_is_ending:
+            self._tasks.let_sleep()
 
     def send(self) -> None:
         """Have what tasks have sent written, unless more records are about to follow it. Raises TaskMigrated,
@@ -189,7 +201,7 @@ class ThreadWork:
         if due or self._executor.commit_is_late:
             self._last_commit_ms = now_ms
             committed = self._executor.commit((*tasks.running, *tasks.updating))
-        elif any(task.commit_requested() and task.commit_needed() for task in tasks.running):
+        elif any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
             committed = self._executor.commit(tasks.running)
         if committed:
             self._metrics.committed()
@@ -198,16 +210,22 @@ class ThreadWork:
             self._purge()
 
     def maybe_publish(self, mailbox: RebalanceMailbox) -> None:
-        if self._clock.monotonic_ms() - self._last_publish_ms >= self._publish_interval_ms:
+        self._tell_windows_at_risk()
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._last_publish_ms < PUBLISH_INTERVAL_MS:
+            return
+        if self._has_news:
             self.publish(mailbox)
+        else:
+            self._last_publish_ms = now_ms
 
     def publish(self, mailbox: RebalanceMailbox) -> None:
         """Let other threads see the present state of the tasks."""
         self._last_publish_ms = self._clock.monotonic_ms()
+        self._has_news = False
         mailbox.publish(self.manager.offset_sums())
         self._metrics.tasks((task.id, task.type, task.state) for task in self._tasks)
         self._metrics.buffered({task.id: task.buffered_records for task in self._tasks.running})
-        self._tell_windows_at_risk()
         lags = self._reader.lags()
         self.published_tasks = tuple(
             task_status(task, lags, self.restoration.restored(task), self._processed(task)) for task in self._tasks
@@ -217,7 +235,6 @@ class ThreadWork:
             for task in self._tasks
             if task.state in (TaskState.RESTORING, TaskState.RUNNING) and task.stores
         )
-        self._published()
 
     def close(self) -> None:
         """Close the log's clients. The tasks are closed already."""
@@ -229,6 +246,7 @@ class ThreadWork:
                 _logger.warning("%s failed", closing, exc_info=True)
 
     def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
+        self._tasks.wake(task.id for task in self._tasks.running)  # some may have to commit where they skip to
         try:
             for running in self._tasks.running:
                 running.reset_offsets(outside.positions)
@@ -268,15 +286,12 @@ class ThreadWork:
         wait_ms = self._configs.poll_ms
         if self.restoration.waits_for_lock:
             wait_ms = min(wait_ms, LOCK_RETRY_MS)
-        if any(task.commit_needed() for task in tasks.running):
+        if any(task.commit_needed() for task in tasks.awake):
             due_ms = self._last_commit_ms + self._configs.effective_commit_interval_ms
             wait_ms = min(wait_ms, due_ms - self._clock.monotonic_ms())
-        punctuations = (
-            [] if self._processes_nothing() else [task.next_wall_clock_punctuation_ms() for task in tasks.running]
-        )
-        due = [at_ms for at_ms in punctuations if at_ms is not None]
-        if due:
-            wait_ms = min(wait_ms, min(due) - self._clock.now_ms())
+        punctuation_ms = None if self._processes_nothing() else tasks.next_punctuation_ms()
+        if punctuation_ms is not None:
+            wait_ms = min(wait_ms, punctuation_ms - self._clock.now_ms())
         return max(0, wait_ms)
 
     def _purge(self) -> None:

@@ -48,7 +48,7 @@ class WordCountUnderFire:
     """A word count on a Spark session with one instance an executor; one standby a task.
 
     `address`: of its log; `directory`: for everything else. `services`: by name what kills each and starts it again,
-    besides the coordinator. `processes`: so many stream threads of an instance, each as a process; 0: one thread.
+    besides the coordinator. `threads`: of each instance.
     """
 
     spark: SparkSession
@@ -59,7 +59,7 @@ class WordCountUnderFire:
     text_lines: int
     directory: Path
     services: Mapping[str, Callable[[], None]] = field(default_factory=dict)
-    processes: int = 0
+    threads: int = 1
 
     def run(self, kills: Sequence[str], chance: random.Random) -> Counted:
         """Kills in random order; returns when all that was written is counted. Asserts that nothing had two owners."""
@@ -74,7 +74,6 @@ class WordCountUnderFire:
             rack_aware_assignment_tags=EXECUTOR_TAG,
             session_timeout_ms=3_000,
             heartbeat_interval_ms=300,
-            stream_threads_run_as="processes" if self.processes else "threads",
         )
         settings = {"group.initial.rebalance.delay.ms": 500, "cluster.bootstrap.servers": self.address}
         with WarmCoordinator(self.directory / "coordinator", settings) as coordinator:
@@ -82,7 +81,7 @@ class WordCountUnderFire:
                 self.spark,
                 application,
                 instances=self.executors,
-                threads=max(1, self.processes),
+                threads=self.threads,
                 coordinator_url=coordinator.url,
                 state_dir=str(self.directory / "state"),
                 log_dir=str(self.directory / "log"),

@@ -422,8 +422,8 @@ class TestRunningApplication:
             2,
             "",
             "the group has shops-p0-t0 already: waiting until it leaves\n"
-            "error: shops: its instances run already, started by another driver (shops-p0-t0): stop that one first, or "
-            "give this application another application.id\n",
+            "error: shops: its instances run already, started by another program (shops-p0-t0): stop that one first, "
+            "or give this application another application.id\n",
         )
 
     def test_should_refuse_another_topology_under_living_members(self, shops: Shops) -> None:

@@ -49,7 +49,7 @@ def test_should_count_exactly_once_when_executors_and_the_broker_are_killed(
         text_lines=TEXT_LINES,
         directory=tmp_path,
         services={"broker": restart_broker},
-        processes=2,
+        threads=2,
     )
     counted = under_fire.run(KILLS, random.Random(seed))
     went_on = ", ".join(f"{what} {seconds:.1f}" for what, seconds in counted.took_s)

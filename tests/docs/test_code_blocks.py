@@ -77,6 +77,7 @@ SHELL_NOT_RUN = {
     "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
     "docs/how-to/repair-a-group.md": "a damaged database: tests/coordinator_api/test_log_repair.py",
     "docs/how-to/use-tls.md": "an authority of the reader's own: tests/coordinator_api/test_tls.py",
+    "docs/how-to/use-more-threads-or-processes.md": "an application of the reader's own: tests/spark_jobs/workers",
     "docs/how-to/upgrade-an-application.md": "an application of the reader's own: tests/acceptance/test_upgrades.py",
     "docs/how-to/upgrade-the-coordinator.md": "a running service: tests/acceptance/test_upgrades.py",
 }

@@ -301,7 +301,6 @@ class _Lock:
     def __init__(self, view: DiskView, path: str) -> None:
         self._view = view
         self._path = path
-        self.descriptor: int | None = None
 
     def release(self) -> None:
         if self._view.disk.locks.get(self._path) is self._view:

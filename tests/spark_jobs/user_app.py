@@ -18,3 +18,7 @@ def application() -> Application:
 
 def with_relative_log() -> Application:
     return small_application(GROUP_ID, Path("records"))
+
+
+def with_fixed_endpoint() -> Application:
+    return small_application(GROUP_ID, Path(os.environ[LOG_VARIABLE]), application_server="127.0.0.1:7070")

@@ -105,8 +105,9 @@ def wait_until_processed(run: LocalRun, records: int) -> None:
     """They need not be committed."""
 
     def processed() -> float:
-        lines = [line for instance in run.instances for line in instance.metrics.lines().items()]
-        return sum(value for (name, _), value in lines if name == "streams_processed_records_total")
+        families = [family for instance in run.instances for family in instance.metrics.registry.collect()]
+        samples = [sample for family in families for sample in family.samples]
+        return sum(sample.value for sample in samples if sample.name == "streams_processed_records_total")
 
     wait_for(lambda: processed() == records, processed)
 

@@ -34,7 +34,6 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.thread_listener import TaskRestored
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME
-from streams_runtime.threads.stream_thread import StreamThread
 from tests.checkout import ROOT
 from tests.streams_runtime.running_group import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.streams_runtime.small_group import GroupDefinition
@@ -152,7 +151,6 @@ class Standby:
     @property
     def _reader(self) -> ChangelogReader:
         (thread,) = self.instance._threads
-        assert isinstance(thread, StreamThread)
         return thread._work._reader
 
     def wait_until_applied(self, end: int) -> None:

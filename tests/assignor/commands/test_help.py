@@ -121,7 +121,8 @@ MISSING = {
     "fastapi": ("coordinator", "serve", "migrate", "backup", "restore", "groups", "rebalances", "tokens"),
     "aiokafka": ("kafka,streams", "lead", "record"),
     "pyarrow": ("batch", "replay", "sweep"),
-    "pyspark": ("spark", "demo", "workers"),
+    "pyspark": ("spark", "demo"),
+    "rocksdict": ("spark", "demo", "workers"),
 }
 
 

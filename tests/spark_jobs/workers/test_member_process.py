@@ -179,7 +179,7 @@ def test_should_end_at_once_when_told_to_leave_while_it_waits_for_the_process_be
     def end() -> None:
         raise Ended
 
-    monkeypatch.setattr(member_process, "_end_process", end)
+    monkeypatch.setattr(member_process, "end_process", end)
     assert settings.state_dir is not None
     directory = Path(settings.state_dir) / "instance-0" / settings.application.id
     directory.mkdir(parents=True)

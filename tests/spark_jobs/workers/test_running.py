@@ -25,10 +25,12 @@ from spark_jobs.workers.group_view import GroupView, group_view, wait_until_held
 from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipEvent, read_ownership
-from spark_jobs.workers.running import WorkersFailed, run
+from spark_jobs.workers.restarts import WorkersFailed
+from spark_jobs.workers.running import run
 from streams_runtime import STRING, StreamsBuilder
 from streams_runtime.common.states import InstanceState
 from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.instance.instance_resources import host_tag
 from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.processors.api import HandlerResponse
@@ -77,6 +79,11 @@ def test_should_run_on_a_standalone_master_until_the_group_is_drained(
     )
     wait_until_held(client, "standalone", tmp_path / "log", owned_once_by(names), "both instances", TIMEOUT_S)
     assert workers.wait(0.0) is None, "they run until they are told to stop"
+    described = client.describe("standalone")
+    assert isinstance(described["members"], list)
+    tags = [member["client_tags"] for member in described["members"]]
+    assert [tag["host"] for tag in tags] == [host_tag()] * 4
+    assert len({tag["executor"] for tag in tags}) == 1
     client.drain("standalone")
     assert workers.wait(TIMEOUT_S) == [InstanceEnd(partition, InstanceState.NOT_RUNNING) for partition in range(2)]
     lines = read_ownership(tmp_path / "log")
@@ -227,7 +234,7 @@ def test_should_give_an_instance_up_that_fails_at_each_start(
         say=said.append,
     )
     reason = (
-        r"instance 0 failed on executor \d+ on 127\.0\.0\.1: ModuleNotFoundError: No module named 'only_on_the_driver'"
+        r"instance 0 failed in executor \d+ on 127\.0\.0\.1: ModuleNotFoundError: No module named 'only_on_the_driver'"
     )
     with pytest.raises(WorkersFailed, match=f"^{reason}; it failed at each of the last starts and is given up$"):
         workers.wait(TIMEOUT_S)

@@ -15,7 +15,6 @@ import pytest
 from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import InstanceState, RestoreOrigin
-from streams_runtime.configs import StreamThreadsRunAs
 from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -111,11 +110,10 @@ def test_should_start_from_its_checkpoints_when_it_comes_back_to_its_state_direc
 
 
 @pytest.mark.parametrize("group", [AT_LEAST_ONCE], indirect=True)
-@pytest.mark.parametrize("threads_run_as", StreamThreadsRunAs)
-def test_should_have_results_in_the_log_long_before_the_commit(group: Group, threads_run_as: str) -> None:
+def test_should_have_results_in_the_log_long_before_the_commit(group: Group) -> None:
     """Also those behind the repartition topic, which other tasks have written to."""
     group.declare(standbys=0)
-    group.start(commit_interval_ms=3_600_000, stream_threads_run_as=threads_run_as)
+    group.start(commit_interval_ms=3_600_000)
     group.write(["the cat and the dog"])
     group.wait_until_counted()
     assert group.log.committed_offsets(group.id, None) == {}

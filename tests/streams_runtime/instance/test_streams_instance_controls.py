@@ -20,7 +20,6 @@ from streams_runtime.common.records import Record
 from streams_runtime.common.states import InstanceState, TaskState
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_status import ThreadState
 from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
 from tests.streams_runtime.word_counting import TIMEOUT_S, SplitLine, totals, wait_for
@@ -190,7 +189,7 @@ def _pull(group: Group, lever: str) -> None:
 
 def _published_at_ms(instance: StreamsInstance) -> int:
     """When the thread that looked around longest ago did so."""
-    return min(thread._work._last_publish_ms for thread in instance._threads if isinstance(thread, StreamThread))
+    return min(thread._work._last_publish_ms for thread in instance._threads)
 
 
 def test_should_start_paused_without_restoring_and_leave_paused(group: Group) -> None:

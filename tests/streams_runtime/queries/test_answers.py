@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.common.errors import SnapshotReplaced
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.queries.answers import READS, AnswerSource, Freshness, answer_for_partition, builder_of, locate_key
@@ -227,22 +226,6 @@ def test_should_read_again_when_only_the_lag_was_looked_at_anew() -> None:
     moved = ReadWith(iter([lambda: instance.show(store, STANDBY, lag=0)]), lambda one: one.get("cat"))
     assert ask(instance, Freshness(5), moved) == (3, AnswerSource(TASK, STANDBY, 0))
     assert moved.times == 2
-
-
-def test_should_look_again_when_the_process_that_has_the_store_knows_a_newer_snapshot() -> None:
-    store = counts(cat=3)
-    instance = FakeInstance().show(store)
-
-    def replaced() -> None:
-        instance.show(store)
-        raise SnapshotReplaced("elsewhere")
-
-    first_replaced = ReadWith(iter([replaced]), lambda one: one.get("cat"))
-    assert ask(instance, read=first_replaced) == (3, FROM_ACTIVE)
-    assert first_replaced.times == 2
-    always = ReadWith(iter(lambda: replaced, None), lambda one: one.get("cat"))
-    assert refusal(instance, read=always).code is QueryCode.STORE_NOT_READY
-    assert always.times == READS
 
 
 def test_should_give_up_when_the_copy_is_another_one_after_every_read() -> None:

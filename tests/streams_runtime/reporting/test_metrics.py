@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignor.types import TaskId
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.reporting.metrics import METRICS, InstanceMetrics, MetricChanges, MetricLine, PausedBy
+from streams_runtime.reporting.metrics import METRICS, InstanceMetrics, PausedBy
 
 ACTIVE_RUNNING = (TaskId(0, 0), TaskType.ACTIVE, TaskState.RUNNING)
 ANOTHER_RUNNING = (TaskId(0, 1), TaskType.ACTIVE, TaskState.RUNNING)
@@ -139,38 +139,3 @@ def test_should_have_a_registry_an_instance() -> None:
     one.thread("t-1").processed(1)
     other.thread("t-1")
     assert 'streams_processed_records_total{thread="t-1"} 0.0' in samples(other)
-
-
-def test_should_show_of_another_process_what_its_own_metrics_show() -> None:
-    there, here = InstanceMetrics(), InstanceMetrics()
-    thread = there.thread("t")
-    said: dict[MetricLine, float] = {}
-    processed: MetricLine = ("streams_processed_records_total", ("t",))
-
-    def take_along() -> None:
-        nonlocal said
-        lines = there.lines()
-        here.apply(MetricChanges.between(said, lines))
-        said = lines
-
-    here.thread("t").processed(5)  # an earlier process of the same thread
-    thread.tasks([ACTIVE_RUNNING, ANOTHER_RUNNING])
-    thread.buffered({TaskId(0, 0): 4, TaskId(0, 1): 4})
-    thread.processed(3)
-    thread.task_processed(TaskId(0, 0), 3)
-    take_along()
-    assert here.lines() == {**there.lines(), processed: 8}
-
-    thread.tasks([ANOTHER_RUNNING])  # the other one takes its line along
-    thread.tasks([ACTIVE_RUNNING, ANOTHER_RUNNING])  # and comes back with a new one
-    thread.task_processed(TaskId(0, 0), 1)
-    thread.buffered({TaskId(0, 1): 0})
-    take_along()
-    assert here.lines() == {**there.lines(), processed: 8}
-
-    here.thread_was_lost("t")
-    lines = here.lines()
-    assert {name for name, _ in lines if not name.endswith("_total")} == set()
-    assert lines["streams_closed_tasks_total", ("t",)] == lines["streams_created_tasks_total", ("t",)] == 3
-    assert "streams_task_processed_records_total" not in {name for name, _ in lines}
-    assert lines[processed] == 8, "counters stay"

@@ -90,6 +90,11 @@ def test_should_say_that_a_stream_is_joined_with_a_table_only() -> None:
             "main.consumer.max.poll.records",
             ": single clients cannot be configured here; the value is fixed, or write the key without its prefix",
         ),
+        (
+            "stream.threads.run.as",
+            ": stream threads share the process of their instance; for more cores, run n instances: "
+            "assignor workers run module:app --local --instances n$",
+        ),
         ("commit.interval", "; did you mean 'commit.interval.ms'"),
         ("num.stream.thread", "; did you mean 'num.stream.threads'"),
         ("something.else.entirely", "$"),

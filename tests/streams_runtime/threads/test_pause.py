@@ -58,10 +58,9 @@ def test_should_commit_what_was_processed_before_the_pause(thread: Rig) -> None:
 def test_should_punctuate_neither_by_the_clock_nor_by_stream_time_while_paused(thread: Rig) -> None:
     thread.run(EVERYTHING)
     fired: list[PunctuationType] = []
-    runtime = thread.active(COUNT_0).runtime
-    runtime.stream_time_ms = 5_000
+    thread.active(COUNT_0).runtime.stream_time_ms = 5_000
     for kind in PunctuationType:
-        runtime.schedule("count", 1, kind, lambda _now_ms, kind=kind: fired.append(kind), None)  # type: ignore[misc]
+        thread.schedule(COUNT_0, kind, lambda _now_ms, kind=kind: fired.append(kind))  # type: ignore[misc]
     thread.paused.set()
     thread.passes()
     assert fired == []
@@ -92,7 +91,7 @@ def test_should_restore_nothing_while_paused_and_still_open_its_tasks(thread: Ri
 
 def test_should_wait_for_the_next_poll_instead_of_looking_again_and_again(thread: Rig) -> None:
     thread.run(EVERYTHING)
-    thread.active(COUNT_0).runtime.schedule("count", 1, PunctuationType.WALL_CLOCK_TIME, lambda _now_ms: None, None)
+    thread.schedule(COUNT_0, PunctuationType.WALL_CLOCK_TIME, lambda _now_ms: None)
     thread.clock.ms += 10_000
     assert thread.work._wait_ms() == 0, "a punctuation is due"
     thread.paused.set()

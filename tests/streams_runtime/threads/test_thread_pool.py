@@ -24,7 +24,6 @@ class ToldThread:
         self.error: Exception | None = None
         self.response: ThreadErrorResponse | None = None
         self.end: MemberEnd | None = None
-        self.woken = 0
         self._pool = pool
 
     def start(self) -> None:
@@ -35,9 +34,6 @@ class ToldThread:
 
     def join(self) -> None:
         assert self.state is ThreadState.DEAD
-
-    def wake(self) -> None:
-        self.woken += 1
 
     def fail(self, error: Exception, response: ThreadErrorResponse) -> None:
         self.error, self.response = error, response
@@ -124,16 +120,6 @@ def test_should_go_on_without_threads_when_each_was_removed(pool: Pool) -> None:
     pool.threads.end()
     pool.wait()
     assert (pool.ended_living, pool.threads.has_failed) == (True, False)
-
-
-def test_should_wake_the_others_when_there_are_more_or_fewer_to_share_with(pool: Pool) -> None:
-    pool.start(1)
-    first = pool.made[0]
-
-    assert pool.threads.add() is not None
-    assert first.woken == 1
-    assert pool.threads.remove(30.0, spare="thread-0", wait=True) is not None
-    assert first.woken == 2
 
 
 def test_should_remove_the_thread_that_asks_only_when_it_is_the_last(pool: Pool) -> None:

@@ -1,0 +1,201 @@
+"""Instances as plain processes of this machine: `assignor workers run module:app --local --instances 3`.
+
+Rules:
+- Each instance is a process of this interpreter, which imports the application (`local_instance`). Nothing is pickled,
+  and PySpark is not imported.
+- An instance that is killed, or that a signal to it alone made leave, is started again any number of times, as Spark
+  starts one on another executor. One that fails at each of its last starts ends them all (`restarts`). One that ended
+  by itself, with an error or without, stays ended.
+- What an instance writes to stderr is shown here, each line with its name, `instance-0`, which its state directory
+  below `state.dir` has as well.
+- SIGTERM lets an instance commit and leave. It is in a process group of its own: Ctrl-C in a terminal is for this
+  process, which tells the instances. When this process is killed, each instance leaves the group by itself and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import IO, Self
+
+from spark_jobs.workers.first_minute import Surroundings
+from spark_jobs.workers.local_instance import EXIT_LEFT, LocalInstance
+from spark_jobs.workers.member_process import DRAIN_TIMEOUT_S, InstanceEnd
+from spark_jobs.workers.restarts import GIVEN_UP, FailedAttempt, StartFailures, WorkersFailed
+from streams_runtime.common.states import InstanceState
+
+STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
+_LAST_LINES_TIMEOUT_S = 1.0
+_LEFT = (EXIT_LEFT, 0)
+"""Exit codes after a signal; 0 of one that held nothing yet."""
+
+
+class LocalInstances:
+    """A number of instances as a context manager; none of them is left when it ends. `wait` until they have ended.
+
+    `first`: the first instance; the others differ by their number. `say`: gets lines for people, from any thread.
+    """
+
+    def __init__(self, first: LocalInstance, instances: int, say: Callable[[str], None]) -> None:
+        self.instances = instances
+        self.surroundings = Surroundings("this machine", None, first.coordinator_url)
+        self._first = first
+        self._say = say
+        self._start_failures = StartFailures()
+        self._running: dict[int, _Child] = {}
+        self._ended: SimpleQueue[_Child] = SimpleQueue()
+        self._ends: dict[int, InstanceEnd] = {}
+        self._stopping = False
+
+    def __enter__(self) -> Self:
+        try:
+            for number in range(self.instances):
+                self._start(replace(self._first, number=number))
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._running and not isinstance(error, KeyboardInterrupt):
+                self.stop()
+        finally:
+            self._kill()
+
+    @property
+    def running(self) -> int:
+        """How many processes there are."""
+        return len(self._running)
+
+    def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
+        """How the instances ended, or None when some still run after `timeout_s`. Starts those again that were lost.
+
+        Raises WorkersFailed when one fails at each start.
+        """
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while self._running:
+            left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+            try:
+                ended = self._ended.get(timeout=left_s)
+            except Empty:
+                return None
+            del self._running[ended.instance.number]
+            self._take_end(ended)
+        return [self._ends[number] for number in sorted(self._ends)]
+
+    def stop(self) -> list[InstanceEnd]:
+        """Every instance commits, checkpoints, leaves and ends; empty when they had to be killed."""
+        self._stopping = True
+        for process in self._running.values():
+            process.popen.terminate()
+        ends = self.wait(STOP_TIMEOUT_S)
+        if ends is None:
+            self._kill()
+            return []
+        return ends
+
+    def _start(self, instance: LocalInstance) -> None:
+        self._running[instance.number] = _Child(instance, self._say, self._ended)
+
+    def _kill(self) -> None:
+        for process in self._running.values():
+            process.popen.kill()
+        for process in self._running.values():
+            process.popen.wait()
+        self._running.clear()
+
+    def _take_end(self, ended: _Child) -> None:
+        if self._stopping or (ended.end is not None and ended.exit_code != EXIT_LEFT):
+            self._ends[ended.instance.number] = ended.end or _end_without_report(ended)
+            return
+        failure = ended.failure()
+        if self._start_failures.is_last(failure):
+            raise WorkersFailed(f"{failure}; {GIVEN_UP}")
+        self._say(f"{failure}; it is started again")
+        self._start(replace(ended.instance, attempt=ended.instance.attempt + 1))
+
+
+class _Child:
+    """One process, from its start. `ended` gets it when it has ended and all that it wrote was read."""
+
+    def __init__(self, instance: LocalInstance, say: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:
+        self.instance = instance
+        self.end: InstanceEnd | None = None
+        self.exit_code = 0
+        self.popen = subprocess.Popen(  # noqa: S603
+            [sys.executable, *instance.arguments()],
+            stdin=subprocess.PIPE,  # never written to: it closes when this process ends
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+        self._started_s = time.monotonic()
+        self._ended_s = 0.0
+        self._last_line = ""
+        name = f"instance-{instance.number}"
+        assert self.popen.stderr is not None, "it is a pipe"
+        self._lines = threading.Thread(
+            target=self._show_lines, args=(self.popen.stderr, name, say), name=f"{name}-lines", daemon=True
+        )
+        self._lines.start()
+        threading.Thread(target=self._watch, args=(ended,), name=f"{name}-end", daemon=True).start()
+
+    def failure(self) -> FailedAttempt:
+        signalled = -self.exit_code if self.exit_code < 0 else signal.SIGTERM if self.exit_code in _LEFT else None
+        if signalled is not None:
+            reason = f"it was ended by {signal.Signals(signalled).name}"
+        else:
+            reason = self._last_line.removeprefix("error: ") or f"exit code {self.exit_code}"
+        duration_ms = int(1_000 * (self._ended_s - self._started_s))
+        place = f"process {self.popen.pid}"
+        return FailedAttempt(self.instance.number, place, reason, duration_ms, signalled is not None)
+
+    def _show_lines(self, stderr: IO[bytes], name: str, say: Callable[[str], None]) -> None:
+        with stderr:
+            for line in stderr:
+                self._last_line = line.decode("utf-8", "replace").rstrip()
+                say(f"{name}: {self._last_line}")
+
+    def _watch(self, ended: SimpleQueue[_Child]) -> None:
+        assert self.popen.stdout is not None, "it is a pipe"
+        assert self.popen.stdin is not None, "it is a pipe"
+        report = self.popen.stdout.read()
+        self.exit_code = self.popen.wait()
+        self._ended_s = time.monotonic()
+        self._lines.join(_LAST_LINES_TIMEOUT_S)  # a process that the application started may hold stderr for longer
+        self.popen.stdin.close()
+        self.popen.stdout.close()
+        self.end = _end_of(report)
+        ended.put(self)
+
+
+def _end_of(report: bytes) -> InstanceEnd | None:
+    """What `local_instance` wrote; None when the process ended before it came to that."""
+    try:
+        document = json.loads(report.splitlines()[-1])
+        return InstanceEnd(
+            document["partition"],
+            InstanceState(document["state"]),
+            tuple(document["errors"]),
+            tuple(document["notices"]),
+        )
+    except (IndexError, KeyError, TypeError, ValueError):  # a start-up hook of Python's may print, too
+        return None
+
+
+def _end_without_report(ended: _Child) -> InstanceEnd:
+    """While all are stopped. One that had not joined yet ends at once, and has nothing to report."""
+    if ended.exit_code in (0, -signal.SIGTERM):
+        return InstanceEnd(ended.instance.number, InstanceState.NOT_RUNNING)
+    return InstanceEnd(ended.instance.number, InstanceState.ERROR, (ended.failure().reason,))

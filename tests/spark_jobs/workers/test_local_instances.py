@@ -1,0 +1,257 @@
+"""`assignor workers run --local`: plain processes, one of which may be killed at any time, and none is left over."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from assignor.commands import program
+from assignor.commands.extras import ExtraMissing
+from spark_jobs.workers.group_view import GroupView, group_view, wait_for_group
+from spark_jobs.workers.local_instance import LocalInstance
+from spark_jobs.workers.local_instances import LocalInstances
+from spark_jobs.workers.member_process import InstanceEnd
+from spark_jobs.workers.restarts import WorkersFailed
+from streams_runtime.application import group_body
+from streams_runtime.common.states import InstanceState
+from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests import warm_program
+from tests.checkout import ROOT
+from tests.processes import children, processes_with
+from tests.spark_jobs.small_application import POISON, STORES, TASKS, counted, small_application, write_records
+from tests.spark_jobs.talk import TIMEOUT_S, Talk
+from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
+
+APP = "tests.spark_jobs.user_app:application"
+PROGRAM = "from assignor.commands import main; main()"
+MODULE = "spark_jobs.workers.local_instance"
+
+
+def owned_once_by(*numbers: int) -> Callable[[GroupView], bool]:
+    """By one thread of each of these instances, which have all of its tasks between them."""
+
+    def wanted(view: GroupView) -> bool:
+        owners = view.owners()
+        names = {re.sub(r"^.*-(p\d-t\d)$", r"\1", member.client_id) for member in view.members}
+        return (
+            view.is_settled
+            and names == {f"p{number}-t0" for number in numbers}
+            and {task: len(names) for task, names in owners.items()} == dict.fromkeys(TASKS, 1)
+        )
+
+    return wanted
+
+
+def instances_of(command: subprocess.Popen[str]) -> set[int]:
+    return {pid for pid, line in children(command.pid).items() if MODULE in line}
+
+
+def running(instances: set[int]) -> set[int]:
+    return instances & processes_with(MODULE)
+
+
+def first_instance(coordinator: CoordinatorProcess, tmp_path: Path, app: str = APP) -> LocalInstance:
+    return LocalInstance(app, "here", 0, 0, coordinator.url, None, str(tmp_path / "state"), None, None)
+
+
+@contextmanager
+def command(
+    coordinator: CoordinatorProcess, tmp_path: Path, *options: str, python_path: Path = ROOT
+) -> Iterator[tuple[subprocess.Popen[str], Talk]]:
+    """`assignor workers run --local`, with the log of LOG_VARIABLE."""
+    arguments = ["workers", "run", APP, "--local", "--coordinator", coordinator.url]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments, "--state-dir", str(tmp_path / "state"), *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": f"{python_path}:{ROOT}"},
+    )
+    try:
+        yield process, Talk(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def own_log(client: CoordinatorClient, log_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The application of the command line uses it. Its group is declared."""
+    monkeypatch.setenv(LOG_VARIABLE, str(log_directory))
+    client.declare(GROUP_ID, group_body(small_application(GROUP_ID, log_directory)))
+    return log_directory
+
+
+@pytest.fixture
+def without_pyspark(tmp_path: Path) -> Path:
+    """For PYTHONPATH."""
+    package = tmp_path / "without" / "pyspark"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('nobody may import PySpark')\n")
+    return package.parent
+
+
+@pytest.mark.long
+def test_should_start_a_killed_instance_again_and_end_all_of_them_in_good_order_at_ctrl_c(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path, without_pyspark: Path
+) -> None:
+    write_records(own_log, 2)
+    with command(coordinator, tmp_path, "--instances", "3", "--format", "json", python_path=without_pyspark) as (
+        process,
+        talk,
+    ):
+        wait_for_group(client, GROUP_ID, owned_once_by(0, 1, 2), "three instances", TIMEOUT_S)
+        before = {member.member_id for member in group_view(client, GROUP_ID).members}
+        killed = min(instances_of(process))
+
+        os.kill(killed, signal.SIGKILL)
+
+        talk.wait_for(rf"instance \d was lost with process {killed}: it was ended by SIGKILL; it is started again")
+        wait_for_group(
+            client,
+            GROUP_ID,
+            lambda view: owned_once_by(0, 1, 2)(view) and not before.issuperset(one.member_id for one in view.members),
+            "the one that was started again",
+            TIMEOUT_S,
+        )
+        write_records(own_log, 1)
+        every_count = dict.fromkeys(STORES, 24)
+        wait_for_group(client, GROUP_ID, lambda _: counted(own_log, GROUP_ID) == every_count, "counts", TIMEOUT_S)
+        instances = instances_of(process)
+        process.send_signal(signal.SIGINT)
+        ends = [json.loads(line) for line in talk.wait_for_end().splitlines()]
+        assert process.returncode == 0
+    assert [(end["partition"], end["state"], end["errors"]) for end in ends] == [
+        (number, "not-running", []) for number in range(3)
+    ]
+    assert group_view(client, GROUP_ID).members == ()
+    assert counted(own_log, GROUP_ID) == every_count
+    assert running(instances) == set()
+    assert sorted(each.name for each in (tmp_path / "state").iterdir()) == [f"instance-{number}" for number in range(3)]
+
+
+@pytest.mark.long
+def test_should_leave_no_instance_behind_when_it_is_killed(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+) -> None:
+    with command(coordinator, tmp_path, "--instances", "2") as (process, _talk):
+        wait_for_group(client, GROUP_ID, owned_once_by(0, 1), "two instances", TIMEOUT_S)
+        instances = instances_of(process)
+        process.kill()
+        wait_for_group(client, GROUP_ID, lambda view: view.members == (), "no member", TIMEOUT_S)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while running(instances) and time.monotonic() < deadline_s:
+            time.sleep(0.05)  # nobody tells of the end of a process that has no parent
+    assert len(instances) == 2
+    assert running(instances) == set()
+
+
+@pytest.mark.long
+def test_should_end_with_its_instances_when_the_group_is_drained(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+) -> None:
+    with LocalInstances(first_instance(coordinator, tmp_path), 2, print) as instances:
+        wait_for_group(client, GROUP_ID, owned_once_by(0, 1), "two instances", TIMEOUT_S)
+        assert instances.running == 2
+        assert instances.wait(0.0) is None, "they run until they are told to stop"
+        client.drain(GROUP_ID)
+        assert instances.wait(TIMEOUT_S) == [InstanceEnd(number, InstanceState.NOT_RUNNING) for number in range(2)]
+
+
+@pytest.mark.long
+def test_should_exit_with_one_and_leave_an_instance_ended_that_ended_with_an_error(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+) -> None:
+    with command(coordinator, tmp_path) as (process, talk):
+        wait_for_group(client, GROUP_ID, owned_once_by(0), "an instance", TIMEOUT_S)
+        write_records(own_log, 1, value=POISON)
+        ends = talk.wait_for_end()
+        assert process.returncode == 1
+    assert ends.startswith("instance 0: error; ")
+    assert "a poisoned record" in ends
+    assert "started again" not in talk.text
+    assert re.search(r"^instance-0: .*a poisoned record", talk.text, re.MULTILINE), "its log lines have its name"
+
+
+def test_should_give_up_an_instance_that_fails_at_each_start(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
+    lines: list[str] = []
+    reason = r"there is no module nowhere_at_all in .* or on the path"
+    with (
+        pytest.raises(WorkersFailed, match=rf"^instance 0 failed in process \d+: .*{reason}; it failed at each of the"),
+        LocalInstances(first_instance(coordinator, tmp_path, "nowhere_at_all:app"), 1, lines.append) as instances,
+    ):
+        instances.wait(TIMEOUT_S)
+    again = [line for line in lines if line.endswith("; it is started again")]
+    assert len(again) == 3
+    assert len([line for line in lines if re.match(rf"instance-0: error: .*{reason}", line)]) == 4
+
+
+def test_should_stop_an_instance_that_has_not_joined_yet(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
+    lines: list[str] = []
+    started = threading.Event()
+
+    def say(line: str) -> None:
+        lines.append(line)
+        started.set()
+
+    app = "tests.spark_jobs.slow_to_import:app"
+    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, say) as instances:
+        assert started.wait(TIMEOUT_S)
+        assert instances.stop() == [InstanceEnd(0, InstanceState.NOT_RUNNING)]
+    assert lines == ["instance-0: importing for ever"]
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        (["--master", "local[*]"], "--local: there is no Spark"),
+        (["--conf", "spark.ui.enabled=false"], "--local: there is no Spark"),
+        (
+            ["--coordinator", "http://127.0.0.1:1", "--wait-for-coordinator", "0"],
+            "no coordinator answers at http://127.",
+        ),
+    ],
+)
+def test_should_exit_with_two_when_the_command_line_cannot_be_used(
+    options: list[str], message: str, own_log: Path
+) -> None:
+    ran = warm_program.run(["workers", "run", APP, "--local", *options], cwd=ROOT, environment=dict(os.environ))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1].startswith(f"error: {message}")
+    assert "Traceback" not in ran.stderr
+
+
+def test_should_refuse_two_instances_that_would_answer_at_one_address(own_log: Path) -> None:
+    app = "tests.spark_jobs.user_app:with_fixed_endpoint"
+    ran = warm_program.run(
+        ["workers", "run", app, "--local", "--instances", "2"], cwd=ROOT, environment=dict(os.environ)
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: application.server: 2 instances cannot all answer at 127.0.0.1:7070")
+
+
+def test_should_name_local_instances_where_there_is_no_spark(
+    own_log: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    program.cache_clear()
+    request.addfinalizer(program.cache_clear)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "pyspark" else found(name, *more)
+    )
+    with pytest.raises(ExtraMissing, match=r"pip install 'assignor\[spark\]'; without Spark, --local runs processes"):
+        program()(["workers", "run", APP], standalone_mode=False)
