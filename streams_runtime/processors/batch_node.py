@@ -100,16 +100,16 @@ class BatchContext(NodeContext):
 class BatchRunner(ProcessorRunner):
     """A user's processor that has `process_batch`, with its context.
 
-    `hindrance`: why the node gets batches of one record; empty where it collects. The graph sets it.
+    `alone_because`: the reason why the node gets batches of one record; empty where it collects. The graph sets it.
     """
 
     takes_batches = True
 
-    __slots__ = ("_batches", "_keys", "_positions", "_runtime", "_timestamps_ms", "_values", "hindrance")
+    __slots__ = ("_batches", "_keys", "_positions", "_runtime", "_timestamps_ms", "_values", "alone_because")
 
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
         super().__init__(processor, context)
-        self.hindrance = ""
+        self.alone_because = ""
         self._batches = context
         self.clear()
 
@@ -128,7 +128,7 @@ class BatchRunner(ProcessorRunner):
         self._context.connect(children)
         runtime, name, current = self._runtime, self.name, self._context.current
         process = self._own_process() or self._batch_of_one
-        collects = not self.hindrance
+        collects = not self.alone_because
 
         def batches(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             position = runtime.position if collects and not headers else None

@@ -33,7 +33,7 @@ class OrderedNode(Protocol):
     def is_of_the_user(self) -> bool: ...
 
 
-def batch_hindrances(below_source: Sequence[OrderedNode]) -> Mapping[str, str]:
+def reasons_against_batches(below_source: Sequence[OrderedNode]) -> Mapping[str, str]:
     """For each node that could take batches why it may not; empty where it may."""
     nodes = _reached(below_source)
     parents: dict[str, list[OrderedNode]] = {name: [] for name in nodes}
@@ -41,13 +41,13 @@ def batch_hindrances(below_source: Sequence[OrderedNode]) -> Mapping[str, str]:
         for child in node.below:
             parents[child.name].append(node)
     return {
-        name: _hindrance_above(node, below_source, parents) or _hindrance_beside(node, below_source)
+        name: _reason_above(node, below_source, parents) or _reason_beside(node, below_source)
         for name, node in nodes.items()
         if node.takes_batches
     }
 
 
-def _hindrance_above(
+def _reason_above(
     node: OrderedNode, below_source: Sequence[OrderedNode], parents: Mapping[str, Sequence[OrderedNode]]
 ) -> str:
     at = node
@@ -62,7 +62,7 @@ def _hindrance_above(
     return ""
 
 
-def _hindrance_beside(node: OrderedNode, below_source: Sequence[OrderedNode]) -> str:
+def _reason_beside(node: OrderedNode, below_source: Sequence[OrderedNode]) -> str:
     mine = _reached([node])
     others = _reached(below_source, without=node.name)
     if merged := next((name for name in mine if name in others), None):

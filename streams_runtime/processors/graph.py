@@ -14,7 +14,7 @@ from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, St
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.processors.batch_node import BatchContext, BatchRunner, takes_batches
-from streams_runtime.processors.batch_order import batch_hindrances
+from streams_runtime.processors.batch_order import reasons_against_batches
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.node_runs import NodeRun, RunsHow
@@ -77,7 +77,7 @@ class ProcessorGraph:
         self._nodes = tuple(nodes)
         self._names = names
         self.current = current
-        self.collecting = tuple(each for each in nodes if isinstance(each, BatchRunner) and not each.hindrance)
+        self.collecting = tuple(each for each in nodes if isinstance(each, BatchRunner) and not each.alone_because)
         self._initialized: list[NodeRunner] = []
 
     @classmethod
@@ -200,16 +200,16 @@ def _decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
     by_name = {node.name: node for node in nodes}
     for source in nodes:
         if isinstance(source, SourceRunner):
-            for name, hindrance in batch_hindrances(source.below).items():
+            for name, reason in reasons_against_batches(source.below).items():
                 node = by_name[name]
                 if isinstance(node, BatchRunner):
-                    node.hindrance = node.hindrance or hindrance
+                    node.alone_because = node.alone_because or reason
 
 
 def _node_run(node: NodeRunner) -> NodeRun:
     if not isinstance(node, BatchRunner):
         return NodeRun(RunsHow.ONCE_A_RECORD)
-    return NodeRun(RunsHow.ONCE_A_RECORD if node.hindrance else RunsHow.ONCE_A_BATCH, node.hindrance)
+    return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)
 
 
 _FRAMES_A_NODE = 5

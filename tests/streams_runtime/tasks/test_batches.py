@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_runtime.processors import graph
-from streams_runtime.processors.batch_order import OrderedNode, batch_hindrances
+from streams_runtime.processors.batch_order import OrderedNode, reasons_against_batches
 from tests.examples import share
 from tests.streams_runtime.tasks.random_topologies import KEYS, STEPS, VALUES, Portion, watched_tasks
 
@@ -53,7 +53,7 @@ def check(
         batched = watched()
         taken = [batched.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         seen = batched.seen()
-        patch.setattr(graph, "batch_hindrances", no_batches)
+        patch.setattr(graph, "reasons_against_batches", no_batches)
         plain = watched()
         for (records, count, commits), had in zip(portions, taken, strict=True):
             turns = [processed for processed, _ in had[0]]
@@ -71,7 +71,7 @@ def check(
 
 def no_batches(below_source: Sequence[OrderedNode]) -> Mapping[str, str]:
     """Each node that takes batches gets one record at a time."""
-    return dict.fromkeys(batch_hindrances(below_source), "not here")
+    return dict.fromkeys(reasons_against_batches(below_source), "not here")
 
 
 def by_origin(failures: Any) -> dict[str, list[object]]:
