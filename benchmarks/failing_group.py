@@ -28,7 +28,7 @@ from spark_jobs.workers.group_view import GroupView, wait_until_held
 from spark_jobs.workers.member_process import InstanceSettings, run_instance
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from streams_runtime.application import Application, group_body
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 

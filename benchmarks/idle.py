@@ -28,9 +28,9 @@ from benchmarks.restore_memory import resident_mb
 from benchmarks.turns import progress
 from streams_runtime.application import Application, group_body
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
-from streams_runtime.instance.local_run import Progress, ProgressMeter
 from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.local_run import Progress, ProgressMeter
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient

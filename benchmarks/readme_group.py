@@ -26,7 +26,7 @@ from spark_jobs.workers.group_status import ACTIVE, RUNNING, CopyStatus, GroupSt
 from spark_jobs.workers.group_view import group_view
 from spark_jobs.workers.ownership_history import members_behind
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.calls import GroupIdNotFound
 from streams_runtime.membership.coordinator_client import CoordinatorClient

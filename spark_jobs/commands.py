@@ -208,7 +208,7 @@ def _run_locally(application: Application, token: str | None, options: WorkersOp
     from spark_jobs.workers.local_instance import LocalInstance
     from spark_jobs.workers.local_instances import LocalInstances
     from spark_jobs.workers.member_process import InstanceSettings
-    from streams_runtime.instance.local_run import check_endpoint
+    from streams_runtime.local_run.local_run import check_endpoint
 
     check_endpoint(application.configs, options.instances)
     token_file = token_file_of(options.token_file)

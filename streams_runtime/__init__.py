@@ -63,10 +63,10 @@ if TYPE_CHECKING:
     from streams_runtime.dsl import StreamsBuilder as StreamsBuilder
     from streams_runtime.dsl import TimeWindowedSerde as TimeWindowedSerde
     from streams_runtime.dsl import TimeWindows as TimeWindows
-    from streams_runtime.instance.coordinator_process import CoordinatorProcess as CoordinatorProcess
     from streams_runtime.instance.instance_resources import InstanceOptions as InstanceOptions
-    from streams_runtime.instance.local_run import LocalRun as LocalRun
     from streams_runtime.instance.streams_instance import StreamsInstance as StreamsInstance
+    from streams_runtime.local_run.coordinator_process import CoordinatorProcess as CoordinatorProcess
+    from streams_runtime.local_run.local_run import LocalRun as LocalRun
     from streams_runtime.logs.base import NewTopic as NewTopic
     from streams_runtime.logs.base import OffsetReset as OffsetReset
     from streams_runtime.logs.opening import open_log as open_log
@@ -141,8 +141,8 @@ _NAMES_OF = {
         "TimeWindows",
     ),
     "streams_runtime.common.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
-    "streams_runtime.instance.coordinator_process": ("CoordinatorProcess",),
-    "streams_runtime.instance.local_run": ("LocalRun",),
+    "streams_runtime.local_run.coordinator_process": ("CoordinatorProcess",),
+    "streams_runtime.local_run.local_run": ("LocalRun",),
     "streams_runtime.common.states": ("InstanceState",),
     "streams_runtime.logs.opening": ("open_log",),
     "streams_runtime.processors.api": (

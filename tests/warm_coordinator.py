@@ -6,7 +6,7 @@ import os
 import subprocess
 from typing import IO, cast
 
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from tests.checkout import ROOT
 from tests.warm_program import WarmProgram
 

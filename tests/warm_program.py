@@ -2,7 +2,7 @@
 
 A plain start spends two seconds of CPU on imports. What is forked has its own process id, environment, directory and
 signals, can be killed, and runs the same `main`. What a plain start does is tested in `tests/assignor/commands` and in
-`tests/streams_runtime/instance/test_coordinator_process.py`.
+`tests/streams_runtime/local_run/test_coordinator_process.py`.
 """
 
 from __future__ import annotations

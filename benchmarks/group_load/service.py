@@ -16,7 +16,7 @@ from typing import IO, Any
 import httpx
 
 from benchmarks.process_tree import descendants
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 
 LONGEST_STOP_S = 120.0
 _LOOK_INTERVAL_S = 0.1

@@ -25,7 +25,7 @@ from assignor.errors import AssignorFault
 from benchmarks.latency.measuring import AT_MOST_MS, Cell, Place, measure
 from benchmarks.latency.results import Latency, latency_of, markdown, show, title
 from benchmarks.turns import progress
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from tests.oracle.broker import Broker
 from tests.oracle.jars import JarsUnavailable
 

@@ -51,8 +51,8 @@ from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.running import Workers, run
 from spark_jobs.workers.spark_confs import EXECUTOR_CONF
 from streams_runtime.application import Application
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
-from streams_runtime.instance.local_run import Progress, ProgressMeter
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.local_run import Progress, ProgressMeter
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -24,8 +24,8 @@ from spark_jobs.workers.member_process import EXECUTOR_TAG
 from spark_jobs.workers.ownership_history import overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
 from spark_jobs.workers.running import Workers, run
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
-from streams_runtime.instance.local_run import ProgressMeter
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.local_run import ProgressMeter
 from streams_runtime.logs.opening import open_log
 from tests.acceptance.counting import exactly_once_word_count, meter_of
 from tests.warm_coordinator import WarmCoordinator

@@ -12,7 +12,7 @@ from spark_jobs.workers.member_process import InstanceSettings
 from spark_jobs.workers.ownership_history import gaps, overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipEvent, OwnershipLine, read_ownership
 from streams_runtime.application import Application, group_body
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.small_application import PARTITIONS, STORES, TASKS, counted, small_application, write_records
 

@@ -21,7 +21,7 @@ from spark_jobs.workers.member_process import EXECUTOR_TAG, InstanceEnd
 from spark_jobs.workers.ownership_history import executors_of_members
 from spark_jobs.workers.running import run
 from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.acceptance.group_under_test import THREADS, GroupUnderTest
 from tests.spark_jobs.log_directories import LogDirectories

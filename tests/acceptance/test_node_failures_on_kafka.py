@@ -17,7 +17,7 @@ from spark_jobs.demo.stdlib_text import SourceLine, stdlib_lines
 from spark_jobs.demo.word_count import TextFeed, different_counts, expected_counts, read_counts
 from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.application import Application, group_body
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.acceptance.counting import exactly_once_word_count, meter_of

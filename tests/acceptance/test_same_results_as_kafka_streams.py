@@ -18,7 +18,7 @@ from spark_jobs.demo.word_count import COUNT_STORE, COUNTS, LINES, PACKAGE_STORE
 from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.application import Application, group_body
 from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -29,7 +29,7 @@ from spark_jobs.session.spark_options import LOOPBACK
 from spark_jobs.workers.group_view import GroupView, wait_for_group, wait_until_held
 from spark_jobs.workers.ownership_history import gaps, overlaps, ownership_intervals
 from spark_jobs.workers.ownership_log import OwnershipLine, read_ownership
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.logs.record_producer import RecordProducer

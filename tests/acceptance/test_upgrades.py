@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import GroupRunsAnotherTopology
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program

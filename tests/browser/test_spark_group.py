@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.session.spark_session import spark_session
 from spark_jobs.workers.group_view import GroupView
 from spark_jobs.workers.running import run
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.acceptance.group_under_test import THREADS, GroupUnderTest
 from tests.browser.pages import is_same_page, mark

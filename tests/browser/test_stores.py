@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
-from streams_runtime.instance.local_run import LocalRun
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.local_run import LocalRun
 from tests.browser.accessibility import assert_accessible
 from tests.browser.keyboard import press_on, tab_to
 from tests.browser.pages import Layout, assert_fits
 from tests.browser.watched import Watched
-from tests.streams_runtime.instance.test_local_run import application, feed
+from tests.streams_runtime.local_run.test_local_run import application, feed
 
 UNANSWERED = r"console error: Failed to load resource: the server responded with a status of 502"
 

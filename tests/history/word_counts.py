@@ -11,7 +11,7 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime import LONG, STRING, Application, NewTopic, StreamsBuilder, open_log
-from streams_runtime.instance.local_run import Progress, ProgressMeter
+from streams_runtime.local_run.local_run import Progress, ProgressMeter
 from streams_runtime.logs.base import Log
 from tests.history.calls import Counts
 

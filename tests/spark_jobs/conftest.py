@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.batch import running, spark_engine
 from spark_jobs.session.spark_session import spark_session
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.in_this_process import InThisProcess
 from tests.spark_jobs.log_directories import LogDirectories

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.warm_coordinator import WarmCoordinator
 

@@ -22,7 +22,7 @@ from streams_runtime import (
     TimeWindows,
     read_topic,
 )
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.opening import open_log
 from tests.streams_runtime.running_group import GUARANTEES
 from tests.warm_coordinator import WarmCoordinator

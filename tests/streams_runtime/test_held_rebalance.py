@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.streams_runtime.running_group import ALL_TASKS, EXACTLY_ONCE, SOME_LINES, Group, running_group
 from tests.streams_runtime.word_counting import wait_for

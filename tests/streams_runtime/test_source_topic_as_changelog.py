@@ -25,9 +25,9 @@ from assignor.types import ProcessId, TaskId, TopicPartition
 from streams_runtime import STRING, StreamsBuilder
 from streams_runtime.application import Application
 from streams_runtime.common.states import RestoreOrigin, TaskType
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient

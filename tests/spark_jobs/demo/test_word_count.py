@@ -17,7 +17,7 @@ from spark_jobs.demo.word_count import (
     read_counts,
     word_count,
 )
-from streams_runtime.instance.local_run import Progress, ProgressMeter
+from streams_runtime.local_run.local_run import Progress, ProgressMeter
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import LONG, STRING

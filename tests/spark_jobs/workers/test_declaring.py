@@ -14,7 +14,7 @@ from assignor.errors import InputError
 from spark_jobs.workers import declaring
 from spark_jobs.workers.declaring import declare
 from spark_jobs.workers.member_process import InstanceSettings
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.log_directories import LogDirectories

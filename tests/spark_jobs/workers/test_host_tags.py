@@ -10,7 +10,7 @@ from spark_jobs.workers import member_process
 from spark_jobs.workers.group_view import GroupView, wait_for_group
 from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.application import group_body
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.running_instance import TIMEOUT_S, RunningInstance
 from tests.spark_jobs.small_application import TASKS, small_application

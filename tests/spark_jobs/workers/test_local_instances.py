@@ -26,7 +26,7 @@ from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.restarts import WorkersFailed
 from streams_runtime.application import group_body
 from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program
 from tests.checkout import ROOT

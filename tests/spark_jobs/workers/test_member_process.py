@@ -20,7 +20,7 @@ from spark_jobs.workers.ownership_log import read_ownership
 from streams_runtime.application import group_body
 from streams_runtime.common.errors import LockError
 from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.tasks.directory_lock import DirectoryLock

@@ -29,8 +29,8 @@ from spark_jobs.workers.restarts import WorkersFailed
 from spark_jobs.workers.running import run
 from streams_runtime import STRING, StreamsBuilder
 from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.instance.instance_resources import host_tag
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.processors.api import HandlerResponse

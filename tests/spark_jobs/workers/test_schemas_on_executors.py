@@ -24,7 +24,7 @@ from streams_runtime import (
     open_log,
     read_topic,
 )
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from tests.spark_jobs.small_application import address
 from tests.spark_jobs.talk import TIMEOUT_S
 from tests.streams_runtime.serdes.fake_schema_registry import fake_schema_registry

@@ -10,7 +10,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime import LONG, STRING, Application, NewTopic, RecordProducer, StreamsBuilder, read_topic
 from streams_runtime.cli.application_reset import is_internal_topic
-from streams_runtime.instance.local_run import LocalRun
+from streams_runtime.local_run.local_run import LocalRun
 from streams_runtime.logs.base import Log, OffsetAndMetadata
 from streams_runtime.logs.errors import CommitFenced
 from streams_runtime.tasks.directory_lock import DirectoryLock

@@ -15,8 +15,8 @@ import pytest
 from assignor.errors import InputError
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import InstanceState, RestoreOrigin
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.task_holder import PartitionHosts
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME

@@ -8,7 +8,7 @@ import pytest
 
 from assignor.types import TaskId
 from spark_jobs.workers.group_view import group_view, wait_for_group
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import GroupIdNotFound
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import AssignmentFailed, MemberEnd

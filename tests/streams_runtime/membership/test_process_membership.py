@@ -14,7 +14,7 @@ import pytest
 from assignor.types import ProcessId
 from spark_jobs.workers.group_view import wait_for_group
 from streams_runtime.common.clock import SystemClock
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import CoordinatorUnavailable, MemberSettings, ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.group_member import GroupMember

@@ -17,8 +17,8 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
 from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.queries.client import StateStoreClient, StoreValue

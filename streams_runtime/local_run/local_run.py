@@ -27,9 +27,9 @@ from streams_runtime.application import Application, group_body
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.instance.coordinator_process import LOOPBACK, CoordinatorProcess
 from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime.local_run.coordinator_process import LOOPBACK, CoordinatorProcess
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import kafka_servers, open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient

@@ -14,8 +14,8 @@ from assignor.types import TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
-from streams_runtime.instance.local_run import LocalRun, NotFinished
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.local_run import LocalRun, NotFinished
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import STRING
@@ -144,6 +144,6 @@ def test_should_refuse_no_instance_at_all_and_an_environment_without_a_coordinat
 ) -> None:
     with pytest.raises(InputError, match="must be at least 1, not 0"):
         LocalRun(application(tmp_path), instances=0)
-    monkeypatch.setattr("streams_runtime.instance.local_run.find_spec", lambda _name: None)
+    monkeypatch.setattr("streams_runtime.local_run.local_run.find_spec", lambda _name: None)
     with pytest.raises(InputError, match=r"pip install 'assignor\[coordinator\]'"):
         LocalRun(application(tmp_path))

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from streams_runtime.instance.coordinator_process import CoordinatorNotStarted, CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorNotStarted, CoordinatorProcess
 from tests.warm_coordinator import WarmCoordinator
 
 
@@ -53,7 +53,7 @@ def test_should_come_back_on_the_same_port_with_the_same_database_and_stop_for_g
 _STARTS_ONE = """
 import sys
 from pathlib import Path
-from streams_runtime.instance.coordinator_process import CoordinatorProcess
+from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 process = CoordinatorProcess(Path(sys.argv[1]))
 process.start()
 print(process.url, flush=True)
