@@ -57,6 +57,7 @@ class RecordCollector:
     __slots__ = (
         "_change_rows",
         "_changelogs",
+        "_has_sent",
         "_keyless",
         "_logged",
         "_needed",
@@ -84,6 +85,7 @@ class RecordCollector:
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._senders: dict[str, Sender] = {}
         self._written: set[TopicPartition] = set()
+        self._has_sent = False  # since `watched` began
         self._rows: dict[TopicPartition, _PartitionRows] = {}
         self._pending: list[_PartitionRows] = []
         """Those that have rows, in the order of their first."""
@@ -178,6 +180,7 @@ class RecordCollector:
         pending = self._pending
         while pending:
             rows = pending[0]
+            self._has_sent = True
             self._producer.make_ready()
             self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms)
             if rows.partition in self._logged:
@@ -205,6 +208,7 @@ class RecordCollector:
     ) -> None:
         """Send a record that cannot be a row: it has headers, or the producer has to look at it."""
         self.settle()  # records keep their order
+        self._has_sent = True
         self._producer.send(rows.partition, key, value, timestamp_ms, headers)
         if rows.partition in self._logged:
             self._written.add(rows.partition)
@@ -221,14 +225,13 @@ class RecordCollector:
 
     @contextmanager
     def watched(self, changed: Callable[[], None]) -> Iterator[None]:
-        """Call `changed` at the end if a store was written to inside."""
-        before, self._written = self._written, set()
+        """Call `changed` at the end if anything was sent inside, or waits to be."""
+        self._has_sent = False
         try:
             yield
         finally:
-            if self._written or self.has_rows:
+            if self._has_sent or self.has_rows:
                 changed()
-            self._written |= before
 
     def flush(self) -> None:
         """Return when everything sent is written. Raises StreamsRuntimeError, TaskMigrated, LogTimeout."""

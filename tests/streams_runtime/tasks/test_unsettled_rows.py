@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from streams_runtime.common.errors import ProcessingFailed
-from streams_runtime.common.records import Record
+from streams_runtime.common.records import Headers, Record
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.record_collector import MOST_ROWS
-from tests.streams_runtime.tasks.running_task import IN, RunningTask, Trouble
+from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, RunningTask, Trouble
 
 
 class Walker(Processor[Any, Any]):
@@ -77,3 +77,36 @@ def test_should_give_the_log_what_a_punctuation_made_before_it_failed(tmp_path: 
     with pytest.raises(ProcessingFailed):
         one.task.maybe_punctuate_system_time(one.clock.now_ms())
     assert one.log.count("send") == 2
+
+
+class LastWords(Processor[Any, Any]):
+    """Forwards so many records when it is closed."""
+
+    def __init__(self, count: int, headers: Headers) -> None:
+        self._count = count
+        self._headers = headers
+
+    def init(self, context: ProcessorContext) -> None:
+        self.forward = context.forward
+
+    def close(self) -> None:
+        for _ in range(self._count):
+            self.forward(Record("k", "last", 1, self._headers))
+
+
+@pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
+@pytest.mark.parametrize(("count", "headers"), [(1, ()), (1, (("alone", b"sent"),)), (MOST_ROWS, ())])
+def test_should_commit_what_close_has_forwarded_even_if_the_log_has_it_by_then(
+    tmp_path: Path, configs: dict[str, object], count: int, headers: Headers
+) -> None:
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_processor("last_words", partial(LastWords, count, headers), "source")
+    topology.add_sink("sink", "out", "last_words", key_serde=STRING, value_serde=STRING)
+    one = RunningTask(tmp_path, topology, configs).start()
+    one.commit()
+    assert not one.task.commit_needed()
+
+    one.task.suspend()
+    assert one.task.commit_needed()
+    one.commit()
+    assert one.output() == ["last"] * count
