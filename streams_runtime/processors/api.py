@@ -100,8 +100,8 @@ class Processor(Generic[KIn, VIn]):
     A processor that has a method `process_batch(batch)` is called with `RecordColumns`: consecutive records of its
     task, with nothing between them, neither a punctuation of stream time nor a commit nor a record of another partition
     that comes first. If it has `process` too, a record that comes alone goes there; else it is a batch of one. Records
-    come alone where they have headers, below a node that has a store, below a processor without `process_batch`, and
-    beside a node with which it shares a store or a topic.
+    come alone where they have headers, below a node that has a store, below a processor without `process_batch`, beside
+    a node with which it shares a store or a topic, and where `process_batch` above forwards them one by one.
 
     During `process_batch` the context's record is the last one of the batch: its metadata, its timestamp for what the
     stores log. When it raises, the handler of processing errors decides about each record of the batch.

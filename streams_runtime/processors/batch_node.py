@@ -5,7 +5,8 @@ alone.
 
 Rules:
 - `batch_order` says which nodes collect: those of which nobody can tell it.
-- A record with headers comes alone, and so does one that is no part of a run: of a punctuation or a flush.
+- A record with headers comes alone, and so does one that is no part of a run: of a punctuation or a flush. So does one
+  that a node above makes of a batch and forwards as a record: nobody knows of which record of the batch.
 - During `process_batch` the record that is processed is the last one of the batch. While a row that the node hands on
   goes through the nodes below, it is the record of which the row was made.
 - A row that fails below goes to the handler of processing errors with its input record, as it would alone, and the
@@ -132,7 +133,7 @@ class BatchRunner(ProcessorRunner):
 
         def batches(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             position = runtime.position if collects and not headers else None
-            if position is not None:
+            if position is not None and not position.several:
                 self._keys.append(key)
                 self._values.append(value)
                 self._timestamps_ms.append(timestamp_ms)
@@ -159,7 +160,7 @@ class BatchRunner(ProcessorRunner):
             self._run(batch)
         finally:
             if before is not None:
-                self._runtime.move_to(before, several=False)
+                self._runtime.move_to(before, several=before.several)
 
     def _run(self, batch: _CollectedRecords) -> None:
         try:

@@ -33,11 +33,12 @@ the key."""
 
 class RunPosition(NamedTuple):
     """An input record of the run that is processed. `place`: in the batch that was polled. `stream_time_ms`: when it is
-    processed.
+    processed. `several`: a node has it together with others, see `move_to`.
     """
 
     place: int
     stream_time_ms: int
+    several: bool = False
 
 
 class TaskRuntime(Protocol):

@@ -121,7 +121,7 @@ class ProcessorRuntime:
     def position(self) -> RunPosition | None:
         if self.queue is None or self._flushed is not None:
             return None
-        return RunPosition(self.queue.polled_place, self.stream_time_ms)
+        return RunPosition(self.queue.polled_place, self.stream_time_ms, self._has_several)
 
     def move_to(self, position: RunPosition, *, several: bool) -> None:
         assert self.queue is not None, "only records of a run are collected"

@@ -11,6 +11,7 @@ import pytest
 
 from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.record_columns import RecordColumns
+from streams_runtime.common.records import Headers
 from streams_runtime.dsl import KStream, StreamsBuilder
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext
@@ -326,3 +327,68 @@ def test_should_stand_at_the_last_record_of_the_batch_whatever_is_below(tmp_path
     started(RunningTask(tmp_path, topology), "a", "b", "c").process()
 
     assert Standing.seen == [(2, 3, ()), (2, 3, ())]
+
+
+class OneByOne(Processor[str, str]):
+    """Hands on the rows of a batch as records, `bad` with headers if it is told so."""
+
+    retries_one_by_one = True
+
+    def __init__(self, headers: Headers) -> None:
+        self._headers = headers
+
+    def init(self, context: ProcessorContext) -> None:
+        self._forward = context.forward
+
+    def process_batch(self, batch: Columns) -> None:
+        for record in batch:
+            self._forward(record._replace(headers=self._headers if record.value == "bad" else ()))
+
+
+class Whole(Processor[str, str]):
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+
+    def process_batch(self, batch: Columns) -> None:
+        self._context.forward_batch(batch)
+
+
+def refuse_bad(value: str) -> str:
+    if value == "bad":
+        raise Trouble("bad below")
+    return value
+
+
+@pytest.mark.parametrize("headers", [(), (("h", b"1"),)])
+def test_should_never_blame_the_last_record_of_a_batch_for_what_another_became(
+    tmp_path: Path, headers: Headers
+) -> None:
+    failed: list[FailedRecord] = []
+    topology = topology_of(
+        lambda stream: stream.process(lambda: OneByOne(headers)).process(Whole).map_values(refuse_bad, name="below")
+    )
+    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "bad", "c")
+
+    assert one.process() == 3
+    assert [(each.node, each.metadata.offset) for each in failed] == [("below", 1)]
+    assert one.output() == ["a", "a", "c"]  # `a` comes again when the batch is tried record by record
+
+
+class RowsAndRecord(Whole):
+    """Hands on a row that waits below, a record that comes alone there, and one that fails."""
+
+    def process_batch(self, batch: Columns) -> None:
+        first, *_, last = batch
+        self._context.forward_batch(batch.take([0]))
+        self._context.forward(first._replace(value="alone", headers=(("h", b"1"),)))
+        self._context.forward(last._replace(value="bad", headers=(("h", b"1"),)))
+
+
+def test_should_ask_about_all_records_of_a_batch_also_after_a_row_of_it_was_run_below(tmp_path: Path) -> None:
+    failed: list[FailedRecord] = []
+    topology = topology_of(lambda stream: stream.process(RowsAndRecord).process(Whole).map_values(refuse_bad))
+    one = started(RunningTask(tmp_path, topology, processing_handler=continuing(failed)), "a", "b", "c")
+
+    one.process()
+    assert [each.metadata.offset for each in failed] == [0, 1, 2]
+    assert one.output() == ["a", "alone"]
