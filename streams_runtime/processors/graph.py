@@ -212,8 +212,9 @@ def _node_run(node: NodeRunner) -> NodeRun:
     return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)
 
 
-_FRAMES_A_NODE = 5
-"""At most: a processor of the user has its receiver, `process`, `forward` and a guard."""
+_FRAMES_A_NODE = 13
+"""At most: so many has a table whose full record cache evicts, and forwards, while a change is put. A processor of the
+user has five."""
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:

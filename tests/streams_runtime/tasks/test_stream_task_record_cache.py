@@ -527,3 +527,18 @@ def test_should_remove_a_joined_row_that_both_tables_lost_between_two_commits(
     assert keys[-1] == (b"both", b"None")
     assert {key for key, _ in keys} == {b"both"}
     one.stop()
+
+
+def test_should_evict_through_a_long_chain_of_tables(tmp_path: Path) -> None:
+    """Each eviction forwards to the next table, which has to evict as well."""
+    builder = StreamsBuilder()
+    table = builder.table("in", STRING, STRING)
+    for place in range(120):
+        table = table.map_values(
+            str, store=Materialized(f"store{place}", changelog=None, persistent=False), value_serde=STRING
+        )
+    table.to_stream().to("out", key_serde=STRING, value_serde=STRING)
+    one = RunningTask(tmp_path, builder.build(), cache=ThreadCache(1)).start()
+    one.write(IN, "a")
+    one.run()
+    assert one.output() == ["a"]
