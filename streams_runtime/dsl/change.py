@@ -46,9 +46,9 @@ class ChangedSerde(Generic[V]):
             new_data = self.value_serde.serialize(new)
             return b"".join((_varint(len(new_data)), new_data, self.value_serde.serialize(old), b"\2"))
         if new is not None:
-            return self.value_serde.serialize(new) + b"\1"
+            return b"".join((self.value_serde.serialize(new), b"\1"))
         if old is not None:
-            return self.value_serde.serialize(old) + b"\0"
+            return b"".join((self.value_serde.serialize(old), b"\0"))
         raise StreamsError("Both old and new values are null in ChangeSerializer, which is not allowed.")
 
     def deserialize(self, data: bytes, /) -> Change[V]:

@@ -29,7 +29,7 @@ class TimeWindowedSerde(Generic[K]):
     window_size_ms: int
 
     def serialize(self, value: Windowed[K], /) -> bytes:
-        return self.key_serde.serialize(value.key) + _START.pack(value.start_ms)
+        return b"".join((self.key_serde.serialize(value.key), _START.pack(value.start_ms)))  # also of a bytearray
 
     def deserialize(self, data: bytes, /) -> Windowed[K]:
         start_ms = _START.unpack_from(data, len(data) - 8)[0]

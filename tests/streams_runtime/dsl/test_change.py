@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.errors import StreamsError
 from streams_runtime.dsl.change import Change, ChangedSerde
+from streams_runtime.dsl.windowed_serde import TimeWindowedSerde
 from streams_runtime.serdes import BYTES, STRING
+from streams_runtime.state_stores.base import Windowed
 
 SERDE = ChangedSerde(STRING)
 FORMS = [
@@ -40,3 +44,22 @@ def test_should_read_what_it_wrote(new: bytes | None, old: bytes | None) -> None
 def test_should_refuse_bytes_that_are_no_change(data: bytes) -> None:
     with pytest.raises(StreamsError):
         SERDE.deserialize(data)
+
+
+class Buffering:
+    """A serde of the user's own."""
+
+    def serialize(self, value: str, /) -> Any:
+        return bytearray(value.encode())
+
+    def deserialize(self, data: bytes, /) -> str:
+        return data.decode()
+
+
+@pytest.mark.parametrize("change, data", FORMS)
+def test_should_make_bytes_of_what_an_inner_serde_gives(change: Change[str], data: bytes) -> None:
+    """A sink looks up the partition of a key by its bytes."""
+    written = ChangedSerde(Buffering()).serialize(change)
+    assert (type(written), written) == (bytes, data)
+    key = TimeWindowedSerde(Buffering(), 10).serialize(Windowed("k", 1, 11))
+    assert (type(key), key) == (bytes, b"k" + (1).to_bytes(8, "big"))
