@@ -21,7 +21,7 @@ Source: none in Kafka. What a handler decides is that of KIP-1033, record by rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from streams_runtime.common.errors import SchemaRegistryUnavailable, WrongBatchResult
@@ -31,7 +31,7 @@ from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.current_node import CurrentNode
 from streams_runtime.processors.nodes import ProcessorRunner
-from streams_runtime.processors.receivers import Receiver, ReceiverNames
+from streams_runtime.processors.receivers import Children, Receiver, ReceiverNames
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, TaskRuntime
 
 _NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
@@ -125,7 +125,7 @@ class BatchRunner(ProcessorRunner):
         self._runtime = runtime
         super().init(runtime)
 
-    def connect(self, children: Mapping[str, Receiver]) -> Receiver:
+    def connect(self, children: Children) -> Receiver:
         self._context.connect(children)
         runtime, name, current = self._runtime, self.name, self._context.current
         process = self._own_process() or self._batch_of_one

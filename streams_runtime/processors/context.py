@@ -8,7 +8,6 @@ node runs; and nothing can be forwarded from `init`, when the nodes below are no
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from assignor.types import TaskId
@@ -17,7 +16,7 @@ from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.receivers import Receiver, ReceiverNames, fan_out, guarded
+from streams_runtime.processors.receivers import Children, Receiver, ReceiverNames, fan_out, guarded
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
 
@@ -38,21 +37,21 @@ class NodeContext:
         self.current = current
         self._names = names
         self._runtime: TaskRuntime | None = None
-        self._children: Mapping[str, Receiver] = {}
+        self._children: Children = ()
         self._forward: dict[str | None, Receiver] = {}
 
     def open(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
 
-    def connect(self, children: Mapping[str, Receiver]) -> None:
-        """Hand records on to these receivers, by the names of their nodes, in this order."""
+    def connect(self, children: Children) -> None:
+        """Hand records on to these receivers, in this order."""
         self._children = children
-        self._forward = {name: self.guarded(child) for name, child in children.items()}
+        self._forward = {name: self.guarded(child) for name, child in children}
         self._forward[None] = self.guarded(self.all_children())
 
     def close(self) -> None:
         self._runtime = None
-        self._children = {}
+        self._children = ()
         self._forward = {}
 
     @property
@@ -63,11 +62,11 @@ class NodeContext:
 
     def all_children(self) -> Receiver:
         """Hands a record to every node below."""
-        return fan_out(list(self._children.values()), self.failed)
+        return fan_out([receiver for _, receiver in self._children], self.failed)
 
     def child(self, name: str) -> Receiver:
         """Hands a record to the node of this name below."""
-        return self._children[name]
+        return dict(self._children)[name]
 
     def guarded(self, receiver: Receiver) -> Receiver:
         """See `receivers.guarded`."""
@@ -230,7 +229,7 @@ class NodeContext:
             ) from None
 
     def _no_child(self, name: str | None) -> StreamsRuntimeError:
-        children = ", ".join(self._children) or "none"
+        children = ", ".join(dict(self._children)) or "none"
         return StreamsRuntimeError(
             f"processor {self.name} cannot forward to {name}, which is not its child (children: {children})",
             self._task("forward").task_id,

@@ -132,7 +132,7 @@ class ProcessorGraph:
                 self._initialized.append(node)
             receivers: dict[str, Receiver] = {}
             for node in reversed(self._nodes):
-                receiver = node.connect({child.name: receivers[child.name] for child in node.below})
+                receiver = node.connect([(child.name, receivers[child.name]) for child in node.below])
                 receivers[node.name] = self._names.named(receiver, node.name)
         except Exception as error:
             name = "" if node is None else node.name

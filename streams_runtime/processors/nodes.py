@@ -5,7 +5,7 @@ Source: `ProcessorNode`, `SinkNode`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
@@ -14,7 +14,7 @@ from streams_runtime.processors.api import Processor
 from streams_runtime.processors.batch_order import STORE, TOPIC
 from streams_runtime.processors.context import NodeContext
 from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.processors.receivers import Children, Receiver
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.serdes import NestedSerde, serde_for_topic, serializer_of
@@ -51,8 +51,8 @@ class NodeRunner(Protocol):
 
     def add_child(self, child: NodeRunner) -> None: ...
     def init(self, runtime: TaskRuntime) -> None: ...
-    def connect(self, children: Mapping[str, Receiver]) -> Receiver:
-        """The receiver of this node. After `init` of all nodes. `children`: the receivers of those below, by name."""
+    def connect(self, children: Children) -> Receiver:
+        """The receiver of this node. After `init` of all nodes."""
         ...
 
     def close(self) -> None: ...
@@ -79,7 +79,7 @@ class OperatorRunner:
     def init(self, runtime: TaskRuntime) -> None:
         self._context.open(runtime)
 
-    def connect(self, children: Mapping[str, Receiver]) -> Receiver:
+    def connect(self, children: Children) -> Receiver:
         self._context.connect(children)
         return self._operator.connect(self._context.all_children(), self._context)
 
@@ -113,7 +113,7 @@ class ProcessorRunner:
             self._context.close()
             raise
 
-    def connect(self, children: Mapping[str, Receiver]) -> Receiver:
+    def connect(self, children: Children) -> Receiver:
         self._context.connect(children)
         name, current, process = self.name, self._context.current, self.processor.process
 
@@ -161,7 +161,7 @@ class SinkRunner:
     def init(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
 
-    def connect(self, children: Mapping[str, Receiver]) -> Receiver:
+    def connect(self, children: Children) -> Receiver:
         serialize_key, serialize_value = serializer_of(self._key_serde), serializer_of(self._value_serde)
         choose = None if self._partitioner is None else self._partition
         send, mismatch = self._runtime.sender(self.topic), self._mismatch

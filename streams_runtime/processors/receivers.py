@@ -20,6 +20,10 @@ from streams_runtime.common.records import Headers
 Receiver = Callable[[Any, Any, int, Headers], None]
 """Takes key, value, timestamp in milliseconds and headers of a record. The value of a table's record is a `Change`."""
 
+Children = Sequence[tuple[str, Receiver]]
+"""The names and receivers of the nodes below a node, in their order. A node that names its parent twice is there twice.
+"""
+
 OnError = Callable[[Exception], bool]
 """Has the handler decide about an error of the record that is processed: whether the task goes on. False: the error
 goes up. Raises what ends the record."""

@@ -5,13 +5,12 @@ Source: `SourceNode`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers
 from streams_runtime.processors.nodes import NodeRunner
-from streams_runtime.processors.receivers import Receiver, ReceiverNames, fan_out
+from streams_runtime.processors.receivers import Children, Receiver, ReceiverNames, fan_out
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SourceSettings
 
@@ -55,8 +54,8 @@ class SourceRunner:
     def init(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
 
-    def connect(self, children: Mapping[str, Receiver]) -> Receiver:
-        self.receiver = fan_out(list(children.values()), self._child_failed)
+    def connect(self, children: Children) -> Receiver:
+        self.receiver = fan_out([receiver for _, receiver in children], self._child_failed)
         return self.receiver
 
     def close(self) -> None:

@@ -327,3 +327,15 @@ def test_should_take_the_method_that_init_chose() -> None:
     started(Topology().add_source("in", "a").add_processor("p", Choosing, "in")).sources["a"].receiver(1, "v", 5, ())
 
     assert story == ["v"]
+
+
+def test_should_hand_a_record_twice_to_a_node_that_names_its_parent_twice_as_kafka_does() -> None:
+    story: Story = []
+    topology = Topology().add_source("in", "a").add_processor("one", telling("one", story), ["in", "in"])
+    topology.add_processor("two", telling("two", story), ["one", "one"])
+    graph = started(topology)
+
+    graph.sources["a"].receiver("k", "v", 5, ())
+
+    of_one = [("one", "v"), ("two", "v"), ("two", "done"), ("two", "v"), ("two", "done"), ("one", "done")]
+    assert [entry for entry in story if entry[1] != "init"] == of_one * 2
