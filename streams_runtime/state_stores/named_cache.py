@@ -117,8 +117,7 @@ class NamedCache:
         dirty[key] = None
         if before is not None:
             size -= before[2]
-        if size:
-            self._grow(size)
+        self._grow(size)  # also by nothing: an eviction that forwards here has not made its room yet
 
     def put_clean(self, key: bytes, value: bytes) -> None:
         """A value that was read from the store, and is not in the cache. May flush, and raises what that raises."""

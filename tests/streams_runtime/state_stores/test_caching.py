@@ -388,3 +388,17 @@ def test_should_evict_what_was_not_used_for_the_longest_time(uses: list[tuple[st
             cache.put_clean(key, b"x")
         in_order = [*(each for each in in_order if each != key), key][-room:]
         assert {key for key, _ in cache.items()} == set(in_order)
+
+
+def test_should_evict_at_a_change_that_takes_no_more_room_than_the_one_before() -> None:
+    """The cache may take too much already: while an eviction of another store forwards, or after the share shrank."""
+    written: list[tuple[bytes, bytes | None]] = []
+    thread = ThreadCache(PLENTY)
+    cache = thread.add(lambda key, value, _: written.append((key, value)))
+    made_by = RecordContext(5, (), None)
+    cache.put(b"k", b"1", made_by)
+    thread.resize(1)
+    assert written == []
+
+    cache.put(b"k", b"2", made_by)
+    assert (written, thread.size_bytes) == ([(b"k", b"2")], 0)
