@@ -33,7 +33,7 @@ from spark_jobs.workers.restarts import GIVEN_UP, FailedAttempt, StartFailures, 
 from streams_runtime.common.states import InstanceState
 
 STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
-_LAST_LINES_TIMEOUT_S = 1.0
+_LAST_OUTPUT_TIMEOUT_S = 1.0
 _LEFT = (EXIT_LEFT, 0)
 """Exit codes after a signal; 0 of one that held nothing yet."""
 
@@ -133,6 +133,7 @@ class _Child:
         self.instance = instance
         self.end: InstanceEnd | None = None
         self.exit_code = 0
+        self._report = b""
         self.popen = subprocess.Popen(  # noqa: S603
             [sys.executable, *instance.arguments()],
             stdin=subprocess.PIPE,  # never written to: it closes when this process ends
@@ -144,11 +145,16 @@ class _Child:
         self._ended_s = 0.0
         self._last_line = ""
         name = f"instance-{instance.number}"
+        assert self.popen.stdout is not None, "it is a pipe"
         assert self.popen.stderr is not None, "it is a pipe"
-        self._lines = threading.Thread(
-            target=self._show_lines, args=(self.popen.stderr, name, say), name=f"{name}-lines", daemon=True
+        self._readers = (
+            threading.Thread(target=self._read_report, args=(self.popen.stdout,), name=f"{name}-report", daemon=True),
+            threading.Thread(
+                target=self._show_lines, args=(self.popen.stderr, name, say), name=f"{name}-lines", daemon=True
+            ),
         )
-        self._lines.start()
+        for reader in self._readers:
+            reader.start()
         threading.Thread(target=self._watch, args=(ended,), name=f"{name}-end", daemon=True).start()
 
     def failure(self) -> FailedAttempt:
@@ -167,16 +173,20 @@ class _Child:
                 self._last_line = line.decode("utf-8", "replace").rstrip()
                 say(f"{name}: {self._last_line}")
 
+    def _read_report(self, stdout: IO[bytes]) -> None:
+        with stdout:
+            for line in stdout:
+                self._report += line
+
     def _watch(self, ended: SimpleQueue[_Child]) -> None:
-        assert self.popen.stdout is not None, "it is a pipe"
         assert self.popen.stdin is not None, "it is a pipe"
-        report = self.popen.stdout.read()
         self.exit_code = self.popen.wait()
         self._ended_s = time.monotonic()
-        self._lines.join(_LAST_LINES_TIMEOUT_S)  # a process that the application started may hold stderr for longer
+        deadline_s = self._ended_s + _LAST_OUTPUT_TIMEOUT_S
+        for reader in self._readers:  # a process that the application started may hold the pipes for longer
+            reader.join(max(0.0, deadline_s - time.monotonic()))
         self.popen.stdin.close()
-        self.popen.stdout.close()
-        self.end = _end_of(report)
+        self.end = _end_of(self._report)
         ended.put(self)
 
 

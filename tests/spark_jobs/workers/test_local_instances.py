@@ -31,6 +31,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program
 from tests.checkout import ROOT
 from tests.processes import children, processes_with
+from tests.spark_jobs.forks import PIDS_VARIABLE
 from tests.spark_jobs.small_application import POISON, STORES, TASKS, counted, small_application, write_records
 from tests.spark_jobs.talk import TIMEOUT_S, Talk
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
@@ -198,6 +199,25 @@ def test_should_give_up_an_instance_that_fails_at_each_start(coordinator: Coordi
     again = [line for line in lines if line.endswith("; it is started again")]
     assert len(again) == 3
     assert len([line for line in lines if re.match(rf"instance-0: error: .*{reason}", line)]) == 4
+
+
+def test_should_notice_the_end_of_an_instance_whose_child_process_lives_on(
+    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    pids = tmp_path / "pids"
+    monkeypatch.setenv(PIDS_VARIABLE, str(pids))
+
+    def end_forked() -> None:
+        for pid in pids.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+    request.addfinalizer(end_forked)
+    lines: list[str] = []
+    with (
+        pytest.raises(WorkersFailed, match="the parent fails; it failed at each of the last starts"),
+        LocalInstances(first_instance(coordinator, tmp_path, "tests.spark_jobs.forks:app"), 1, lines.append) as started,
+    ):
+        assert started.wait(TIMEOUT_S) is not None, "the end of no instance was noticed"
 
 
 def test_should_stop_an_instance_that_has_not_joined_yet(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
