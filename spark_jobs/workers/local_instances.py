@@ -4,8 +4,8 @@ Rules:
 - Each instance is a process of this interpreter, which imports the application (`local_instance`). Nothing is pickled,
   and PySpark is not imported.
 - An instance that is killed, or that a signal to it alone made leave, is started again any number of times, as Spark
-  starts one on another executor. One that fails at each of its last starts ends them all (`restarts`). One that ended
-  by itself, with an error or without, stays ended.
+  starts one on another executor. One that fails at each of its last starts ends them all (`restarts`); a crash, such as
+  SIGSEGV in an extension module, is such a failure. One that ended by itself, with an error or without, stays ended.
 - What an instance writes to stderr is shown here, each line with its name, `instance-0`, which its state directory
   below `state.dir` has as well.
 - SIGTERM lets an instance commit and leave. It is in a process group of its own: Ctrl-C in a terminal is for this
@@ -36,6 +36,10 @@ STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
 _LAST_OUTPUT_TIMEOUT_S = 1.0
 _LEFT = (EXIT_LEFT, 0)
 """Exit codes after a signal; 0 of one that held nothing yet."""
+_CRASHES = frozenset(
+    (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
+)
+"""The signals of errors in a process's own code. Any other signal comes from outside of it."""
 
 
 class LocalInstances:
@@ -165,7 +169,8 @@ class _Child:
             reason = self._last_line.removeprefix("error: ") or f"exit code {self.exit_code}"
         duration_ms = int(1_000 * (self._ended_s - self._started_s))
         place = f"process {self.popen.pid}"
-        return FailedAttempt(self.instance.number, place, reason, duration_ms, signalled is not None)
+        is_loss = signalled is not None and signalled not in _CRASHES
+        return FailedAttempt(self.instance.number, place, reason, duration_ms, is_loss)
 
     def _show_lines(self, stderr: IO[bytes], name: str, say: Callable[[str], None]) -> None:
         with stderr:

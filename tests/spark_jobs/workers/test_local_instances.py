@@ -201,6 +201,16 @@ def test_should_give_up_an_instance_that_fails_at_each_start(coordinator: Coordi
     assert len([line for line in lines if re.match(rf"instance-0: error: .*{reason}", line)]) == 4
 
 
+def test_should_give_up_an_instance_that_crashes_at_each_start(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
+    app = "tests.spark_jobs.crashes:app"
+    reason = "it was ended by SIGSEGV; it failed at each of the last starts"
+    with (
+        pytest.raises(WorkersFailed, match=rf"^instance 0 failed in process \d+: {reason}"),
+        LocalInstances(first_instance(coordinator, tmp_path, app), 1, print) as instances,
+    ):
+        instances.wait(TIMEOUT_S / 2)
+
+
 def test_should_notice_the_end_of_an_instance_whose_child_process_lives_on(
     coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

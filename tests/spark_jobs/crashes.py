@@ -1,0 +1,10 @@
+"""A module that crashes the interpreter which imports it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+os.kill(os.getpid(), signal.SIGSEGV)
