@@ -34,6 +34,7 @@ from streams_runtime.common.states import InstanceState
 
 STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
 _LAST_OUTPUT_TIMEOUT_S = 1.0
+_LONGEST_LINE = 64 * 1024  # bytes
 _LEFT = (EXIT_LEFT, 0)
 """Exit codes after a signal; 0 of one that held nothing yet."""
 _CRASHES = frozenset(
@@ -174,7 +175,8 @@ class _Child:
 
     def _show_lines(self, stderr: IO[bytes], name: str, say: Callable[[str], None]) -> None:
         with stderr:
-            for line in stderr:
+            # a longer line is shown in parts: what never ends a line, such as a progress bar, would be kept for ever
+            while line := stderr.readline(_LONGEST_LINE):
                 self._last_line = line.decode("utf-8", "replace").rstrip()
                 say(f"{name}: {self._last_line}")
 

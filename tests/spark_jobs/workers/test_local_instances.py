@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -209,6 +210,17 @@ def test_should_give_up_an_instance_that_crashes_at_each_start(coordinator: Coor
         LocalInstances(first_instance(coordinator, tmp_path, app), 1, print) as instances,
     ):
         instances.wait(TIMEOUT_S / 2)
+
+
+def test_should_show_in_parts_what_an_instance_writes_without_an_end_of_line(
+    coordinator: CoordinatorProcess, tmp_path: Path
+) -> None:
+    parts: SimpleQueue[str] = SimpleQueue()
+    app = "tests.spark_jobs.never_ends_a_line:app"
+    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, parts.put) as instances:
+        shown = [parts.get(timeout=TIMEOUT_S) for _ in range(3)]
+        instances.stop()
+    assert {len(part) for part in shown} == {len("instance-0: ") + 64 * 1024}
 
 
 def test_should_notice_the_end_of_an_instance_whose_child_process_lives_on(

@@ -1,0 +1,8 @@
+"""A module that writes on and on while it is imported, without an end of line."""
+
+from __future__ import annotations
+
+import sys
+
+while True:
+    sys.stderr.write("." * 1_000)
