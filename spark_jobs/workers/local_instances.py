@@ -80,8 +80,8 @@ class LocalInstances:
 
     @property
     def running(self) -> int:
-        """How many processes there are."""
-        return len(self._running)
+        """How many have a process, or have ended: none of them waits for a place to run."""
+        return len(self._running) + len(self._ends)
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
         """How the instances ended, or None when some still run after `timeout_s`. Starts those again that were lost.

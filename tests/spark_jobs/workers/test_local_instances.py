@@ -189,6 +189,24 @@ def test_should_exit_with_one_and_leave_an_instance_ended_that_ended_with_an_err
     assert re.search(r"^instance-0: .*a poisoned record", talk.text, re.MULTILINE), "its log lines have its name"
 
 
+@pytest.mark.long
+def test_should_not_take_an_instance_that_has_ended_for_one_that_waits_to_run(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "instance-0").touch()  # no directory: this instance ends with an error
+    with LocalInstances(first_instance(coordinator, tmp_path), 2, print) as instances:
+        wait_for_group(client, GROUP_ID, owned_once_by(1), "the other instance", TIMEOUT_S)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while len([line for line in children(os.getpid()).values() if MODULE in line]) > 1:
+            assert time.monotonic() < deadline_s
+            assert instances.wait(0.05) is None
+        assert instances.wait(2.0) is None
+        assert instances.running == 2
+        ends = instances.stop()
+    assert [end.state for end in ends] == [InstanceState.ERROR, InstanceState.NOT_RUNNING]
+
+
 def test_should_give_up_an_instance_that_fails_at_each_start(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
     lines: list[str] = []
     reason = r"there is no module nowhere_at_all in .* or on the path"
