@@ -41,6 +41,7 @@ EXECUTOR_TAG = "executor"
 LOCK_WAIT_MS = 30_000
 DRAIN_TIMEOUT_S = 30.0
 _EXIT_CODE_AFTER_LEAVING = 0
+_EXIT_CODE_NOT_LEFT = 1
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -97,9 +98,9 @@ class InstanceEnd:
         return "\n".join((end, *(f"  {notice}" for notice in self.notices)))
 
 
-def end_process() -> None:
-    """End without clean-up: the executor is gone, so no one reads a result."""
-    os._exit(_EXIT_CODE_AFTER_LEAVING)
+def end_process(exit_code: int = _EXIT_CODE_AFTER_LEAVING) -> None:
+    """End without clean-up and without a report. `exit_code`: for `local_instances`; on Spark no one reads it."""
+    os._exit(exit_code)
 
 
 def run_instance(
@@ -204,7 +205,7 @@ def _wait(instance: StreamsInstance, signals: LeavingSignals, on_leaving: Callab
     if signals.wait():
         if not instance.close(DRAIN_TIMEOUT_S):
             _LOGGER.error("the instance did not commit and leave within %g s; its process ends", DRAIN_TIMEOUT_S)
-            end_process()
+            end_process(_EXIT_CODE_NOT_LEFT)
         on_leaving()
 
 

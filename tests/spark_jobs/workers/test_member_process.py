@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,28 @@ def test_should_end_at_once_when_told_to_leave_while_it_waits_for_the_process_be
     ):
         run_instance(settings, 0, 0, EXECUTOR)
     lock.release()
+
+
+def test_should_end_with_an_error_when_it_does_not_leave_in_time(
+    client: CoordinatorClient, settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ended(BaseException):
+        pass
+
+    def end(exit_code: int = 0) -> None:
+        raise Ended(exit_code)
+
+    def tell_to_leave() -> None:
+        wait_until_owner(client, settings.application.id)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(member_process, "end_process", end)
+    monkeypatch.setattr(member_process, "DRAIN_TIMEOUT_S", 0.0)
+    telling = threading.Thread(target=tell_to_leave)
+    telling.start()
+    with pytest.raises(Ended, match="1"):
+        run_instance(settings, 0, 0, EXECUTOR)
+    telling.join()
 
 
 def test_should_find_its_state_again_below_the_directory_for_temporary_files(
