@@ -20,7 +20,7 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -141,7 +141,7 @@ def _run(
             thread_listener=_thread_listeners(settings, partition, executor),
             incarnation=incarnation,
             serve_at=configs.application_server or f"{own_host}:0",
-            client_tags=_client_tags(executor),
+            client_tags=_client_tags(executor, configs.client_tags),
             token=settings.caller_token(),
             lock_wait_ms=LOCK_WAIT_MS,
             owns_process=True,
@@ -171,9 +171,12 @@ def _of_instance(settings: InstanceSettings, partition: int) -> Application:
     return replace(settings.application, configs=replace(configs, state_dir=state_dir, num_stream_threads=threads))
 
 
-def _client_tags(executor: ExecutorIdentity) -> dict[str, str]:
-    host = {HOST_TAG: host_tag()}
-    return {**host, EXECUTOR_TAG: executor.executor_id} if executor.executor_id else host
+def _client_tags(executor: ExecutorIdentity, own: Mapping[str, str]) -> dict[str, str]:
+    """Those that are no tags of the application's `own`."""
+    tags = {HOST_TAG: host_tag()}
+    if executor.executor_id:
+        tags[EXECUTOR_TAG] = executor.executor_id
+    return {tag: value for tag, value in tags.items() if tag not in own}
 
 
 def _thread_listeners(

@@ -12,7 +12,7 @@ from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from tests.spark_jobs.running_instance import TIMEOUT_S, RunningInstance
+from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running
 from tests.spark_jobs.small_application import TASKS, small_application
 
 GROUP_ID = "spread"
@@ -53,3 +53,17 @@ def test_should_place_each_standby_on_another_host_than_its_active_copy(
     wait_for_group(client, GROUP_ID, is_spread, "every standby on another host", TIMEOUT_S)
     client.drain(GROUP_ID)
     assert all(instance.wait().is_good for instance in instances)
+
+
+def test_should_leave_the_tags_of_the_application_as_they_are(
+    coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path
+) -> None:
+    application = small_application(
+        GROUP_ID, log_directory, client_tag_host="rack-1", rack_aware_assignment_tags="host"
+    )
+    client.declare(GROUP_ID, group_body(application))
+    settings = InstanceSettings(application, coordinator.url, 1, str(tmp_path / "state"))
+    with running(client, settings):
+        wait_for_group(client, GROUP_ID, lambda view: bool(view.members), "a member", TIMEOUT_S)
+        (member,) = client.describe(GROUP_ID)["members"]
+    assert member["client_tags"] == {"host": "rack-1", "executor": EXECUTOR.executor_id}
