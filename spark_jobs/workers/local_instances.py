@@ -86,7 +86,7 @@ class LocalInstances:
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
         """How the instances ended, or None when some still run after `timeout_s`. Starts those again that were lost.
 
-        Raises WorkersFailed when one fails at each start.
+        Raises WorkersFailed when one fails at each start, or when this machine can start no more processes.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while self._running:
@@ -111,7 +111,10 @@ class LocalInstances:
         return ends
 
     def _start(self, instance: LocalInstance) -> None:
-        self._running[instance.number] = _Child(instance, self._say, self._ended)
+        try:
+            self._running[instance.number] = _Child(instance, self._say, self._ended)
+        except (OSError, RuntimeError) as fault:  # RuntimeError: of threading, when there are too many threads
+            raise WorkersFailed(f"instance {instance.number} cannot be started: {fault}") from fault
 
     def _kill(self) -> None:
         for process in self._running.values():

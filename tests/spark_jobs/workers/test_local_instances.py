@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import os
@@ -218,6 +219,20 @@ def test_should_give_up_an_instance_that_fails_at_each_start(coordinator: Coordi
     again = [line for line in lines if line.endswith("; it is started again")]
     assert len(again) == 3
     assert len([line for line in lines if re.match(rf"instance-0: error: .*{reason}", line)]) == 4
+
+
+def test_should_say_which_instance_this_machine_cannot_start(
+    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with (
+        pytest.raises(WorkersFailed, match=r"^instance 0 cannot be started: .*Too many open files"),
+        LocalInstances(first_instance(coordinator, tmp_path), 2, print),
+    ):
+        pass
 
 
 def test_should_give_up_an_instance_that_crashes_at_each_start(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
