@@ -49,8 +49,12 @@ class LocalInstance:
     token_file: str | None
 
     def arguments(self) -> list[str]:
-        """Of the Python interpreter, for a process that runs this instance."""
-        return ["-u", "-m", __name__, json.dumps(asdict(self))]
+        """Of the Python interpreter, for a process that runs this instance.
+
+        -P: a calendar.py beside the application must not replace the module of the standard library. The application
+        is found in the working directory all the same (`load_application`).
+        """
+        return ["-P", "-u", "-m", __name__, json.dumps(asdict(self))]
 
     def settings(self) -> InstanceSettings:
         """Raises InputError."""

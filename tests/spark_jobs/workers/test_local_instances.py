@@ -221,6 +221,19 @@ def test_should_give_up_an_instance_that_fails_at_each_start(coordinator: Coordi
     assert len([line for line in lines if re.match(rf"instance-0: error: .*{reason}", line)]) == 4
 
 
+def test_should_start_where_a_module_has_the_name_of_one_of_pythons(
+    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "calendar.py").write_text("raise RuntimeError('this is no module of the standard library')")
+    (tmp_path / "waiting.py").write_text((ROOT / "tests/spark_jobs/slow_to_import.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    lines: SimpleQueue[str] = SimpleQueue()
+    with LocalInstances(first_instance(coordinator, tmp_path, "waiting:app"), 1, lines.put) as instances:
+        assert lines.get(timeout=TIMEOUT_S) == "instance-0: importing for ever"
+        instances.stop()
+
+
 def test_should_say_which_instance_this_machine_cannot_start(
     coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
