@@ -168,7 +168,7 @@ class _Child:
     def failure(self) -> FailedAttempt:
         signalled = -self.exit_code if self.exit_code < 0 else signal.SIGTERM if self.exit_code in _LEFT else None
         if signalled is not None:
-            reason = f"it was ended by {signal.Signals(signalled).name}"
+            reason = f"it was ended by {_signal_name(signalled)}"
         else:
             reason = self._last_line.removeprefix("error: ") or f"exit code {self.exit_code}"
         duration_ms = int(1_000 * (self._ended_s - self._started_s))
@@ -198,6 +198,13 @@ class _Child:
         self.popen.stdin.close()
         self.end = _end_of(self._report)
         ended.put(self)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
 
 
 def _end_of(report: bytes) -> InstanceEnd | None:

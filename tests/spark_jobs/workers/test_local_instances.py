@@ -234,6 +234,22 @@ def test_should_start_where_a_module_has_the_name_of_one_of_pythons(
         instances.stop()
 
 
+def test_should_start_an_instance_again_that_a_signal_without_a_name_ended(
+    coordinator: CoordinatorProcess, tmp_path: Path
+) -> None:
+    lines: SimpleQueue[str] = SimpleQueue()
+    without_a_name = int(signal.SIGRTMIN) + 1
+    app = "tests.spark_jobs.slow_to_import:app"
+    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, lines.put) as instances:
+        assert lines.get(timeout=TIMEOUT_S) == "instance-0: importing for ever"
+        (process,) = (pid for pid, line in children(os.getpid()).items() if MODULE in line)
+        os.kill(process, without_a_name)
+        assert instances.wait(2.0) is None
+        expected = f"instance 0 was lost with process {process}: it was ended by signal {without_a_name}"
+        assert lines.get(timeout=TIMEOUT_S) == f"{expected}; it is started again"
+        instances.stop()
+
+
 def test_should_say_which_instance_this_machine_cannot_start(
     coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
