@@ -182,6 +182,6 @@ class PendingNews:
         return self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited
 
     def forget_member(self) -> None:
-        """What the group said about its generations was said to another member."""
+        """Forget the generations of the group: the coordinator reported them to an earlier member."""
         self.rejoin_generation = _NEVER
         self.assignment_generation = BEFORE_FIRST_ASSIGNMENT

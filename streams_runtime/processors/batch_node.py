@@ -4,9 +4,9 @@ A processor takes batches if it has `process_batch`. If it has `process` as well
 alone.
 
 Rules:
-- `batch_order` says which nodes collect: those of which nobody can tell it.
-- A record with headers comes alone, and so does one that is no part of a run: of a punctuation or a flush. So does one
-  that a node above makes of a batch and forwards as a record: nobody knows of which record of the batch.
+- `batch_order` decides which nodes collect: those where collecting changes no result.
+- A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. So does one
+  that a node above forwards by itself while it has a batch: its input record is not known.
 - During `process_batch` the record that is processed is the last one of the batch. While a row that the node hands on
   goes through the nodes below, it is the record of which the row was made.
 - A row that fails below goes to the handler of processing errors with its input record, as it would alone, and the

@@ -1,4 +1,4 @@
-"""Which nodes take several records at once, so that nobody can tell it from one record after the other.
+"""Decides which nodes take several records at once: those where the results equal one record after the other.
 
 A node that takes batches gets its records at the end of a run: consecutive records of one partition. What stands beside
 the node has seen the last record of the run by then, and what is below the node has seen none. So a node takes batches
