@@ -20,8 +20,7 @@ from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.thread_setting import ThreadSetting
-from streams_runtime.threads.thread_work import ThreadWork
+from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 
 TASKS: Mapping[TaskId, Partitions] = {TaskId(0, 0): frozenset({EVENTS_0})}
 _NAME = "bench-StreamThread-1"

@@ -35,7 +35,7 @@ from streams_runtime.task_manager.thread_listener import SilentListener, ThreadL
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.housekeeping import Housekeeping
 from streams_runtime.threads.stream_thread import StreamThread
-from streams_runtime.threads.thread_setting import ThreadSetting
+from streams_runtime.threads.thread_work import ThreadSetting
 
 _logger = logging.getLogger(__name__)
 _SYSTEM_CLOCK = SystemClock()

@@ -2,7 +2,7 @@
 
 Rules:
 - Tasks that come together are claimed together, and those that are restored in one pass look up together where they go
-  on (`task_inputs`): what one call asks of the log does not depend on the number of tasks.
+  on (`TaskInputs`): what one call asks of the log does not depend on the number of tasks.
 - When another thread still has a task's directory, or the log was too slow, the next pass tries the task again.
   Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
 - One pass restores only as much as running tasks can wait for. Standbys wait until no active task restores.
@@ -26,13 +26,13 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError, TaskCorrupted
 from streams_runtime.common.states import RestoreOrigin, TaskState, TaskType
-from streams_runtime.logs.base import Consumer, OffsetAndMetadata
+from streams_runtime.logs.base import Consumer, Log, OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout, UnknownTopicOrPartition
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.task_manager.task_inputs import TaskInputs
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_manager.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.tasks.stream_task import StreamTask
+from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task import Task
 from streams_runtime.tasks.task_errors import raise_most_severe, with_task
 
@@ -49,6 +49,47 @@ class _Arrival:
 
     at_ms: int
     origin: RestoreOrigin | None
+
+
+class TaskInputs:
+    """What the active tasks of a thread ask of the log about their input: claims, and the group's committed offsets.
+
+    - Tasks that come together are asked for together: one call claims the input of all, one releases it, one finds
+      their committed offsets. On Kafka a call is two or three round trips, and a fenced owner is fenced once; one call
+      for each task would make the last one wait for the sum.
+    - Each task then has a claim of its own, to its own partitions, and may release it alone.
+    - Offsets are asked for after the claim. A task that is asked for alone asks by itself, in the same way.
+
+    One per stream thread, which alone uses it. `producer`: that of the thread; its transactional id owns claims.
+    Source: `KafkaConsumer.committed`, which takes all partitions of an assignment. Kafka has no claims.
+    """
+
+    def __init__(self, log: Log, group_id: str, producer: StreamsProducer) -> None:
+        self._log = log
+        self._group_id = group_id
+        self._producer = producer
+
+    def claim(self, tasks: Iterable[StreamTask]) -> None:
+        """Claim the input of those that have no claim to it. Their directories are locked. Raises LogTimeout."""
+        needing = [task for task in tasks if task.needs_claim]
+        if not needing:
+            return
+        self._producer.initialize()
+        partitions = frozenset[TopicPartition]().union(*(task.input_partitions for task in needing))
+        claim = self._log.claim(self._group_id, partitions, self._producer.transactional_id)
+        for task in needing:
+            task.take_claim(claim.part(task.input_partitions))
+
+    def release(self, tasks: Iterable[StreamTask]) -> None:
+        """Let others claim the input of these tasks without fencing this thread, except where work is uncommitted."""
+        claims = [claim for task in tasks if (claim := task.give_up_claim()) is not None]
+        if claims:
+            self._log.release(*claims)
+
+    def committed(self, tasks: Iterable[StreamTask]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of the tasks' input, where there are any. Raises LogTimeout."""
+        partitions = [partition for task in tasks for partition in task.input_partitions]
+        return self._log.committed_offsets(self._group_id, partitions) if partitions else {}
 
 
 class Restoration:

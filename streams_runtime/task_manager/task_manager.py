@@ -28,12 +28,10 @@ from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.membership.task_holder import Partitions
-from streams_runtime.task_manager.restoration import Restoration
-from streams_runtime.task_manager.task_closing import TaskCloser
+from streams_runtime.task_manager.restoration import Restoration, TaskInputs
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
-from streams_runtime.task_manager.task_inputs import TaskInputs
-from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.task_manager.tasks import AnyTask, TaskCloser, Tasks
 from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer

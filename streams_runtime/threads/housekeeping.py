@@ -13,11 +13,36 @@ from collections.abc import Collection
 
 from streams_runtime.logs.base import Log
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.housekeeping_times import HousekeepingTimes
 
 LOG_INTERVAL_MS = 5_000
+_SHORTEST_CLEANUP_INTERVAL_MS = 1_000
 
 _logger = logging.getLogger(__name__)
+
+
+class HousekeepingTimes:
+    """When there is which work: the log often, obsolete state once in the delay. The caller waits, and says so.
+
+    `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the pause between two passes over the state. `pause_ms`:
+    how long to wait until there is work.
+    """
+
+    def __init__(self, cleanup_delay_ms: int, log_interval_ms: int) -> None:
+        self._cleanup_interval_ms = max(cleanup_delay_ms, _SHORTEST_CLEANUP_INTERVAL_MS)
+        self._log_interval_ms = log_interval_ms
+        self._until_cleanup_ms = self._cleanup_interval_ms
+
+    @property
+    def pause_ms(self) -> int:
+        return min(self._log_interval_ms, self._until_cleanup_ms)
+
+    def passed(self) -> bool:
+        """`pause_ms` are over, so the log is due. Whether obsolete state is due as well."""
+        self._until_cleanup_ms -= self.pause_ms
+        if self._until_cleanup_ms > 0:
+            return False
+        self._until_cleanup_ms = self._cleanup_interval_ms
+        return True
 
 
 class Housekeeping:

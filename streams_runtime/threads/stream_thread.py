@@ -33,9 +33,8 @@ from streams_runtime.membership.task_holder import (
     RevokeTasks,
     StartRebalance,
 )
-from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
-from streams_runtime.threads.thread_work import ThreadWork
+from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 
 _logger = logging.getLogger(__name__)
 _NOTHING = HeldTasks("", 0)

@@ -18,26 +18,35 @@ record waits for `linger.ms` or a full batch even when no other record can follo
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from assignor.types import TaskId
+from streams_runtime.application import Application
+from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.logs.base import IsolationLevel
+from streams_runtime.logs.base import IsolationLevel, Log
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
+from streams_runtime.membership.calls import MemberSettings
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.reporting.losses import TaskLosses
+from streams_runtime.reporting.metrics import ThreadMetrics
+from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.restore.restore_consumer import restore_isolation
+from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.state_stores.thread_cache import ThreadCache
-from streams_runtime.task_manager.restoration import Restoration
-from streams_runtime.task_manager.task_closing import TaskCloser
+from streams_runtime.task_manager.restoration import Restoration, TaskInputs
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.task_executor import TaskExecutor
-from streams_runtime.task_manager.task_inputs import TaskInputs
 from streams_runtime.task_manager.task_manager import TaskManager
-from streams_runtime.task_manager.tasks import AnyTask, Tasks
+from streams_runtime.task_manager.tasks import AnyTask, TaskCloser, Tasks
+from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.tasks.offset_sums import OffsetReport
+from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.threads.thread_setting import ThreadSetting
 from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
 
 PUBLISH_INTERVAL_MS = 200
@@ -53,6 +62,35 @@ LOCK_RETRY_MS = 10
 """How long an idle thread waits before it tries a locked directory again."""
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSetting:
+    """What a stream thread gets from its instance. `transactional_id` None: at-least-once.
+
+    `state_changed`: called on the stream thread after each change of its state; it must not block. `is_paused`: whether
+    tasks are to stand still, `is_group_paused`: whether they are only to restore; both are asked in each pass.
+    `cache_bytes`: the thread's share of the record cache, which changes when threads come and go, and is asked for in
+    each pass; None: it has all of it.
+    """
+
+    name: str
+    application: Application
+    log: Log
+    directory: StateDirectory
+    membership: ProcessMembership
+    member: MemberSettings
+    subscriptions: SubscriptionWriter
+    transactional_id: str | None
+    clock: Clock
+    listener: ThreadListener
+    restore_listener: RestoreListener
+    metrics: ThreadMetrics
+    notices: NoticeBoard
+    state_changed: Callable[[], None]
+    is_paused: Callable[[], bool] = lambda: False
+    is_group_paused: Callable[[], bool] = lambda: False
+    cache_bytes: Callable[[], int] | None = None
 
 
 class ThreadWork:

@@ -10,7 +10,7 @@ from streams_runtime.common.states import TaskState
 from streams_runtime.logs import in_memory
 from streams_runtime.logs.base import OffsetAndMetadata, RecordBatch
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.task_manager.task_inputs import TaskInputs
+from streams_runtime.task_manager.restoration import TaskInputs
 from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.input_buffer import InputBuffer, InputPosition

@@ -27,10 +27,9 @@ from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME, StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.threads.housekeeping import LOG_INTERVAL_MS
-from streams_runtime.threads.housekeeping_times import HousekeepingTimes
+from streams_runtime.threads.housekeeping import LOG_INTERVAL_MS, HousekeepingTimes
 from streams_runtime.threads.stream_thread import StreamThread
-from streams_runtime.threads.thread_setting import ThreadSetting
+from streams_runtime.threads.thread_work import ThreadSetting
 from tests.simulation.disk import Machine
 from tests.simulation.fate import Fate, ProcessKilled
 from tests.simulation.log import LogView, SimulatedConsumer

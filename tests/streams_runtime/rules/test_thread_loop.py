@@ -26,8 +26,7 @@ from streams_runtime.task_manager.thread_listener import SilentListener
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.threads.stream_thread import StreamThread
-from streams_runtime.threads.thread_setting import ThreadSetting
-from streams_runtime.threads.thread_work import ThreadWork
+from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 from tests.streams_runtime.tasks.running_task import START_MS, RunningTask
 from tests.streams_runtime.tasks.thread_rig import APPLICATION, EVERYTHING, SPLIT_0, MovableClock, rig
 from tests.streams_runtime.word_counting import counting_application

@@ -24,8 +24,7 @@ from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.threads.thread_setting import ThreadSetting
-from streams_runtime.threads.thread_work import ThreadWork
+from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 from tests.streams_runtime.word_counting import (
     LINES,
     PARTITIONS,

@@ -6,12 +6,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from assignor.types import TaskId
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.threads.housekeeping import Housekeeping
+from streams_runtime.threads.housekeeping import Housekeeping, HousekeepingTimes
 
 TIMEOUT_S = 10.0
 
@@ -123,3 +125,19 @@ def test_should_close_at_once_and_twice(tmp_path: Path) -> None:
     housekeeping.close()
     housekeeping.close()
     directory.close()
+
+
+@pytest.mark.parametrize(
+    ("cleanup_delay_ms", "log_interval_ms", "pauses", "cleanups"),
+    [
+        (600, 5_000, [1_000, 1_000, 1_000], [True, True, True]),  # never more often than once a second
+        (12_000, 5_000, [5_000, 5_000, 2_000, 5_000], [False, False, True, False]),
+        (5_000, 5_000, [5_000, 5_000], [True, True]),
+    ],
+)
+def test_should_maintain_the_log_at_each_pause_and_look_for_obsolete_state_once_in_the_delay(
+    cleanup_delay_ms: int, log_interval_ms: int, pauses: list[int], cleanups: list[bool]
+) -> None:
+    times = HousekeepingTimes(cleanup_delay_ms, log_interval_ms)
+    seen = [(times.pause_ms, times.passed()) for _ in pauses]
+    assert seen == list(zip(pauses, cleanups, strict=True))
