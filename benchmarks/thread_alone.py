@@ -11,10 +11,10 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime.membership.member_events import Partitions
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
-from streams_runtime.membership.task_holder import Partitions
 from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.restore_listener import SilentRestoreListener

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from assignor.types import TaskId
 from spark_jobs.workers.ownership_log import OwnershipChange, OwnershipEvent, OwnershipLog
-from streams_runtime.membership.task_holder import HeldTasks
+from streams_runtime.membership.member_events import HeldTasks
 from streams_runtime.task_manager.thread_listener import TaskRestored
 
 _NOTHING = HeldTasks("", 0)

@@ -15,7 +15,7 @@ from streams_runtime.application import Application
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.processors.graph import serde_topic
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation

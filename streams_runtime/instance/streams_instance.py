@@ -24,7 +24,7 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import InstanceState, StateListener
 from streams_runtime.instance.instance_resources import InstanceOptions, InstanceResources
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE
 from streams_runtime.reporting.metrics import InstanceMetrics, PausedBy
 from streams_runtime.reporting.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard

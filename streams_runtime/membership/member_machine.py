@@ -49,11 +49,13 @@ from streams_runtime.membership.member_events import (
     CallRefused,
     CallUnanswered,
     CloseAsked,
+    CloseTasks,
     FetchReplied,
     GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
+    LoseTasks,
     MemberEffect,
     MemberEnd,
     MemberEvent,
@@ -65,17 +67,13 @@ from streams_runtime.membership.member_events import (
     SentHeartbeat,
     ShutdownAsked,
     Started,
+    StartRebalance,
     TasksLost,
     TimerDue,
 )
 from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, PendingNews, Phase, Standing
 from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment, SubscriptionWriter
 from streams_runtime.membership.outstanding import CallAnswer, Departure, Outstanding
-from streams_runtime.membership.task_holder import (
-    CloseTasks,
-    LoseTasks,
-    StartRebalance,
-)
 
 STABLE = "Stable"
 

@@ -18,7 +18,7 @@ from assignor.protocol.consumer_protocol import Subscription, decode_assignment,
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION, next_subscription_version
 from assignor.types import AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
-from streams_runtime.membership.task_holder import (
+from streams_runtime.membership.member_events import (
     AssignTasks,
     HeldTasks,
     Order,

@@ -19,13 +19,13 @@ from streams_runtime.membership.member_events import (
     MemberEffect,
     MemberEnd,
     MemberEnded,
+    Order,
     SendFetch,
     SendJoin,
     SendLeave,
     SetTimer,
 )
 from streams_runtime.membership.member_standing import Phase, Standing
-from streams_runtime.membership.task_holder import Order
 
 LAST_JOIN_WAIT_MS = 2_000
 """How long a closing member waits for the answer to its first join, without which it cannot leave."""

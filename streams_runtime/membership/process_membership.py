@@ -1,7 +1,7 @@
 """The members of one process in their group: carries out what their machines want, and sends their one heartbeat.
 
     stream threads --orders done--> member machines --calls--> call queue --answers--> member machines
-    heartbeat thread --news of the group--> member machines --orders--> stream threads (`task_holder`)
+    heartbeat thread --news of the group--> member machines --orders--> stream threads
 
 Rules:
 - A machine runs on the thread that brings its event, one event of the process at a time, and nothing that it wants
@@ -29,6 +29,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 
+from assignor.types import TaskId
 from streams_runtime.membership.call_answers import LEAVE_TIMEOUT_MS, event_of_failure
 from streams_runtime.membership.calls import (
     CoordinatorError,
@@ -38,26 +39,31 @@ from streams_runtime.membership.calls import (
     default_heartbeat_interval_ms,
 )
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import GroupMember, ignore_end
 from streams_runtime.membership.member_events import (
+    CloseAsked,
     FetchReplied,
     GiveOrder,
     GroupRedeclared,
     JoinReplied,
     LeaveReplied,
     MemberEffect,
+    MemberEnd,
     MemberEnded,
     MemberEvent,
     MemberFailed,
     MissingTopics,
     OrderDone,
     OrderFailed,
+    RejoinAsked,
     SendFetch,
     SendJoin,
     SendLeave,
     SentHeartbeat,
     SetTimer,
+    ShutdownAsked,
     Started,
+    TaskHolder,
+    TasksLost,
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
@@ -71,7 +77,6 @@ from streams_runtime.membership.process_heartbeat import (
     refused_to_all,
     replies_to_members,
 )
-from streams_runtime.membership.task_holder import TaskHolder
 from streams_runtime.reporting.notices import NoticeBoard
 
 CALLS_AT_A_TIME = 4
@@ -136,8 +141,68 @@ class CallQueue:
             return None
 
 
-def _ignore_pause(paused: bool) -> None:
-    pass
+class GroupMember:
+    """One member, from `start` until it has ended. Any thread may call it.
+
+    `end`: why it ended without an error; `failure`: the error that ended it: AssignmentFailed, CoordinatorError, or
+    what its holder failed with. `handle`: takes an event to the machine, from any thread.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[GroupMember, MemberEvent], None],
+        machine: MemberMachine,
+        holder: TaskHolder,
+        when_ended: Callable[[], None],
+    ) -> None:
+        self.end: MemberEnd | None = None
+        self.failure: BaseException | None = None
+        self.machine = machine
+        self.holder = holder
+        self._handle = handle
+        self._when_ended = when_ended
+        self._ended = threading.Event()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    def start(self) -> None:
+        """Join the group. The holder carries out orders from now on."""
+        self._handle(self, Started())
+
+    def ask_to_close(self) -> None:
+        """Close all tasks in good order, leave the group, and end. Returns at once. Idempotent."""
+        self._handle(self, CloseAsked())
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Until it has ended; whether it has. Not on the thread that carries out its orders, unless all are done."""
+        return self._ended.wait(timeout_s)
+
+    def tasks_were_lost(self, reason: str) -> None:
+        """The holder found that others have its tasks: it gets `LoseTasks`, then joins again owning nothing.
+
+        Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member id stays.
+        """
+        self._handle(self, TasksLost(reason))
+
+    def request_rejoin(self) -> None:
+        """Ask for a rebalance and keep everything meanwhile. Source: `Consumer.enforceRebalance`."""
+        self._handle(self, RejoinAsked())
+
+    def offset_sums(self) -> Mapping[TaskId, int]:
+        """What its holder reports now."""
+        return self.holder.offset_sums()
+
+    def request_shutdown(self) -> None:
+        """Ask the leader to end every member of the group, this one included. Source: KIP-671."""
+        self._handle(self, ShutdownAsked())
+
+    def has_come_to_its_end(self, ended: MemberEnded) -> None:
+        """For the process alone."""
+        self.end, self.failure = ended.end, ended.failure
+        self._ended.set()
+        self._when_ended()
 
 
 class ProcessMembership:
@@ -155,7 +220,7 @@ class ProcessMembership:
         session_timeout_ms: int,
         heartbeat_interval_ms: int | None = None,
         notices: NoticeBoard | None = None,
-        pause_changed: Callable[[bool], None] = _ignore_pause,
+        pause_changed: Callable[[bool], None] = lambda _paused: None,
     ) -> None:
         """`notices`: what heartbeats tell besides, whenever it has changed; None for nothing. `pause_changed`: called
         with whether the group is paused, after each change, on any thread; it returns soon.
@@ -184,7 +249,7 @@ class ProcessMembership:
         settings: MemberSettings,
         writer: SubscriptionWriter,
         holder: TaskHolder,
-        when_ended: Callable[[], None] = ignore_end,
+        when_ended: Callable[[], None] = lambda: None,
     ) -> GroupMember:
         """One more member; `start` makes it join. `when_ended`: called once, on any thread; it returns soon."""
         assert settings.group_id == self._group_id, "a process has one membership for each group"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.membership.task_holder import (
+from streams_runtime.membership.member_events import (
     AssignTasks,
     CloseTasks,
     Done,

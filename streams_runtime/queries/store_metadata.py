@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from assignor.types import HostInfo, TaskId, TopicPartition
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.partitioner import partition_of
-from streams_runtime.membership.task_holder import PartitionHosts, Partitions
+from streams_runtime.membership.member_events import PartitionHosts, Partitions
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
 

@@ -17,7 +17,7 @@ from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import Consumer, Log
-from streams_runtime.membership.task_holder import Partitions
+from streams_runtime.membership.member_events import Partitions
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.reporting.losses import LossesOf, uncounted
 from streams_runtime.state_stores.thread_cache import ThreadCache

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from assignor.types import TaskId
 from streams_runtime.common.states import RestoreOrigin
-from streams_runtime.membership.task_holder import HeldTasks
+from streams_runtime.membership.member_events import HeldTasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,17 @@ import threading
 from assignor.types import TaskId
 from streams_runtime.application import ThreadErrorResponse
 from streams_runtime.common.errors import StoreOfAnotherKind, StreamsRuntimeError, TaskCorrupted, TaskMigrated
-from streams_runtime.membership.member_events import MemberEnd
-from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
-from streams_runtime.membership.task_holder import (
+from streams_runtime.membership.member_events import (
     AssignTasks,
     CloseTasks,
     HeldTasks,
     LoseTasks,
+    MemberEnd,
     Order,
     RevokeTasks,
     StartRebalance,
 )
+from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
 from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 

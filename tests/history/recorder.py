@@ -32,7 +32,7 @@ from streams_runtime.membership.coordinator_client import (
     Patience,
     ProcessHeartbeats,
 )
-from streams_runtime.membership.task_holder import HeldTasks
+from streams_runtime.membership.member_events import HeldTasks
 from streams_runtime.reporting.notices import Notice
 from streams_runtime.task_manager.thread_listener import TaskRestored
 from tests.history.calls import SUFFIX, Call, FaultLine, Outcome, TasksLine, encoded

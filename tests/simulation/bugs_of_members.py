@@ -10,13 +10,12 @@ from assignor.threads import consumer_assignments
 from assignor.types import TaskId
 from streams_runtime.membership import outstanding as outstanding_module
 from streams_runtime.membership.calls import CoordinatorError, FencedInstanceId, FencedMemberEpoch, JoinReply
-from streams_runtime.membership.member_events import CallRefused, CallUnanswered
+from streams_runtime.membership.member_events import AssignTasks, CallRefused, CallUnanswered, Order
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_standing import PendingNews, Phase, Standing
 from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment
 from streams_runtime.membership.outstanding import CallAnswer, Outstanding
 from streams_runtime.membership.process_heartbeat import GroupPause, HeartbeatRhythm
-from streams_runtime.membership.task_holder import AssignTasks, Order
 from tests.simulation.bug import (
     BECOMES_STABLE,
     GIVEN_UP_FIRST,

@@ -15,14 +15,17 @@ from streams_runtime.membership.call_answers import answer_timeout_ms, event_of_
 from streams_runtime.membership.calls import FetchedAssignment, JoinReply, MemberSettings
 from streams_runtime.membership.member_events import (
     CloseAsked,
+    CloseTasks,
     FetchReplied,
     GiveOrder,
     GroupRedeclared,
     JoinReplied,
     LeaveReplied,
+    LoseTasks,
     MemberEnded,
     MemberEvent,
     MissingTopics,
+    Order,
     OrderDone,
     OrderFailed,
     RejoinAsked,
@@ -35,7 +38,6 @@ from streams_runtime.membership.member_events import (
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.task_holder import CloseTasks, LoseTasks, Order
 from tests.simulation.answers import Answer, Joined, NoAnswer, Reply
 from tests.simulation.coordinated_group import CoordinatedGroup
 from tests.simulation.coordinator import SimulatedCoordinator

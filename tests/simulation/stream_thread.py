@@ -15,9 +15,8 @@ from assignor.types import ProcessId, TaskId
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import TaskMigrated
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.membership.member_events import MemberEnd
+from streams_runtime.membership.member_events import CloseTasks, MemberEnd, Order
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
-from streams_runtime.membership.task_holder import CloseTasks, Order
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.changelog_reader import ReaderState

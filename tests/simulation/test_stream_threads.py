@@ -14,7 +14,7 @@ import pytest
 from assignor.types import ProcessId, TaskId
 from streams_runtime.common.errors import LockError, StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs import in_memory
-from streams_runtime.membership.task_holder import (
+from streams_runtime.membership.member_events import (
     AssignTasks,
     CloseTasks,
     HeldTasks,

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import MemberEnd
-from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.process_membership import ProcessMembership
-from streams_runtime.membership.task_holder import (
+from streams_runtime.membership.member_events import (
     AssignTasks,
     CloseTasks,
     Done,
     HeldTasks,
     LoseTasks,
+    MemberEnd,
     Order,
     RevokeTasks,
     StartRebalance,
 )
+from streams_runtime.membership.member_subscription import SubscriptionWriter
+from streams_runtime.membership.process_membership import ProcessMembership
 from tests.streams_runtime.small_group import GroupDefinition
 
 TIMEOUT_S = 20.0

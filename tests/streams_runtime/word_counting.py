@@ -17,7 +17,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.common.records import Record
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.membership.task_holder import HeldTasks
+from streams_runtime.membership.member_events import HeldTasks
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LongSerde, StringSerde

@@ -8,7 +8,7 @@ from assignor.types import TaskId
 from spark_jobs.workers.ownership_listener import OwnershipListener
 from spark_jobs.workers.ownership_log import Holder, OwnershipLog, read_ownership
 from streams_runtime.common.states import RestoreOrigin
-from streams_runtime.membership.task_holder import HeldTasks
+from streams_runtime.membership.member_events import HeldTasks
 from streams_runtime.task_manager.thread_listener import TaskRestored
 
 A, B = TaskId(0, 0), TaskId(0, 1)

@@ -22,7 +22,7 @@ from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.opening import open_log
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import StateStoreClient
 from streams_runtime.queries.host_calls import QueryFailed

@@ -18,7 +18,7 @@ from streams_runtime.common.states import InstanceState, RestoreOrigin
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
 from streams_runtime.threads.thread_work import ThreadWork

@@ -23,31 +23,35 @@ from hypothesis.stateful import (
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from streams_runtime.membership.calls import CoordinatorError, HeartbeatNews, MemberSettings
 from streams_runtime.membership.member_events import (
+    AssignTasks,
     CallRefused,
     CallUnanswered,
     CloseAsked,
+    CloseTasks,
     FetchReplied,
     GiveOrder,
     GroupRedeclared,
     HeartbeatReplied,
     JoinReplied,
     LeaveReplied,
+    LoseTasks,
     MemberEnded,
     MemberEvent,
     MissingTopics,
     OrderDone,
     RejoinAsked,
+    RevokeTasks,
     SendFetch,
     SendJoin,
     SendLeave,
     SetTimer,
     Started,
+    StartRebalance,
     TasksLost,
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.task_holder import AssignTasks, CloseTasks, LoseTasks, RevokeTasks, StartRebalance
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC
 from tests.streams_runtime.membership.model_group import PREPARING, ModelGroup
 

@@ -26,6 +26,7 @@ from streams_runtime.membership.calls import (
 )
 from streams_runtime.membership.member_events import (
     AssignmentFailed,
+    AssignTasks,
     CallRefused,
     CallUnanswered,
     CloseAsked,
@@ -43,6 +44,7 @@ from streams_runtime.membership.member_events import (
     OrderDone,
     OrderFailed,
     RejoinAsked,
+    RevokeTasks,
     SendFetch,
     SendJoin,
     SendLeave,
@@ -57,7 +59,6 @@ from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_standing import Phase
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.outstanding import LAST_JOIN_WAIT_MS
-from streams_runtime.membership.task_holder import AssignTasks, RevokeTasks
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC, assignment
 
 T0, T1, T2 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)

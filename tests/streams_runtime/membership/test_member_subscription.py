@@ -10,8 +10,8 @@ from assignor.protocol.assignment_info_encoder import encode_assignment_info
 from assignor.protocol.consumer_protocol import Assignment, decode_subscription, encode_assignment, wire_version
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition
+from streams_runtime.membership.member_events import HeldTasks, PartitionHosts
 from streams_runtime.membership.member_subscription import ReceivedAssignment, SubscriptionWriter
-from streams_runtime.membership.task_holder import HeldTasks, PartitionHosts
 
 PROCESS = ProcessId.parse("2230ea3e-4048-4d7d-bee0-e650940ec648")
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

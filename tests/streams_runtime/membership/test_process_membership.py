@@ -17,10 +17,9 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import CoordinatorUnavailable, MemberSettings, ProcessHeartbeatReply
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import GroupMember
+from streams_runtime.membership.member_events import AssignTasks, Done, Order
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.process_membership import ProcessMembership
-from streams_runtime.membership.task_holder import AssignTasks, Done, Order
+from streams_runtime.membership.process_membership import GroupMember, ProcessMembership
 from streams_runtime.reporting.notices import NoticeBoard, NoticeCode
 from tests.streams_runtime.membership.losing_proxy import LosingProxy, losing_proxy
 from tests.streams_runtime.running_member import (

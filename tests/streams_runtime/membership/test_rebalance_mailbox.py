@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox, StreamThreadEnded, WaitingOrder
-from streams_runtime.membership.task_holder import (
+from streams_runtime.membership.member_events import (
     AssignTasks,
     CloseTasks,
     HeldTasks,
@@ -17,6 +16,7 @@ from streams_runtime.membership.task_holder import (
     RevokeTasks,
     StartRebalance,
 )
+from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox, StreamThreadEnded, WaitingOrder
 
 TASK = TaskId(0, 0)
 GIVES_OR_TAKES: list[Order] = [StartRebalance(), RevokeTasks(frozenset({TASK})), AssignTasks(HeldTasks("m", 3))]

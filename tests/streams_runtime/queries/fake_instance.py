@@ -10,7 +10,7 @@ from typing import Any
 from assignor.types import HostInfo, TaskId, TopicPartition
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.partitioner import partition_of
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.base import StoreBuilder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.answers import READS, AnswerSource, Freshness, answer_for_partition, builder_of, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import KeyQueryMetadata

@@ -16,7 +16,7 @@ import pytest
 from assignor.errors import InputError
 from assignor.types import HostInfo
 from streams_runtime.logs.partitioner import partition_of
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries import client as client_module
 from streams_runtime.queries import host_calls
 from streams_runtime.queries.client import CopyAnswered, StateStoreClient, StoreValue, StoreWindows, WindowValue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.routes import MAX_ENTRIES, create_query_app
 from streams_runtime.queries.store_metadata import from_document, metadata_of
 from streams_runtime.serdes import JSON, LONG, STRING

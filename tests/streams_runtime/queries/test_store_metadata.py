@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import HostInfo, TopicPartition
-from streams_runtime.membership.task_holder import PartitionHosts
+from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import KeyQueryMetadata, key_query_metadata
 from tests.streams_runtime.queries.fake_instance import KEY, PARTITION, PARTITIONS, hosts, location

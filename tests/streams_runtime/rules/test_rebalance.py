@@ -11,9 +11,9 @@ from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskState
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.group_member import GroupMember
+from streams_runtime.membership.member_events import Partitions
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.task_holder import Partitions
+from streams_runtime.membership.process_membership import GroupMember
 from streams_runtime.task_manager.task_manager import TaskManager
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.threads.stream_thread import StreamThread
