@@ -85,11 +85,11 @@ if TYPE_CHECKING:
     from streams_runtime.processors.node_runs import RunsHow as RunsHow
     from streams_runtime.processors.topology import Topology as Topology
     from streams_runtime.queries.client import CopyAnswered as CopyAnswered
+    from streams_runtime.queries.client import QueryFailed as QueryFailed
     from streams_runtime.queries.client import StateStoreClient as StateStoreClient
     from streams_runtime.queries.client import StoreValue as StoreValue
     from streams_runtime.queries.client import StoreWindows as StoreWindows
     from streams_runtime.queries.client import WindowValue as WindowValue
-    from streams_runtime.queries.host_calls import QueryFailed as QueryFailed
     from streams_runtime.queries.store_metadata import KeyQueryMetadata as KeyQueryMetadata
     from streams_runtime.restore.progress import RestoreProgress as RestoreProgress
     from streams_runtime.restore.restore_listener import RestoreListener as RestoreListener
@@ -154,8 +154,14 @@ _NAMES_OF = {
         "ProcessorContext",
         "PunctuationType",
     ),
-    "streams_runtime.queries.client": ("CopyAnswered", "StateStoreClient", "StoreValue", "StoreWindows", "WindowValue"),
-    "streams_runtime.queries.host_calls": ("QueryFailed",),
+    "streams_runtime.queries.client": (
+        "CopyAnswered",
+        "QueryFailed",
+        "StateStoreClient",
+        "StoreValue",
+        "StoreWindows",
+        "WindowValue",
+    ),
     "streams_runtime.queries.store_metadata": ("KeyQueryMetadata",),
     "streams_runtime.common.record_columns": ("RecordColumns",),
     "streams_runtime.logs.record_producer": ("RecordProducer",),

@@ -13,10 +13,9 @@ from typing import Any, Self
 
 import httpx
 
-from assignor.access.tls import client_context
 from spark_jobs.workers.group_view import GroupView, MemberView, group_view
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.http_client import BearerAuth
+from streams_runtime.membership.http_client import http_client
 
 ACTIVE, STANDBY, WARM_UP = "active", "standby", "warm-up"
 RUNNING, RESTORING = "running", "restoring"
@@ -97,12 +96,7 @@ class GroupWatch:
         self._client = client
         self._group_id = group_id
         self._scheme = "https" if https else "http"
-        self._http = httpx.Client(
-            timeout=REQUEST_TIMEOUT_S,
-            trust_env=False,
-            auth=BearerAuth(client.token),
-            verify=client_context(f"{self._scheme}://", httpx.create_ssl_context),
-        )
+        self._http = http_client(f"{self._scheme}://", client.token, timeout=REQUEST_TIMEOUT_S)
         self._askers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="instance-status")
 
     def __enter__(self) -> Self:

@@ -25,7 +25,7 @@ from urllib.parse import quote
 import httpx
 import tenacity
 
-from assignor.access.tls import client_context, tls_problem
+from assignor.access.tls import tls_problem
 from assignor.coordinator_addresses import CoordinatorAddresses, CoordinatorCall
 from assignor.coordinator_calls import (
     Answered,
@@ -59,7 +59,7 @@ from streams_runtime.membership.calls import (
     ProcessHeartbeatReply,
     coordinator_error,
 )
-from streams_runtime.membership.http_client import MOST_KEPT, BearerAuth, KeptSockets
+from streams_runtime.membership.http_client import MOST_KEPT, KeptSockets, http_client
 from streams_runtime.reporting.notices import Notice
 
 ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000
@@ -100,7 +100,7 @@ class CoordinatorClient:
             except httpx.InvalidURL as error:
                 raise InputError(f"is no address of a coordinator: {error}", url) from None
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self._http = _http_client(self.addresses.secured, token, limits)
+        self._http = http_client(self.addresses.secured, token, limits=limits, headers={"User-Agent": _user_agent()})
 
     def __enter__(self) -> Self:
         return self
@@ -322,7 +322,7 @@ class ProcessHeartbeats:
         client = self._clients.pop(address, None)
         if client is None:
             limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
-            client = _http_client(address, self._token, limits)
+            client = http_client(address, self._token, limits=limits, headers={"User-Agent": _user_agent()})
         if len(self._clients) >= MOST_KEPT:
             self._clients.pop(next(iter(self._clients))).close()  # the one that was used longest ago
         self._clients[address] = client
@@ -333,17 +333,6 @@ class ProcessHeartbeats:
         for other in self._clients.keys() - {address}:
             self._clients.pop(other).close()
         self._sockets.keep_only(response.extensions["network_stream"].get_extra_info("socket"))
-
-
-def _http_client(url: str, token: str | CallerToken | None, limits: httpx.Limits) -> httpx.Client:
-    """`url`: one of those that are called. What TLS needs is read at once if it is of https."""
-    return httpx.Client(
-        headers={"User-Agent": _user_agent()},
-        auth=BearerAuth(token),
-        limits=limits,
-        trust_env=False,  # a proxy that the environment names must not see loopback calls
-        verify=client_context(url, httpx.create_ssl_context),
-    )
 
 
 def _user_agent() -> str:

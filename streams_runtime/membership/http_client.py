@@ -1,5 +1,5 @@
-"""Two things that an HTTP client does not do by itself: a bearer token that changes while the client lives, and sockets
-that stay open after a time-out.
+"""The HTTP client for calls of coordinators and instances, and two things that httpx does not do by itself: a bearer
+token that changes while the client lives, and sockets that stay open after a time-out.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import socket
 from collections import deque
 from collections.abc import Generator, Mapping
 from io import RawIOBase
+from typing import Any
 
 import httpx
 
+from assignor.access.tls import client_context
 from assignor.coordinator_calls import CallerToken, authorization
 
 
@@ -32,6 +34,18 @@ class BearerAuth(httpx.Auth):
             if newest != sent:
                 request.headers.update(authorization(newest))
                 yield request
+
+
+def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx.Client:
+    """A client that sends this token. `url`: one of those that are called; what TLS needs is read at once if it is of
+    https. `more`: as `httpx.Client` takes it. Raises InputError for files of certificates that cannot be used.
+    """
+    return httpx.Client(
+        auth=BearerAuth(token),
+        trust_env=False,  # a proxy that the environment names must not see loopback calls
+        verify=client_context(url, httpx.create_ssl_context),
+        **more,
+    )
 
 
 MOST_KEPT = 4

@@ -24,8 +24,7 @@ from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.processors.topology import Topology
-from streams_runtime.queries.client import StateStoreClient
-from streams_runtime.queries.host_calls import QueryFailed
+from streams_runtime.queries.client import QueryFailed, StateStoreClient
 from streams_runtime.queries.store_metadata import StoreLocation
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import LONG, STRING

@@ -18,9 +18,15 @@ from assignor.types import HostInfo
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries import client as client_module
-from streams_runtime.queries import host_calls
-from streams_runtime.queries.client import CopyAnswered, StateStoreClient, StoreValue, StoreWindows, WindowValue
-from streams_runtime.queries.host_calls import QueryFailed, Tries
+from streams_runtime.queries.client import (
+    CopyAnswered,
+    QueryFailed,
+    StateStoreClient,
+    StoreValue,
+    StoreWindows,
+    Tries,
+    WindowValue,
+)
 from streams_runtime.queries.problems import QueryCode
 from streams_runtime.queries.server import QueryServer
 from streams_runtime.queries.store_metadata import KeyQueryMetadata, StoreCopy
@@ -258,7 +264,7 @@ def test_should_give_a_call_no_more_time_than_the_query_has_left(monkeypatch: py
     tries, short = Tries(10.0), Tries(0.4)
     assert (tries.call_s(), short.call_s()) == (2.0, 0.1)
     now_s = 109.5
-    assert (tries.call_s(), short.call_s()) == (0.5, host_calls.SHORTEST_CALL_S)
+    assert (tries.call_s(), short.call_s()) == (0.5, client_module.SHORTEST_CALL_S)
 
 
 def test_should_end_in_time_when_the_only_active_copy_hangs(servers: Servers) -> None:

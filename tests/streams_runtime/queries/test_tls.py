@@ -12,8 +12,7 @@ import pytest
 from assignor.access.tls import server_tls
 from assignor.errors import InputError
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.queries.client import StateStoreClient
-from streams_runtime.queries.host_calls import QueryFailed
+from streams_runtime.queries.client import QueryFailed, StateStoreClient
 from streams_runtime.queries.server import QueryServer
 from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.streams_runtime.queries.fake_instance import STORE, FakeInstance

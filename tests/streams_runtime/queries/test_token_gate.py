@@ -17,8 +17,7 @@ from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
 from coordinator_api.settings import Settings
 from streams_runtime.queries import token_gate
-from streams_runtime.queries.client import StateStoreClient
-from streams_runtime.queries.host_calls import QueryFailed
+from streams_runtime.queries.client import QueryFailed, StateStoreClient
 from streams_runtime.queries.problems import QueryCode
 from streams_runtime.queries.server import QueryServer
 from tests.coordinator_api.http.oidc_issuer import AUDIENCE, ISSUER, KeyServer, published, signed
