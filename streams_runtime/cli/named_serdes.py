@@ -77,7 +77,7 @@ def _of_registry(name: str, option: str, topic: str, schema_registry: str | None
         raise InputError(f"{name} needs the URL of the schema registry: --schema-registry", option)
     try:
         from streams_runtime.serdes.schema_registry import AvroSerde, JsonSchemaSerde
-        from streams_runtime.serdes.schema_registry.described_protobuf_serde import DescribedProtobufSerde
+        from streams_runtime.serdes.schema_registry.protobuf_serde import DescribedProtobufSerde
     except ImportError as error:
         raise InputError(f"{name} needs pip install 'assignor[schema-registry]' ({error})", option) from None
     configs = {"schema.registry.url": schema_registry, "use.latest.version": "true"}

@@ -1,7 +1,9 @@
-"""Protobuf in Confluent's wire format. Source: `KafkaProtobufSerializer`, `KafkaProtobufDeserializer`.
+"""Protobuf in Confluent's wire format: messages of one class, and messages of any type as JSON.
 
-Equal messages have equal bytes, whatever the order of their maps. A message is read as the class that was given; that
-the writer's type has the same full name is checked once for each schema and type.
+Equal messages have equal bytes, whatever the order of their maps. `ProtobufSerde` reads a message as the class that was
+given; that the writer's type has the same full name is checked once for each schema and type. `DescribedProtobufSerde`
+is for programs that have no class: the registry describes the messages. Source: `KafkaProtobufSerializer`,
+`KafkaProtobufDeserializer` with its dynamic messages, `ProtobufMessageFormatter`, `ProtobufMessageReader`.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import TypeVar, cast
+from importlib import import_module
+from typing import Any, TypeVar, cast
 
 from confluent_kafka.schema_registry import Schema, SchemaReference
+from google.protobuf import descriptor_pool, json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError, EncodeError, Message
@@ -32,8 +36,8 @@ from streams_runtime.serdes.schema_registry.settings import RegistrySettings
 
 M = TypeVar("M", bound=Message)
 
-PROTOBUF = "PROTOBUF"
-AS_DESCRIPTOR = "serialized"
+_PROTOBUF = "PROTOBUF"
+_AS_DESCRIPTOR = "serialized"
 """The form of a schema to ask for: its descriptor, as base64."""
 
 _EVERY_REGISTRY_HAS = ("google/protobuf/", "google/type/", "confluent/")
@@ -73,10 +77,8 @@ class ProtobufSerde(RegistrySerde[M]):
         return encode
 
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[M]:
-        schema = registry.schema(schema_id, AS_DESCRIPTOR)
-        if schema.schema_type != PROTOBUF:
-            raise SerializationError(f"schema {schema_id} is one of {schema.schema_type or 'AVRO'}, not of Protobuf")
-        file = descriptor_of(schema)
+        schema = registry.schema(schema_id, _AS_DESCRIPTOR)
+        file = _descriptor_of(schema, f"schema {schema_id}")
         wanted = self._message.DESCRIPTOR.full_name
         from_string = self._message.FromString
         checked: set[tuple[int, ...]] = set()
@@ -96,6 +98,58 @@ class ProtobufSerde(RegistrySerde[M]):
         return decode
 
 
+class DescribedProtobufSerde(RegistrySerde[Any]):
+    """Values as Protobuf's JSON has them, with fields under their own names.
+
+    A value is written as the first message of the subject's latest schema, so `use.latest.version` is needed. Raises
+    InputError for a config that cannot be used.
+    """
+
+    def __init__(self, configs: Mapping[str, object]) -> None:
+        super().__init__(RegistrySettings.from_configs(configs, "DescribedProtobufSerde"))
+
+    def _encoder(self, registry: Registry) -> Encode[Any]:
+        if not self._settings.use_latest:
+            raise SerializationError(f"{self!r} has no schema to write with; set use.latest.version")
+        schema_id, schema = registry.latest(self._subject(None), _AS_DESCRIPTOR)
+        file = _file(registry, schema, f"schema {schema_id}")
+        if not file.message_types_by_name:
+            raise SerializationError(f"schema {schema_id} has no message")
+        made = message_factory.GetMessageClass(next(iter(file.message_types_by_name.values())))
+        head = header(schema_id) + message_indexes((0,))
+
+        def encode(value: Any) -> bytes:
+            try:
+                message = json_format.ParseDict(value, made(), descriptor_pool=file.pool)
+            except (json_format.ParseError, AttributeError, TypeError) as error:  # the last two: it is no object
+                name, reason = made.DESCRIPTOR.full_name, " ".join(str(error).split())  # it may be several lines
+                raise SerializationError(f"{name} cannot be made of this value: {reason}") from error
+            return head + message.SerializeToString(deterministic=True)
+
+        return encode
+
+    def _decoder(self, registry: Registry, schema_id: int) -> Decode[Any]:
+        file = _file(registry, registry.schema(schema_id, _AS_DESCRIPTOR), f"schema {schema_id}")
+
+        def decode(data: bytes) -> Any:
+            steps, at = read_message_indexes(data, HEADER_BYTES)
+            descriptor = _message_at(file, steps)
+            try:
+                message = message_factory.GetMessageClass(descriptor).FromString(data[at:])
+            except DecodeError as error:
+                raise SerializationError(
+                    f"these bytes are no {descriptor.full_name} of schema {schema_id}: {error}"
+                ) from error
+            return json_format.MessageToDict(
+                message,
+                preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True,
+                descriptor_pool=file.pool,
+            )
+
+        return decode
+
+
 def _schema(registry: Registry, file: FileDescriptor) -> Schema:
     """The file as the registry takes it, after the files that it imports."""
     references: list[SchemaReference] = [
@@ -103,11 +157,16 @@ def _schema(registry: Registry, file: FileDescriptor) -> Schema:
         for imported in file.dependencies
         if not imported.name.startswith(_EVERY_REGISTRY_HAS)
     ]
-    return Schema(base64.b64encode(file.serialized_pb).decode("ascii"), PROTOBUF, references)
+    return Schema(base64.b64encode(file.serialized_pb).decode("ascii"), _PROTOBUF, references)
 
 
-def descriptor_of(schema: Schema) -> FileDescriptorProto | None:
-    """None: the registry knows no other form than the text of a .proto file, in which nothing is looked up here."""
+def _descriptor_of(schema: Schema, what: str) -> FileDescriptorProto | None:
+    """None: the registry knows no other form than the text of a .proto file, in which nothing is looked up here.
+
+    Raises SerializationError for a schema that is not of Protobuf, which `what` names.
+    """
+    if schema.schema_type != _PROTOBUF:
+        raise SerializationError(f"{what} is one of {schema.schema_type or 'AVRO'}, not of Protobuf")
     try:
         return FileDescriptorProto.FromString(base64.b64decode(schema.schema_str or "", validate=True))
     except (binascii.Error, DecodeError):
@@ -141,3 +200,66 @@ def _full_name(file: FileDescriptorProto, steps: Sequence[int]) -> str:
         names.append(messages[step].name)
         messages = messages[step].nested_type
     return ".".join(names)
+
+
+def _message_at(file: FileDescriptor, steps: tuple[int, ...]) -> Descriptor:
+    messages = list(file.message_types_by_name.values())
+    found: Descriptor | None = None
+    for step in steps:
+        if not 0 <= step < len(messages):
+            raise SerializationError(f"{file.name} has no message at {list(steps)}")
+        found = messages[step]
+        messages = list(found.nested_types)
+    if found is None:
+        raise SerializationError(f"{file.name}: the record does not say which message it is")
+    return found
+
+
+def _file(registry: Registry, schema: Schema, what: str) -> FileDescriptor:
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        return pool.FindFileByName(_added(pool, set(), registry, schema, what, name=None))
+    except (TypeError, KeyError) as error:  # as the pool refuses what does not fit together
+        raise SerializationError(f"{what} cannot be used: {error}") from error
+
+
+def _added(
+    pool: descriptor_pool.DescriptorPool,
+    known: set[str],
+    registry: Registry,
+    schema: Schema,
+    what: str,
+    name: str | None,
+) -> str:
+    """Put the file into the pool, after those that it imports; its name. `name`: by which others import it."""
+    file = _descriptor_of(schema, what)
+    if file is None:
+        raise SerializationError(
+            f"the registry has {what} as the text of a .proto file only; use a ProtobufSerde with the class of protoc"
+        )
+    file.name = name or file.name or "schema.proto"
+    for reference in schema.references or ():
+        if str(reference.name) not in known:
+            imported = registry.referenced(reference, _AS_DESCRIPTOR)
+            _added(pool, known, registry, imported, f"schema {reference.name}", str(reference.name))
+    for imported_name in file.dependency:
+        if imported_name not in known:
+            _add_well_known(pool, known, imported_name)
+    pool.Add(file)
+    known.add(file.name)
+    return file.name
+
+
+def _add_well_known(pool: descriptor_pool.DescriptorPool, known: set[str], name: str) -> None:
+    """A file that every registry has: Protobuf's own are modules of its library."""
+    file = FileDescriptorProto()
+    try:
+        module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    except ImportError as error:
+        raise SerializationError(f"a schema imports {name}, which the registry does not refer to") from error
+    module.DESCRIPTOR.CopyToProto(file)
+    for imported in file.dependency:
+        if imported not in known:
+            _add_well_known(pool, known, imported)
+    pool.Add(file)
+    known.add(name)
