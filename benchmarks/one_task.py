@@ -12,7 +12,6 @@ from streams_runtime.application import Application
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.logs.base import Log
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.standby_task import StandbyTask
@@ -42,7 +41,7 @@ class OneTask:
         configs = application.configs
         self._directory = StateDirectory(state_dir, configs.application_id, clock)
         self._consumer = log.consumer()
-        self._restore_consumer = log.consumer(restore_isolation(configs))
+        self._restore_consumer = log.consumer(configs.isolation_level)
         self._producer = StreamsProducer(log, "bench" if configs.exactly_once else None)
         creator = TaskCreator(application, self._directory, log, self._consumer, self._producer, clock)
         input_partitions = frozenset({EVENTS_0})

@@ -22,7 +22,7 @@ from assignor.near_names import did_you_mean
 from assignor.printable import shown_address
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from kafka_client.settings.client_settings import KNOWN_KEYS as CLIENT_KEYS
-from streams_runtime.logs.base import OffsetReset
+from streams_runtime.logs.base import IsolationLevel, OffsetReset
 from streams_runtime.logs.kafka.settings import (
     DEFAULT_LINGER_MS,
     LINGER_MS,
@@ -120,6 +120,11 @@ class StreamsConfig:
     @property
     def exactly_once(self) -> bool:
         return self.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """Of what tasks read: their input, and their changelogs when they restore."""
+        return IsolationLevel.READ_COMMITTED if self.exactly_once else IsolationLevel.READ_UNCOMMITTED
 
     @property
     def effective_commit_interval_ms(self) -> int:

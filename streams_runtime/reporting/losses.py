@@ -117,9 +117,8 @@ class TaskLosses:
                 self._metrics.null_key_filtered()
             else:
                 self._metrics.dropped(reason)
-        if self._notices is not None:
-            code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
-            self._notices.tell(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)
+        code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
+        self._tell(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)
         if seen == WARNINGS + 1:
             _logger.warning(
                 "task %s: more records are dropped (%s, %s); they are counted, and logged at level debug only",
@@ -150,9 +149,8 @@ class TaskLosses:
             f"offset {offset} has the timestamp {timestamp_ms}, which looks like {unit}: timestamps are in "
             "milliseconds since the epoch, and later records may count as late"
         )
-        _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=TOLD_AS_NOTICE)
-        if self._notices is not None:
-            self._notices.tell(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
+        self._warn(partition, what)
+        self._tell(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
 
     def expired(self, store: str) -> None:
         """A window store was given something for a window that it keeps no more."""
@@ -175,9 +173,8 @@ class TaskLosses:
             f"position beyond the log's end: the group was at offset {position}, and the log ends at {end}, as the "
             f"topic was made again or has lost records; the group goes on at {resumed_at}"
         )
-        _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=TOLD_AS_NOTICE)
-        if self._notices is not None:
-            self._notices.tell(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
+        self._warn(partition, what)
+        self._tell(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
 
     def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
         """A window store was restored from a changelog that begins at `begin` and was needed from `needed_from` on.
@@ -190,11 +187,10 @@ class TaskLosses:
             f"windows at most are missing in store {store}: its changelog starts at offset {begin}, and was needed "
             f"from {needed_from} on"
         )
-        _logger.warning("task %s: %s: %s %s", self._task, _name(changelog), f"{windows:,}", what, extra=TOLD_AS_NOTICE)
+        self._warn(changelog, f"{windows:,} {what}")
         if self._metrics is not None:
             self._metrics.windows_missing(store, windows)
-        if self._notices is not None:
-            self._notices.tell(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
+        self._tell(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
         """The log may delete, by its clock, what a window store still has. Reported when new, or when it is worse."""
@@ -204,26 +200,23 @@ class TaskLosses:
             return
         self._at_risk[risk.store] = risk
         if reported is None:
-            _logger.warning(
-                "task %s: store %s: %s %s",
-                self._task,
-                risk.store,
-                f"{risk.windows:,}",
-                risk.text(),
-                extra=TOLD_AS_NOTICE,
-            )
-        if self._notices is not None:
-            new = risk.windows - (0 if reported is None else reported.windows)
-            self._notices.tell(NoticeCode.WINDOWS_AT_RISK, f"store {risk.store}", max(0, new), risk.text())
+            what = f"{risk.windows:,} {risk.text()}"
+            _logger.warning("task %s: store %s: %s", self._task, risk.store, what, extra=TOLD_AS_NOTICE)
+        new = risk.windows - (0 if reported is None else reported.windows)
+        self._tell(NoticeCode.WINDOWS_AT_RISK, f"store {risk.store}", max(0, new), risk.text())
 
     def _passed_over(self, partition: TopicPartition, records: int, what: str) -> None:
-        _logger.warning(
-            "task %s: %s: %s records %s", self._task, _name(partition), f"{records:,}", what, extra=TOLD_AS_NOTICE
-        )
+        self._warn(partition, f"{records:,} records {what}")
         if self._metrics is not None:
             self._metrics.passed_over(partition.topic, records)
+        self._tell(NoticeCode.RECORDS_PASSED_OVER, _name(partition), records, f"records {what}")
+
+    def _warn(self, partition: TopicPartition, what: str) -> None:
+        _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=TOLD_AS_NOTICE)
+
+    def _tell(self, code: NoticeCode, about: str, count: int, detail: str) -> None:
         if self._notices is not None:
-            self._notices.tell(NoticeCode.RECORDS_PASSED_OVER, _name(partition), records, f"records {what}")
+            self._notices.tell(code, about, count, detail)
 
 
 LossesOf = Callable[[TaskId], TaskLosses]

@@ -50,7 +50,6 @@ from streams_runtime.restore.restore_listener import (
     RestoreListener,
     RestoreListenerFailed,
     SilentRestoreListener,
-    tell_restore_listener,
 )
 from streams_runtime.restore.restore_meter import RestoreMeter
 from streams_runtime.state_stores.window_keys import is_of_window_store
@@ -76,7 +75,7 @@ class ReaderState(StrEnum):
 class ChangelogReader:
     """One per stream thread, which alone uses it.
 
-    `consumer`: a consumer of its own, opened with `restore_isolation(configs)`. `group_id`: the group under which the
+    `consumer`: a consumer of its own, opened with `configs.isolation_level`. `group_id`: the group under which the
     application commits.
     """
 
@@ -422,4 +421,9 @@ class ChangelogReader:
                 yield changelog, max(0, end - self._position(changelog))
 
     def _tell(self, callback: Callable[..., None], changelog: ChangelogMetadata, *numbers: int) -> None:
-        tell_restore_listener(callback, changelog.task_id, changelog.partition, changelog.store, *numbers)
+        """Call one of the listener's callbacks. Raises RestoreListenerFailed."""
+        partition, store = changelog.partition, changelog.store
+        try:
+            callback(partition, store, *numbers)
+        except Exception as error:
+            raise RestoreListenerFailed(callback, changelog.task_id, partition, store, error) from error

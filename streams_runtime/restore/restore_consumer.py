@@ -17,18 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from assignor.types import TopicPartition
-from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import Consumer, IsolationLevel, RecordBatch
+from streams_runtime.logs.base import Consumer, RecordBatch
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
 _FIRST_POLL = 1_000
 _SMALLEST_POLL = 10
 _POLLS_A_PASS = 4
-
-
-def restore_isolation(configs: StreamsConfig) -> IsolationLevel:
-    """The isolation level with which the restore consumer has to be opened."""
-    return IsolationLevel.READ_COMMITTED if configs.exactly_once else IsolationLevel.READ_UNCOMMITTED
 
 
 class RestoreConsumer:

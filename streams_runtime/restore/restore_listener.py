@@ -6,7 +6,7 @@ suspended. An error of a listener is raised with the listener's name. Source: `S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from assignor.types import TaskId, TopicPartition
@@ -42,54 +42,17 @@ class SilentRestoreListener:
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None: ...
 
 
-class RestoreListeners:
-    """Calls several listeners, in their order."""
-
-    def __init__(self, listeners: Sequence[RestoreListener]) -> None:
-        self._listeners = tuple(listeners)
-
-    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        for listener in self._listeners:
-            _tell(listener.on_restore_start, partition, store, start, end)
-
-    def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
-        for listener in self._listeners:
-            _tell(listener.on_batch_restored, partition, store, batch_end, count)
-
-    def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
-        for listener in self._listeners:
-            _tell(listener.on_restore_end, partition, store, total)
-
-    def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
-        for listener in self._listeners:
-            _tell(listener.on_restore_suspended, partition, store, total)
-
-
 class RestoreListenerFailed(StreamsRuntimeError):
     """A listener raised; its error is the `__cause__`. The message names listener, callback, store and changelog."""
 
-
-def tell_restore_listener(
-    callback: Callable[..., None], task_id: TaskId, partition: TopicPartition, store: str, *numbers: int
-) -> None:
-    """Call one of a listener's callbacks. Raises RestoreListenerFailed."""
-    try:
-        _tell(callback, partition, store, *numbers)
-    except RestoreListenerFailed as error:
-        error.task_id = task_id
-        raise
-
-
-def _tell(callback: Callable[..., None], partition: TopicPartition, store: str, *numbers: int) -> None:
-    try:
-        callback(partition, store, *numbers)
-    except RestoreListenerFailed:
-        raise
-    except Exception as error:
-        raise RestoreListenerFailed(
+    def __init__(
+        self, callback: Callable[..., None], task_id: TaskId, partition: TopicPartition, store: str, error: Exception
+    ) -> None:
+        super().__init__(
             f"restore listener {_qualified(callback)} failed for store {store!r} "
             f"(changelog {partition}): {type(error).__name__}: {error}"
-        ) from error
+        )
+        self.task_id = task_id
 
 
 def _qualified(callback: Callable[..., None]) -> str:

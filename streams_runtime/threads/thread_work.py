@@ -25,7 +25,7 @@ from assignor.types import TaskId
 from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.logs.base import IsolationLevel, Log
+from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.member_subscription import SubscriptionWriter
@@ -35,7 +35,6 @@ from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.reporting.metrics import ThreadMetrics
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.restore.restore_listener import RestoreListener
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.task_manager.restoration import Restoration, TaskInputs
@@ -98,12 +97,11 @@ class ThreadWork:
 
     def __init__(self, setting: ThreadSetting) -> None:
         configs = setting.application.configs
-        isolation = IsolationLevel.READ_COMMITTED if configs.exactly_once else IsolationLevel.READ_UNCOMMITTED
         self._log = setting.log
         self._configs = configs
         self._clock = setting.clock
-        self._consumer = setting.log.consumer(isolation)
-        self._restore_consumer = setting.log.consumer(restore_isolation(configs))
+        self._consumer = setting.log.consumer(configs.isolation_level)
+        self._restore_consumer = setting.log.consumer(configs.isolation_level)
         self._producer = StreamsProducer(setting.log, setting.transactional_id)
         self._reader = ChangelogReader(
             setting.log,

@@ -13,7 +13,6 @@ from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.builders import key_value_store
@@ -79,7 +78,7 @@ class Restoring:
         configs = StreamsConfig(APPLICATION, "memory:restore", directory, poll_ms=0, commit_interval_ms=1_000)
         self.configs = replace(configs, **changes)  # type: ignore[arg-type]
         self.directory = StateDirectory(directory, APPLICATION, self.clock)
-        self.consumer: Consumer = self.log.consumer(restore_isolation(self.configs))
+        self.consumer: Consumer = self.log.consumer(self.configs.isolation_level)
         self.reader = ChangelogReader(
             self.log,
             self.consumer,

@@ -15,7 +15,6 @@ from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.errors import CommitFenced
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_consumer import restore_isolation
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.builders import key_value_store
@@ -53,7 +52,7 @@ class Member:
             changelogs={"counts": COUNTS},
         )
         self.standby = StandbyTask(TASK, frozenset({WORDS}), self.state, configs=self.configs, clock=SystemClock())
-        self.consumer = self.log.consumer(restore_isolation(self.configs))
+        self.consumer = self.log.consumer(self.configs.isolation_level)
         self.reader = ChangelogReader(
             self.log, self.consumer, group_id="app", configs=self.configs, clock=SystemClock()
         )

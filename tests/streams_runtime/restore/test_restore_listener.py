@@ -1,14 +1,14 @@
-"""Listeners: several of them, and what is said of one that fails."""
+"""The calls that a listener gets, and what is said of one that fails."""
 
 from __future__ import annotations
 
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime.restore.restore_listener import RestoreListenerFailed, RestoreListeners, SilentRestoreListener
+from streams_runtime.restore.restore_listener import RestoreListenerFailed
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
-from tests.streams_runtime.restore.restoring import SpyingListener, create, numbered, write
+from tests.streams_runtime.restore.restoring import create, numbered, write
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
 TOLD = [
@@ -71,21 +71,3 @@ def test_should_let_all_tasks_go_when_a_listener_fails_on_one(start: StartReader
     assert restoring.consumer.assignment() == frozenset()
     suspended = {told[1] for told in restoring.listener.told if told[0] == "suspended"}
     assert suspended == {str(partition) for partition in partitions}
-
-
-@pytest.mark.usefixtures("filled")
-def test_should_tell_several_listeners_in_their_order() -> None:
-    one, other = SpyingListener(), SpyingListener()
-    both = RestoreListeners([one, SilentRestoreListener(), other])
-    both.on_restore_start(COUNTS, "counts", 0, 10)
-    both.on_batch_restored(COUNTS, "counts", 9, 10)
-    both.on_restore_end(COUNTS, "counts", 10)
-    both.on_restore_suspended(COUNTS, "counts", 10)
-    assert one.told == other.told == [*TOLD, ("suspended", str(COUNTS), "counts", (10,))]
-
-
-def test_should_name_the_failing_one_of_several_listeners() -> None:
-    one = SpyingListener()
-    one.fail_at.add("end")
-    with pytest.raises(RestoreListenerFailed, match=r"restoring\.SpyingListener\.on_restore_end failed"):
-        RestoreListeners([SilentRestoreListener(), one]).on_restore_end(COUNTS, "counts", 3)

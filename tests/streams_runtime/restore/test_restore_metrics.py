@@ -7,7 +7,7 @@ from pathlib import Path
 from assignor.types import TopicPartition
 from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_consumer import PollSize, restore_isolation
+from streams_runtime.restore.restore_consumer import PollSize
 from streams_runtime.restore.restore_meter import RestoreRate
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.restore.failing_log import FailingLog
@@ -28,7 +28,7 @@ def test_should_measure_restored_and_remaining_records_rate_and_lag(tmp_path: Pa
     metrics = InstanceMetrics()
     restoring.reader = ChangelogReader(
         log,
-        restoring.log.consumer(restore_isolation(restoring.configs)),
+        restoring.log.consumer(restoring.configs.isolation_level),
         group_id=APPLICATION,
         configs=restoring.configs,
         clock=restoring.clock,
