@@ -7,7 +7,7 @@ key, or the place where Kafka's key has its meaning here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -46,57 +46,149 @@ class ProcessingGuarantee(StrEnum):
     EXACTLY_ONCE_V2 = "exactly_once_v2"
 
 
+def _values(read: Callable[[str, object, str], object], accepted: str = "") -> Mapping[str, Any]:
+    """Of a field of `StreamsConfig`. `read`: from its key, what was given and where to its value; raises InputError.
+    `accepted`: which values it may have, as the documentation says it; "" for any text.
+    """
+    return {"read": read, "accepted": accepted}
+
+
+def _whole(low: int, high: int = JAVA_LONG_MAX) -> Mapping[str, Any]:
+    def read(key: str, value: object, where: str) -> int:
+        if isinstance(value, str):
+            number = whole_number(value)
+            value = value if number is None else number
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InputError(f"{key} must be a whole number, not {value!r}", where)
+        if not low <= value <= high:
+            raise InputError(f"{key} must be from {low} to {high}, not {value}", where)
+        return value
+
+    return _values(read, f"from {low}" if high in (JAVA_INT_MAX, JAVA_LONG_MAX) else f"{low} to {high}")
+
+
+def _one_of(choices: Iterable[str], made: Callable[[str], str] = str) -> Mapping[str, Any]:
+    names = [str(each) for each in choices]
+    accepted = ", ".join(names)
+
+    def read(key: str, value: object, where: str) -> str:
+        if str(value) not in names:
+            raise InputError(f"{key} must be one of {accepted}, not {value!r}", where)
+        return made(str(value))
+
+    return _values(read, accepted)
+
+
+def _boolean(key: str, value: object, where: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise InputError(f"{key} must be true or false, not {value!r}", where)
+
+
+def _text(key: str, value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{key} must be text, not {value!r}", where)
+    return value
+
+
+def _secret(key: str, value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{key} must be text", where)  # which is not shown
+    return value
+
+
+def _path(kind: str) -> Mapping[str, Any]:
+    def read(key: str, value: object, where: str) -> Path:
+        if not isinstance(value, (str, Path)) or not str(value):
+            raise InputError(f"{key} must be a {kind}, not {value!r}", where)
+        return Path(value)
+
+    return _values(read)
+
+
+def _config_setter(key: str, value: object, where: str) -> object:
+    found = imported_object(key, value, where) if isinstance(value, str) else value
+    found = made(key, found, where)
+    setter = getattr(found, "set_config", found)
+    if not callable(setter):
+        raise InputError(
+            f"{key} must be a function of a store's name and its options, a class with set_config, or the full name "
+            f"of one, not {value!r}",
+            where,
+        )
+    return setter
+
+
+def _optimization(key: str, value: object, where: str) -> frozenset[str]:
+    """Source: `StreamsConfig.verifyTopologyOptimizationConfigs`."""
+    given = [each.strip() for each in value.split(",")] if isinstance(value, str) else None
+    if given == ["all"]:
+        return OPTIMIZATIONS
+    if given == ["none"]:
+        return frozenset()
+    if given is None or not OPTIMIZATIONS.issuperset(given):
+        raise InputError(
+            f"{key} must be all, none, or a list of {', '.join(sorted(OPTIMIZATIONS))}, not {value!r}", where
+        )
+    return frozenset(given)
+
+
 @dataclass(frozen=True, slots=True)
 class StreamsConfig:
-    """The configs of one instance. Times are in milliseconds.
+    """The configs of one instance. Times are in milliseconds. A row has name, default and values of a config; None may
+    be given where it is the default.
 
     `commit_interval_ms` None: 30 s, or 100 ms under exactly-once. `bootstrap_servers`: of Kafka, or
     `embedded:<directory>` for the log that needs nothing installed. `application_server`: host:port under which an
     instance on Spark serves its stores; port 0 picks a free one. None: a free port of the executor's host, or of
-    loopback while there is no token.
-    `application_server_ssl_*`: with a certificate it speaks TLS. `restore_batch_records`, `restore_pass_ms`: how
-    much one pass of a thread restores while other tasks run. `record_pass_ms`: how long one pass may process records
-    before it punctuates and commits. `topology_optimization`: of `OPTIMIZATIONS`; None: not
-    given. `kafka_properties`: of Kafka's clients; they may hold secrets.
+    loopback while there is no token. `application_server_ssl_*`: with a certificate it speaks TLS.
+    `restore_batch_records`, `restore_pass_ms`: how much one pass of a thread restores while other tasks run.
+    `record_pass_ms`: how long one pass may process records before it punctuates and commits. `topology_optimization`:
+    of `OPTIMIZATIONS`; None: not given. `kafka_properties`: of Kafka's clients; they may hold secrets.
     """
 
-    application_id: str
-    bootstrap_servers: str
-    state_dir: Path = field(default=Path("kafka-streams"))
-    processing_guarantee: ProcessingGuarantee = ProcessingGuarantee.AT_LEAST_ONCE
-    commit_interval_ms: int | None = None
-    linger_ms: int = DEFAULT_LINGER_MS
-    num_stream_threads: int = 1
-    max_task_idle_ms: int = 0
-    task_timeout_ms: int = 300_000
-    statestore_cache_max_bytes: int = 10 * 1024 * 1024
-    poll_ms: int = 100
-    max_poll_records: int = 1_000
-    buffered_records_per_partition: int = 1_000
-    auto_offset_reset: OffsetReset = OffsetReset.EARLIEST
-    state_cleanup_delay_ms: int = 600_000
-    repartition_purge_interval_ms: int = 30_000
-    application_server: str | None = None
-    application_server_ssl_certfile: Path | None = None
-    application_server_ssl_keyfile: Path | None = None
-    application_server_ssl_keyfile_password: str | None = field(default=None, repr=False)
-    application_server_ssl_ca_certs: Path | None = None
-    application_server_ssl_cert_reqs: str = "none"
-    client_id: str | None = None
-    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
-    heartbeat_interval_ms: int | None = None
-    rebalance_timeout_ms: int = 300_000
-    leave_on_disconnect: bool = True
-    errors_dead_letter_queue_topic_name: str | None = None
-    topology_optimization: frozenset[str] | None = None
-    rocksdb_config_setter: Callable[[str, Any], object] | None = None
-    default_key_serde: Serde[Any] | None = None
-    default_value_serde: Serde[Any] | None = None
+    application_id: str = field(metadata=_values(_text))
+    bootstrap_servers: str = field(metadata=_values(_text))
+    state_dir: Path = field(default=Path("kafka-streams"), metadata=_path("directory"))
+    processing_guarantee: ProcessingGuarantee = field(
+        default=ProcessingGuarantee.AT_LEAST_ONCE, metadata=_one_of(ProcessingGuarantee, ProcessingGuarantee)
+    )
+    commit_interval_ms: int | None = field(default=None, metadata=_whole(0))
+    linger_ms: int = field(default=DEFAULT_LINGER_MS, metadata=_whole(0, JAVA_INT_MAX))
+    # Kafka: no limit; one heartbeat speaks for all of them
+    num_stream_threads: int = field(default=1, metadata=_whole(1, 1_000))
+    max_task_idle_ms: int = field(default=0, metadata=_whole(-1))
+    task_timeout_ms: int = field(default=300_000, metadata=_whole(0))
+    statestore_cache_max_bytes: int = field(default=10 * 1024 * 1024, metadata=_whole(0))
+    poll_ms: int = field(default=100, metadata=_whole(0))
+    max_poll_records: int = field(default=1_000, metadata=_whole(1, JAVA_INT_MAX))
+    buffered_records_per_partition: int = field(default=1_000, metadata=_whole(1, JAVA_INT_MAX))
+    auto_offset_reset: OffsetReset = field(default=OffsetReset.EARLIEST, metadata=_one_of(OffsetReset, OffsetReset))
+    state_cleanup_delay_ms: int = field(default=600_000, metadata=_whole(0))
+    repartition_purge_interval_ms: int = field(default=30_000, metadata=_whole(0))
+    application_server: str | None = field(default=None, metadata=_values(_text))
+    application_server_ssl_certfile: Path | None = field(default=None, metadata=_path("file"))
+    application_server_ssl_keyfile: Path | None = field(default=None, metadata=_path("file"))
+    application_server_ssl_keyfile_password: str | None = field(default=None, repr=False, metadata=_values(_secret))
+    application_server_ssl_ca_certs: Path | None = field(default=None, metadata=_path("file"))
+    application_server_ssl_cert_reqs: str = field(default="none", metadata=_one_of(VERIFY_MODES))
+    client_id: str | None = field(default=None, metadata=_values(_text))
+    session_timeout_ms: int = field(default=DEFAULT_SESSION_TIMEOUT_MS, metadata=_whole(1, JAVA_INT_MAX))
+    heartbeat_interval_ms: int | None = field(default=None, metadata=_whole(1, JAVA_INT_MAX))
+    rebalance_timeout_ms: int = field(default=300_000, metadata=_whole(1, JAVA_INT_MAX))
+    leave_on_disconnect: bool = field(default=True, metadata=_values(_boolean, "true, false"))
+    errors_dead_letter_queue_topic_name: str | None = field(default=None, metadata=_values(_text))
+    topology_optimization: frozenset[str] | None = field(default=None, metadata=_values(_optimization))
+    rocksdb_config_setter: Callable[[str, Any], object] | None = field(default=None, metadata=_values(_config_setter))
+    default_key_serde: Serde[Any] | None = field(default=None, metadata=_values(configured_serde))
+    default_value_serde: Serde[Any] | None = field(default=None, metadata=_values(configured_serde))
     client_tags: Mapping[str, str] = field(default_factory=dict)
     assignment: Mapping[str, object] = field(default_factory=dict)
-    restore_batch_records: int = 10_000
-    restore_pass_ms: int = 20
-    record_pass_ms: int = 50
+    restore_batch_records: int = field(default=10_000, metadata=_whole(1, JAVA_INT_MAX))
+    restore_pass_ms: int = field(default=20, metadata=_whole(1, JAVA_INT_MAX))
+    record_pass_ms: int = field(default=50, metadata=_whole(1, JAVA_INT_MAX))
     kafka_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -164,7 +256,7 @@ class StreamsConfig:
         """Raises InputError that names the key."""
         given = _ReadConfigs.of(values, where)
         for key in ("application.id", "bootstrap.servers"):
-            if _FIELD_OF[key] not in given.fields:
+            if _FIELD_OF[key].name not in given.fields:
                 raise InputError(f"{key!r} is missing and has no default", where)
         configs = cls(
             **given.fields,
@@ -204,8 +296,9 @@ class _ReadConfigs:
                 raise InputError(f"unknown config {key!r}: configs have names of text", where)
             if key.startswith(_CLIENT_TAG_PREFIX):
                 given.client_tags[key.removeprefix(_CLIENT_TAG_PREFIX)] = str(value)
-            elif key in _FIELD_OF:
-                given.fields[_FIELD_OF[key]] = _read(key, value, where)
+            elif (setting := _FIELD_OF.get(key)) is not None:
+                is_default = value is None and setting.default is None
+                given.fields[setting.name] = None if is_default else setting.metadata["read"](key, value, where)
             elif key in _ASSIGNMENT_KEYS or key.startswith("topic."):
                 given.assignment[key] = value
             elif key in KAFKA_PROPERTIES:
@@ -237,58 +330,13 @@ KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id",
 """What an application's configs may say to Kafka's clients."""
 
 # a field's dotted name is its own name with dots, so that the two cannot drift apart
-_FIELD_OF = {
-    one.name.replace("_", "."): one.name
-    for one in fields(StreamsConfig)
-    if one.name not in ("client_tags", "assignment", "kafka_properties")
-}
+_FIELD_OF = {one.name.replace("_", "."): one for one in fields(StreamsConfig) if one.metadata}
 
-_INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
-    "commit.interval.ms": (0, JAVA_LONG_MAX),
-    LINGER_MS: (0, JAVA_INT_MAX),
-    "num.stream.threads": (1, 1_000),  # Kafka: no limit; one heartbeat speaks for all of them
-    "max.task.idle.ms": (-1, JAVA_LONG_MAX),
-    "task.timeout.ms": (0, JAVA_LONG_MAX),
-    "statestore.cache.max.bytes": (0, JAVA_LONG_MAX),
-    "poll.ms": (0, JAVA_LONG_MAX),
-    "max.poll.records": (1, JAVA_INT_MAX),
-    "buffered.records.per.partition": (1, JAVA_INT_MAX),
-    "state.cleanup.delay.ms": (0, JAVA_LONG_MAX),
-    "repartition.purge.interval.ms": (0, JAVA_LONG_MAX),
-    "session.timeout.ms": (1, JAVA_INT_MAX),
-    "heartbeat.interval.ms": (1, JAVA_INT_MAX),
-    "rebalance.timeout.ms": (1, JAVA_INT_MAX),
-    "restore.batch.records": (1, JAVA_INT_MAX),
-    "restore.pass.ms": (1, JAVA_INT_MAX),
-    "record.pass.ms": (1, JAVA_INT_MAX),
-}
-_CHOICES: dict[str, type[StrEnum]] = {"processing.guarantee": ProcessingGuarantee, "auto.offset.reset": OffsetReset}
-_CERT_REQS = "application.server.ssl.cert.reqs"
-_PASSWORD = "application.server.ssl.keyfile.password"  # noqa: S105 (the name of a config)
-_BOOLEANS = frozenset({"leave.on.disconnect"})
-_SERDES = frozenset({"default.key.serde", "default.value.serde"})
-_FILES = frozenset(
-    {
-        "state.dir",
-        "application.server.ssl.certfile",
-        "application.server.ssl.keyfile",
-        "application.server.ssl.ca.certs",
-    }
-)
-_OPTIONAL = frozenset(
-    {
-        "commit.interval.ms",
-        "application.server",
-        *_FILES - {"state.dir"},
-        _PASSWORD,
-        "client.id",
-        "heartbeat.interval.ms",
-        "errors.dead.letter.queue.topic.name",
-        "topology.optimization",
-        "rocksdb.config.setter",
-        *_SERDES,
-    }
-)
+
+def accepted_values(key: str) -> str:
+    """Which values a key of `StreamsConfig` may have, as the documentation says it; "" for any text."""
+    setting = _FIELD_OF.get(key)
+    return "" if setting is None else str(setting.metadata["accepted"])
 
 
 def check_names(configs: StreamsConfig, where: str) -> None:
@@ -324,101 +372,7 @@ def configured_optimizations(configs: StreamsConfig | Mapping[str, object] | Non
     if isinstance(configs, StreamsConfig):
         return configs.topology_optimization
     value = None if configs is None else configs.get("topology.optimization")
-    return None if value is None else _optimization(value, "configs")
-
-
-def accepted_values(key: str) -> str:
-    """Which values a key of `StreamsConfig` may have, as the documentation says it; "" for any text."""
-    if key in _INTEGER_BOUNDS:
-        low, high = _INTEGER_BOUNDS[key]
-        return f"from {low}" if high in (JAVA_INT_MAX, JAVA_LONG_MAX) else f"{low} to {high}"
-    if key in _BOOLEANS:
-        return "true, false"
-    return ", ".join(VERIFY_MODES if key == _CERT_REQS else _CHOICES.get(key, ()))
-
-
-def _read(key: str, value: object, where: str) -> object:
-    if value is None and key in _OPTIONAL:
-        return None
-    if key in _INTEGER_BOUNDS:
-        return _integer(key, value, where)
-    if key in _BOOLEANS:
-        return _boolean(key, value, where)
-    if key in _CHOICES:
-        return _choice(key, value, where)
-    if key == "topology.optimization":
-        return _optimization(value, where)
-    if key == "rocksdb.config.setter":
-        return _config_setter(key, value, where)
-    if key in _SERDES:
-        return configured_serde(key, value, where)
-    if key in _FILES:
-        if not isinstance(value, (str, Path)) or not str(value):
-            kind = "directory" if key == "state.dir" else "file"
-            raise InputError(f"{key} must be a {kind}, not {value!r}", where)
-        return Path(value)
-    if key == _CERT_REQS and value not in VERIFY_MODES:
-        raise InputError(f"{key} must be one of {', '.join(VERIFY_MODES)}, not {value!r}", where)
-    if key == _PASSWORD and (not isinstance(value, str) or not value):
-        raise InputError(f"{key} must be text", where)  # which is not shown: it is a secret
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{key} must be text, not {value!r}", where)
-    return value
-
-
-def _config_setter(key: str, value: object, where: str) -> object:
-    found = imported_object(key, value, where) if isinstance(value, str) else value
-    found = made(key, found, where)
-    setter = getattr(found, "set_config", found)
-    if not callable(setter):
-        raise InputError(
-            f"{key} must be a function of a store's name and its options, a class with set_config, or the full name "
-            f"of one, not {value!r}",
-            where,
-        )
-    return setter
-
-
-def _optimization(value: object, where: str) -> frozenset[str]:
-    """Source: `StreamsConfig.verifyTopologyOptimizationConfigs`."""
-    key = "topology.optimization"
-    given = [each.strip() for each in value.split(",")] if isinstance(value, str) else None
-    if given == ["all"]:
-        return OPTIMIZATIONS
-    if given == ["none"]:
-        return frozenset()
-    if given is None or not OPTIMIZATIONS.issuperset(given):
-        raise InputError(
-            f"{key} must be all, none, or a list of {', '.join(sorted(OPTIMIZATIONS))}, not {value!r}", where
-        )
-    return frozenset(given)
-
-
-def _integer(key: str, value: object, where: str) -> int:
-    low, high = _INTEGER_BOUNDS[key]
-    if isinstance(value, str):
-        number = whole_number(value)
-        value = value if number is None else number
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f"{key} must be a whole number, not {value!r}", where)
-    if not low <= value <= high:
-        raise InputError(f"{key} must be from {low} to {high}, not {value}", where)
-    return value
-
-
-def _boolean(key: str, value: object, where: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
-    raise InputError(f"{key} must be true or false, not {value!r}", where)
-
-
-def _choice(key: str, value: object, where: str) -> StrEnum:
-    try:
-        return _CHOICES[key](str(value))
-    except ValueError:
-        raise InputError(f"{key} must be one of {', '.join(_CHOICES[key])}, not {value!r}", where) from None
+    return None if value is None else _optimization("topology.optimization", value, "configs")
 
 
 def _check_properties(configs: StreamsConfig, where: str) -> None:
