@@ -21,7 +21,8 @@ commit the others with the corrupt task's records inside.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
@@ -167,7 +168,7 @@ class TaskManager:
     # --- one task at a time
 
     def _keep(self, task: AnyTask, partitions: Partitions, errors: dict[TaskId, Exception]) -> None:
-        try:
+        with _collecting(errors, task):
             if partitions != task.input_partitions:
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
@@ -175,21 +176,17 @@ class TaskManager:
             if task.state is TaskState.SUSPENDED:
                 task.resume()
                 self._restoration.register(task)
-        except Exception as error:
-            errors.setdefault(task.id, with_task(error, task.id))
 
     def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
         """Suspend the tasks to be recycled. Those whose state cannot be handed on are taken out, and returned."""
         unfit = []
         for task in list(to_recycle):
-            try:
+            with _collecting(errors, task):
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
                 # under exactly-once the active task deletes it at once, and the standby writes one at its first commit
                 task.post_commit(enforce_checkpoint=not self._exactly_once)
-            except Exception as error:
-                errors.setdefault(task.id, with_task(error, task.id))
             if task.id in errors or task.state is not TaskState.SUSPENDED:
                 to_recycle.remove(task)
                 unfit.append(task)
@@ -234,24 +231,19 @@ class TaskManager:
                 clean.append(task)
         self._closer.close_clean(clean, errors)
 
-    def _suspend(self, task: AnyTask, errors: dict[TaskId, Exception]) -> None:
-        try:
-            self._closer.suspend(task)
-        except Exception as error:
-            errors.setdefault(task.id, with_task(error, task.id))
-
-    def _release(self, tasks: Iterable[StreamTask], errors: Mapping[TaskId, Exception]) -> None:
-        """Let other threads claim these tasks without fencing this one, which goes on with its other tasks."""
-        self._inputs.release(task for task in tasks if task.id not in errors and task.state is TaskState.SUSPENDED)
-
     def _give_up(
         self, restoring: Sequence[StreamTask], running: list[StreamTask], errors: dict[TaskId, Exception]
     ) -> None:
-        """Commit and suspend these, and release all of them together: others wait for every one."""
+        """Commit and suspend these, and release all of them together: others wait for every one.
+
+        Then other threads can claim them without fencing this one, which goes on with its other tasks.
+        """
         for task in restoring:
-            self._suspend(task, errors)
+            with _collecting(errors, task):
+                self._closer.suspend(task)
         self._commit_and_suspend(running, errors)
-        self._release([*restoring, *running], errors)
+        given_up = (task for task in [*restoring, *running] if task.id not in errors)
+        self._inputs.release(task for task in given_up if task.state is TaskState.SUSPENDED)
 
     # --- commits outside of the loop
 
@@ -266,12 +258,15 @@ class TaskManager:
         failed = self._commit_or_drop(together, errors)
         for task in together:
             if task not in tasks and task not in failed:
-                self._post_commit(task, errors, enforce=False)
+                with _collecting(errors, task):
+                    task.post_commit(enforce_checkpoint=False)
         for task in tasks:
             if task not in failed:
-                self._post_commit(task, errors, enforce=True)
+                with _collecting(errors, task):
+                    task.post_commit(enforce_checkpoint=True)
             if task.state is not TaskState.CREATED:
-                self._suspend(task, errors)
+                with _collecting(errors, task):
+                    self._closer.suspend(task)
         self._commit_what_closing_wrote([task for task in tasks if task.id not in errors], errors)
 
     def _commit_what_closing_wrote(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
@@ -280,7 +275,8 @@ class TaskManager:
         failed = self._commit_or_drop(late, errors)
         for task in late:
             if task not in failed:
-                self._post_commit(task, errors, enforce=True)
+                with _collecting(errors, task):
+                    task.post_commit(enforce_checkpoint=True)
 
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
         """The tasks that were not committed: all or none. After a time-out they start over: nobody tries again."""
@@ -317,18 +313,21 @@ class TaskManager:
         for task in active:
             self._restoration.assigned(task.id, recycled=False)
 
-    def _post_commit(self, task: StreamTask, errors: dict[TaskId, Exception], *, enforce: bool) -> None:
-        try:
-            task.post_commit(enforce_checkpoint=enforce)
-        except Exception as error:
-            errors.setdefault(task.id, with_task(error, task.id))
-
     def _abort(self) -> None:
         try:
             if self._producer.transaction_in_flight:
                 self._producer.abort()
         except (LogError, TaskMigrated):
             _logger.warning("the open transaction could not be aborted; the log will do it", exc_info=True)
+
+
+@contextmanager
+def _collecting(errors: dict[TaskId, Exception], task: AnyTask) -> Iterator[None]:
+    """Keep the first error of the task, so that the step goes on with the other tasks."""
+    try:
+        yield
+    except Exception as error:
+        errors.setdefault(task.id, with_task(error, task.id))
 
 
 def _but_migrations(errors: Mapping[TaskId, Exception]) -> dict[TaskId, Exception]:
