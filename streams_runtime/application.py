@@ -87,29 +87,22 @@ class Application:
         state_listener: StateListener | None = None,
     ) -> None:
         """`configs`: a StreamsConfig, or values by Kafka's dotted names. Raises InputError that says what is wrong."""
-        handlers = {
-            "processing_exception_handler": processing_exception_handler,
-            "deserialization_exception_handler": deserialization_exception_handler,
-            "uncaught_exception_handler": uncaught_exception_handler,
-        }
-        for name, handler in handlers.items():
-            if not callable(handler):
-                raise InputError(f"must be a function, not {handler!r}", name)
+        handlers = (
+            ("processing_exception_handler", processing_exception_handler, "a function"),
+            ("deserialization_exception_handler", deserialization_exception_handler, "a function"),
+            ("uncaught_exception_handler", uncaught_exception_handler, "a function"),
+            ("restore_listener_factory", restore_listener_factory, "a function that makes a listener"),
+            ("state_listener", state_listener, "a function of new and old state"),
+        )
+        for name, handler, what in handlers:
+            may_be_none = name in ("restore_listener_factory", "state_listener")
+            if not callable(handler) and not (handler is None and may_be_none):
+                raise InputError(f"must be {what}, not {handler!r}", name)
             object.__setattr__(self, name, handler)
-        if restore_listener_factory is not None and not callable(restore_listener_factory):
-            raise InputError(
-                f"must be a function that makes a listener, not {restore_listener_factory!r}",
-                "restore_listener_factory",
-            )
-        object.__setattr__(self, "restore_listener_factory", restore_listener_factory)
-        if state_listener is not None and not callable(state_listener):
-            raise InputError(f"must be a function of new and old state, not {state_listener!r}", "state_listener")
-        object.__setattr__(self, "state_listener", state_listener)
         object.__setattr__(self, "configs", _checked_configs(configs))
-        if self.configs.errors_dead_letter_queue_topic_name is None:
-            for name in ("processing_exception_handler", "deserialization_exception_handler"):
-                if handlers[name] is dead_letter:
-                    raise InputError("is dead_letter, but errors.dead.letter.queue.topic.name is not set", name)
+        for name, handler, _ in handlers:
+            if handler is dead_letter and self.configs.errors_dead_letter_queue_topic_name is None:
+                raise InputError("is dead_letter, but errors.dead.letter.queue.topic.name is not set", name)
         topology = _checked_topology(topology)
         _check_optimizations(topology, self.configs)
         try:

@@ -79,20 +79,7 @@ class CoordinatorUnavailable(Unavailable):
         self.retry_after_s = retry_after_s
 
 
-_KNOWN: dict[str, type[CoordinatorError]] = {
-    error.known_code: error
-    for error in (
-        GroupIdNotFound,
-        UnknownMemberId,
-        IllegalGeneration,
-        RebalanceInProgress,
-        FencedInstanceId,
-        FencedMemberEpoch,
-        GroupMaxSizeReached,
-        NotLetIn,
-        GroupRunsAnotherTopology,
-    )
-}
+_KNOWN = {error.known_code: error for error in CoordinatorError.__subclasses__()}
 
 
 def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from http import HTTPStatus
 
 from assignor.errors import AssignorFault
 
@@ -43,15 +44,7 @@ STATUS: Mapping[QueryCode, int] = {
     QueryCode.CLUSTER_AUTHORIZATION_FAILED: 403,
 }
 
-FINAL = frozenset(
-    {
-        QueryCode.UNKNOWN_STATE_STORE,
-        QueryCode.RESOURCE_NOT_FOUND,
-        QueryCode.INVALID_REQUEST,
-        QueryCode.SASL_AUTHENTICATION_FAILED,
-        QueryCode.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
+FINAL = frozenset(code for code, status in STATUS.items() if status < 500 and status != HTTPStatus.MISDIRECTED_REQUEST)
 """Asking again, or asking another instance, gives the same answer."""
 
 
