@@ -11,8 +11,9 @@ from benchmarks.applications import EVENTS_0
 from streams_runtime.application import Application
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.logs.base import Log
+from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
-from streams_runtime.restore.restore_listener import RestoreListener
+from streams_runtime.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -20,6 +21,7 @@ from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
 TASK = TaskId(0, 0)
+_SILENT = SilentRestoreListener()
 
 
 class OneTask:
@@ -35,7 +37,7 @@ class OneTask:
         state_dir: Path,
         *,
         standby: bool = False,
-        listener: RestoreListener | None = None,
+        listener: RestoreListener = _SILENT,
     ) -> None:
         clock = SystemClock()
         configs = application.configs
@@ -55,6 +57,7 @@ class OneTask:
             configs=configs,
             clock=clock,
             listener=listener,
+            metrics=InstanceMetrics().thread("bench"),
         )
 
     def __enter__(self) -> Self:

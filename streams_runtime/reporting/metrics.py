@@ -155,12 +155,11 @@ class ThreadMetrics:
         restored = counters["streams_restored_records_total"]
         self._restored_active = restored.labels(name, TaskType.ACTIVE.value)
         self._restored_standby = restored.labels(name, TaskType.STANDBY.value)
-        self._restore_rate = _Series(name, gauges["streams_restore_rate"])
-        self._remaining = _Series(name, gauges["streams_remaining_records"])
-        self._standby_lags = _Series(name, gauges["streams_standby_lag"])
-        self._tasks = _Series(name, gauges["streams_tasks"])
-        self._buffered = _Series(name, gauges["streams_buffered_records"])
-        self._windows_at_risk = _Series(name, gauges["streams_windows_at_risk"])
+        self._series = {
+            each.name: _Series(name, gauges[each.name])
+            for each in METRICS
+            if each.name in gauges and "thread" in each.labels
+        }
         self._ids: frozenset[tuple[TaskId, TaskType]] = frozenset()
 
     def task(self, task: TaskId) -> TaskMetrics:
@@ -192,12 +191,12 @@ class ThreadMetrics:
 
     def restoring(self, remaining: Mapping[TaskId, int], records_per_s: float) -> None:
         """`remaining`: the offsets left to restore, of every active task of the thread that is restoring now."""
-        self._remaining.set({(str(task),): left for task, left in remaining.items()})
-        self._restore_rate.set({(): records_per_s})
+        self._series["streams_remaining_records"].set({(str(task),): left for task, left in remaining.items()})
+        self._series["streams_restore_rate"].set({(): records_per_s})
 
     def standby_lags(self, lags: Mapping[tuple[TaskId, str], int]) -> None:
         """`lags`: of every standby store of the thread whose lag is known."""
-        self._standby_lags.set({(str(task), store): lag for (task, store), lag in lags.items()})
+        self._series["streams_standby_lag"].set({(str(task), store): lag for (task, store), lag in lags.items()})
 
     def tasks(self, tasks: Iterable[tuple[TaskId, TaskType, TaskState]]) -> None:
         """Every task of the thread."""
@@ -207,29 +206,23 @@ class ThreadMetrics:
             ids.add((task_id, task_type))
             key = (task_type.value, state.value)
             counts[key] = counts.get(key, 0) + 1
-        self._tasks.set(counts)
+        self._series["streams_tasks"].set(counts)
         self._created.inc(len(ids - self._ids))
         self._left(self._ids - ids)
         self._ids = frozenset(ids)
 
     def buffered(self, records: Mapping[TaskId, int]) -> None:
         """`records`: of every running active task of the thread."""
-        self._buffered.set({(str(task),): count for task, count in records.items()})
+        self._series["streams_buffered_records"].set({(str(task),): count for task, count in records.items()})
 
     def windows_at_risk(self, windows: Mapping[tuple[TaskId, str], int]) -> None:
         """`windows`: of every window store of the thread whose changelog the log may cut too early."""
-        self._windows_at_risk.set({(str(task), store): count for (task, store), count in windows.items()})
+        counts: dict[tuple[str, ...], float] = {(str(task), store): count for (task, store), count in windows.items()}
+        self._series["streams_windows_at_risk"].set(counts)
 
     def close(self) -> None:
         """The thread has ended: its gauges are gone, its counters stay."""
-        for series in (
-            self._remaining,
-            self._restore_rate,
-            self._standby_lags,
-            self._tasks,
-            self._buffered,
-            self._windows_at_risk,
-        ):
+        for series in self._series.values():
             series.set({})
         self._left(self._ids)
         self._ids = frozenset()

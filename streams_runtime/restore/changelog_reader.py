@@ -49,7 +49,6 @@ from streams_runtime.restore.restore_consumer import PollSize, RestoreConsumer
 from streams_runtime.restore.restore_listener import (
     RestoreListener,
     RestoreListenerFailed,
-    SilentRestoreListener,
 )
 from streams_runtime.restore.restore_meter import RestoreMeter
 from streams_runtime.state_stores.window_keys import is_of_window_store
@@ -87,12 +86,12 @@ class ChangelogReader:
         group_id: str,
         configs: StreamsConfig,
         clock: Clock,
-        listener: RestoreListener | None = None,
-        metrics: ThreadMetrics | None = None,
+        listener: RestoreListener,
+        metrics: ThreadMetrics,
     ) -> None:
         self._consumer = RestoreConsumer(consumer)
         self._clock = clock
-        self._listener: RestoreListener = SilentRestoreListener() if listener is None else listener
+        self._listener = listener
         self._lookup = ChangelogOffsetLookup(log, group_id)
         self._deadlines = TaskDeadlines(configs.task_timeout_ms, clock)
         self._meter = RestoreMeter(metrics, clock)

@@ -16,31 +16,25 @@ _STEP_MS = 250
 
 
 class RestoreMeter:
-    """One per changelog reader. `metrics` None: nothing is measured."""
+    """One per changelog reader."""
 
-    def __init__(self, metrics: ThreadMetrics | None, clock: Clock) -> None:
+    def __init__(self, metrics: ThreadMetrics, clock: Clock) -> None:
         self._metrics = metrics
         self._clock = clock
         self._rate = RestoreRate(clock)
         self._reported_ms: int | None = None
 
     def applied(self, records: int, *, active: bool) -> None:
-        if self._metrics is None:
-            return
         self._metrics.restored(records, active=active)
         if active:
             self._rate.add(records)
 
     def is_due(self) -> bool:
         """Whether it is time to set the gauges again."""
-        if self._metrics is None:
-            return False
         return self._reported_ms is None or self._clock.monotonic_ms() - self._reported_ms >= _REPORT_MS
 
     def report(self, lags: Iterable[tuple[ChangelogMetadata, int]]) -> None:
         """Set the gauges. `lags`: every changelog that is read, with the number of offsets it is behind."""
-        if self._metrics is None:
-            return
         self._reported_ms = self._clock.monotonic_ms()
         remaining: dict[TaskId, int] = {}
         standby: dict[tuple[TaskId, str], int] = {}

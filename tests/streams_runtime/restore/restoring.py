@@ -12,6 +12,7 @@ from streams_runtime.common.states import TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
@@ -86,6 +87,7 @@ class Restoring:
             configs=self.configs,
             clock=self.clock,
             listener=self.listener,
+            metrics=InstanceMetrics().thread("t-1"),
         )
         self.tasks: dict[TaskId, RestoringTask] = {}
 

@@ -14,7 +14,9 @@ from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.errors import CommitFenced
+from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.restore.changelog_reader import ChangelogReader
+from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.base import KeyValueStore, StoreContext
 from streams_runtime.state_stores.builders import key_value_store
@@ -54,7 +56,13 @@ class Member:
         self.standby = StandbyTask(TASK, frozenset({WORDS}), self.state, configs=self.configs, clock=SystemClock())
         self.consumer = self.log.consumer(self.configs.isolation_level)
         self.reader = ChangelogReader(
-            self.log, self.consumer, group_id="app", configs=self.configs, clock=SystemClock()
+            self.log,
+            self.consumer,
+            group_id="app",
+            configs=self.configs,
+            clock=SystemClock(),
+            listener=SilentRestoreListener(),
+            metrics=InstanceMetrics().thread("t-1"),
         )
 
     def content(self) -> dict[bytes, bytes]:

@@ -32,6 +32,7 @@ def test_should_measure_restored_and_remaining_records_rate_and_lag(tmp_path: Pa
         group_id=APPLICATION,
         configs=restoring.configs,
         clock=restoring.clock,
+        listener=restoring.listener,
         metrics=metrics.thread("t-1"),
     )
     for partition in (COUNTS, STANDBY):
