@@ -39,15 +39,8 @@ from assignor.coordinator_calls import (
     refusal_of,
 )
 from assignor.errors import InputError
-from streams_runtime.membership.call_answers import (
-    ANSWER_TIMEOUT_MS,
-    failure,
-    heartbeat_body,
-    is_patience_over,
-    join_body,
-    pause_of_a_patient_call_ms,
-)
 from streams_runtime.membership.calls import (
+    ANSWER_TIMEOUT_MS,
     CoordinatorError,
     CoordinatorUnavailable,
     FetchedAssignment,
@@ -58,6 +51,10 @@ from streams_runtime.membership.calls import (
     MemberHeartbeat,
     ProcessHeartbeatReply,
     coordinator_error,
+    failure,
+    heartbeat_body,
+    join_body,
+    pause_of_a_patient_call_ms,
 )
 from streams_runtime.membership.http_client import MOST_KEPT, KeptSockets, http_client
 from streams_runtime.reporting.notices import Notice
@@ -238,7 +235,9 @@ class CoordinatorClient:
         repeated = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(CoordinatorUnavailable),
             wait=_pause_s,
-            stop=_is_over(patience),
+            stop=tenacity.stop_any(
+                tenacity.stop_after_delay(patience.seconds), tenacity.stop_when_event_set(patience.stop)
+            ),
             sleep=tenacity.sleep_using_event(patience.stop),
             reraise=True,
         )
@@ -362,13 +361,6 @@ def _send(
         return http.request(method, asked.url, extensions={**(extensions or {}), "timeout": asked.time_left}, **more)
     except (httpx.TransportError, httpx.InvalidURL) as fault:
         raise Unanswered(tls_problem(fault) or f"{type(fault).__name__}: {fault}") from fault
-
-
-def _is_over(patience: Patience) -> Callable[[tenacity.RetryCallState], bool]:
-    return lambda repeated: (
-        patience.stop.is_set()
-        or is_patience_over(1000 * (repeated.seconds_since_start or 0.0), 1000 * patience.seconds)
-    )
 
 
 def _pause_s(repeated: tenacity.RetryCallState) -> float:

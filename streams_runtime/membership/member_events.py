@@ -18,7 +18,10 @@ from typing import Protocol
 from assignor.errors import AssignorFault
 from assignor.types import HostInfo, TaskId, TopicPartition
 from streams_runtime.membership.calls import (
+    ANSWER_TIMEOUT_MS,
+    LEAVE_TIMEOUT_MS,
     CoordinatorError,
+    CoordinatorUnavailable,
     FetchedAssignment,
     GroupDefinition,
     HeartbeatNews,
@@ -319,3 +322,18 @@ class MemberEnded:
 
 
 MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | MissingTopics | GroupRedeclared | MemberEnded
+
+
+def answer_timeout_ms(call: SendJoin | SendFetch | SendLeave) -> int:
+    """How long the member waits for the answer. One that leaves does not wait long: its process is about to end."""
+    return LEAVE_TIMEOUT_MS if isinstance(call, SendLeave) else ANSWER_TIMEOUT_MS
+
+
+def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, chance: float) -> MemberEvent:
+    """The event of a call that failed. `chance`: from 0 to 1, for the pause before its repetition."""
+    if isinstance(error, CoordinatorUnavailable):
+        retry_after_ms = None if error.retry_after_s is None else round(error.retry_after_s * 1000)
+        return CallUnanswered(call.call, retry_after_ms, chance)
+    if isinstance(error, CoordinatorError):
+        return CallRefused(call.call, error)
+    return MemberFailed(error)  # an error of this program

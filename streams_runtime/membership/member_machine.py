@@ -71,9 +71,16 @@ from streams_runtime.membership.member_events import (
     TasksLost,
     TimerDue,
 )
-from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, PendingNews, Phase, Standing
+from streams_runtime.membership.member_state import (
+    BEFORE_FIRST_ASSIGNMENT,
+    CallAnswer,
+    Departure,
+    Outstanding,
+    PendingNews,
+    Phase,
+    Standing,
+)
 from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment, SubscriptionWriter
-from streams_runtime.membership.outstanding import CallAnswer, Departure, Outstanding
 
 STABLE = "Stable"
 

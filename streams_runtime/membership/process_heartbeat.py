@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from assignor.types import TaskId
-from streams_runtime.membership.call_answers import pause_between_heartbeats_ms
-from streams_runtime.membership.calls import CoordinatorError, ProcessHeartbeatReply
+from streams_runtime.membership.calls import CoordinatorError, ProcessHeartbeatReply, pause_between_heartbeats_ms
 from streams_runtime.membership.member_events import HeartbeatReplied, SentHeartbeat
 from streams_runtime.membership.member_machine import MemberMachine
 

@@ -30,8 +30,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 
 from assignor.types import TaskId
-from streams_runtime.membership.call_answers import LEAVE_TIMEOUT_MS, event_of_failure
 from streams_runtime.membership.calls import (
+    LEAVE_TIMEOUT_MS,
     CoordinatorError,
     CoordinatorUnavailable,
     MemberSettings,
@@ -65,6 +65,7 @@ from streams_runtime.membership.member_events import (
     TaskHolder,
     TasksLost,
     TimerDue,
+    event_of_failure,
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter

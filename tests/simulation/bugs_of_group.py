@@ -18,8 +18,7 @@ from coordinator_api.group.records import (
 from coordinator_api.group.states import GroupState, RemovalReason
 from coordinator_api.group.transition import GroupTransition
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_standing import BEFORE_FIRST_ASSIGNMENT, Phase
-from streams_runtime.membership.outstanding import Outstanding
+from streams_runtime.membership.member_state import BEFORE_FIRST_ASSIGNMENT, Outstanding, Phase
 from tests.simulation.bug import (
     BECOMES_STABLE,
     FITS_TOGETHER,

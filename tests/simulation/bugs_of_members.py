@@ -8,13 +8,12 @@ from typing import Any
 
 from assignor.threads import consumer_assignments
 from assignor.types import TaskId
-from streams_runtime.membership import outstanding as outstanding_module
+from streams_runtime.membership import member_state as member_state_module
 from streams_runtime.membership.calls import CoordinatorError, FencedInstanceId, FencedMemberEpoch, JoinReply
 from streams_runtime.membership.member_events import AssignTasks, CallRefused, CallUnanswered, Order
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_standing import PendingNews, Phase, Standing
+from streams_runtime.membership.member_state import CallAnswer, Outstanding, PendingNews, Phase, Standing
 from streams_runtime.membership.member_subscription import OwnedTasks, ReceivedAssignment
-from streams_runtime.membership.outstanding import CallAnswer, Outstanding
 from streams_runtime.membership.process_heartbeat import GroupPause, HeartbeatRhythm
 from tests.simulation.bug import (
     BECOMES_STABLE,
@@ -204,7 +203,7 @@ BUGS_OF_MEMBERS = (
         "pauses without an end",
         "The pauses between repeated calls double for ever.",
         NO_TASK_ALONE,
-        (outstanding_module, "pause_before_repetition_ms", lambda _: lambda failures, *_: 1_000 << min(failures, 20)),
+        (member_state_module, "pause_before_repetition_ms", lambda _: lambda failures, *_: 1_000 << min(failures, 20)),
     ),
     bug(
         "heartbeat rests too long",

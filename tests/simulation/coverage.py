@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.states import GroupState
-from streams_runtime.membership.member_standing import Phase
+from streams_runtime.membership.member_state import Phase
 from tests.simulation.faults import Kind
 
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "held", "drained", "paused", "away")

@@ -11,7 +11,6 @@ from assignor.types import TaskId
 from coordinator_api.group.events import FetchAssignment, Leave
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered, Rejected
 from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
-from streams_runtime.membership.call_answers import answer_timeout_ms, event_of_failure
 from streams_runtime.membership.calls import FetchedAssignment, JoinReply, MemberSettings
 from streams_runtime.membership.member_events import (
     CloseAsked,
@@ -35,6 +34,8 @@ from streams_runtime.membership.member_events import (
     SetTimer,
     TasksLost,
     TimerDue,
+    answer_timeout_ms,
+    event_of_failure,
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter

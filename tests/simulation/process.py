@@ -1,7 +1,7 @@
 """A process of an application in simulated time: its members, its one heartbeat, and its calls.
 
 It does what `streams_runtime.membership.process_membership` does, without threads. What is decided there, the same
-classes decide here: the heartbeat (`process_heartbeat`), and what the answers to calls mean (`call_answers`).
+classes decide here: the heartbeat (`process_heartbeat`), and what the answers to calls mean (`calls`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalRe
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
 from streams_runtime.membership.calls import IllegalGeneration, UnknownMemberId
 from streams_runtime.membership.member_events import AssignmentFailed
-from streams_runtime.membership.member_standing import Phase
+from streams_runtime.membership.member_state import Phase
 from tests.simulation.database import Write, decoded_once
 from tests.simulation.faults import Kind, Of
 from tests.simulation.leader import TASKS

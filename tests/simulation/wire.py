@@ -12,13 +12,14 @@ from coordinator_api.group.events import Heartbeat, Join
 from coordinator_api.group.outcome import MemberNews, ProcessHeartbeatAnswered, Rejected
 from coordinator_api.http.member_bodies import read_subscription_body
 from coordinator_api.http.problems import TITLES
-from streams_runtime.membership.call_answers import failure, join_body
 from streams_runtime.membership.calls import (
     CoordinatorError,
     CoordinatorUnavailable,
     HeartbeatNews,
     JoinRequest,
     ProcessHeartbeatReply,
+    failure,
+    join_body,
 )
 from streams_runtime.membership.member_events import SentHeartbeat
 from tests.simulation.answers import NoAnswer

@@ -56,9 +56,8 @@ from streams_runtime.membership.member_events import (
     TimerDue,
 )
 from streams_runtime.membership.member_machine import MemberMachine
-from streams_runtime.membership.member_standing import Phase
+from streams_runtime.membership.member_state import LAST_JOIN_WAIT_MS, Phase
 from streams_runtime.membership.member_subscription import SubscriptionWriter
-from streams_runtime.membership.outstanding import LAST_JOIN_WAIT_MS
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC, assignment
 
 T0, T1, T2 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from streams_runtime.membership.call_answers import (
-    answer_timeout_ms,
-    event_of_failure,
+from streams_runtime.membership.calls import (
+    CoordinatorError,
+    CoordinatorUnavailable,
+    JoinRequest,
+    UnknownMemberId,
     failure,
-    is_patience_over,
     join_body,
     pause_before_repetition_ms,
     pause_of_a_patient_call_ms,
 )
-from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable, JoinRequest, UnknownMemberId
 from streams_runtime.membership.member_events import (
     CallRefused,
     CallUnanswered,
@@ -21,6 +21,8 @@ from streams_runtime.membership.member_events import (
     SendFetch,
     SendJoin,
     SendLeave,
+    answer_timeout_ms,
+    event_of_failure,
 )
 from tests.simulation.wire import join_event
 
@@ -64,7 +66,6 @@ def test_should_repeat_a_members_call_at_once_and_then_more_and_more_slowly() ->
 def test_should_repeat_a_patient_call_after_any_pause_up_to_one_that_grows() -> None:
     assert [pause_of_a_patient_call_ms(times, None, 1.0) for times in (1, 2, 3, 50)] == [50, 100, 200, 500]
     assert [pause_of_a_patient_call_ms(50, None, 0.0), pause_of_a_patient_call_ms(1, 800, 0.5)] == [0, 1_200]
-    assert [is_patience_over(0, 0), is_patience_over(10, 20), is_patience_over(20, 20)] == [True, False, True]
 
 
 def test_should_write_the_same_body_each_time() -> None:
