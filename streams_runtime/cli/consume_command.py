@@ -16,7 +16,7 @@ from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, data_text
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TopicPartition
-from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, time_ms
+from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, check_one_choice, count_text, time_ms
 from streams_runtime.cli.named_serdes import NAMES, named_serde
 from streams_runtime.logs.base import Consumer, IsolationLevel, Log, RecordBatch
 
@@ -62,17 +62,8 @@ class ConsumeOptions:
     ] = False
 
     def __post_init__(self) -> None:
-        given = [
-            name
-            for name, is_given in (
-                ("--from-beginning", self.from_beginning),
-                ("--offset", self.offset is not None),
-                ("--since", self.since is not None),
-            )
-            if is_given
-        ]
-        if len(given) > 1:
-            raise InputError(f"does not go together with {given[0]}", given[1])
+        given = {"--from-beginning": self.from_beginning, "--offset": self.offset, "--since": self.since}
+        check_one_choice([name for name, value in given.items() if value not in (None, False)])
 
     @property
     def begins_at_the_end(self) -> bool:
@@ -188,13 +179,13 @@ class _Consumption:
         try:
             self._print_until_the_end()
         except KeyboardInterrupt:
-            say(_records(self._printed))
+            say(count_text(self._printed, "record"))
             leave(EXIT_INTERRUPTED)
         except BrokenPipeError:
             leave(EXIT_NOBODY_READS)  # as `head` does when it has enough
         most = self._options.max_messages
         is_short = most is not None and self._printed < most and not self._options.until_end
-        say(f"{_records(self._printed)}{f' of {most}' if is_short else ''}")
+        say(f"{count_text(self._printed, 'record')}{f' of {most}' if is_short else ''}")
         if self._bad:
             leave(EXIT_UNUSABLE)
         if is_short:
@@ -251,7 +242,3 @@ class _Consumption:
             raise InputError(f"{problem} --skip-bad-records goes on without it") from error
         self._bad += 1
         say(problem)
-
-
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count} records"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -165,6 +165,17 @@ def _within_long(value: int) -> int:
 
 def _shortened(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
+
+
+def count_text(count: int, one: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"1 {one}" if count == 1 else f"{count} {one}s"
+
+
+def check_one_choice(given: Sequence[str]) -> None:
+    """Raises InputError for two options of which a command takes one."""
+    if len(given) > 1:
+        raise InputError(f"does not go together with {given[0]}", given[1])
 
 
 def checked_timestamp_ms(value: int, option: str) -> int:

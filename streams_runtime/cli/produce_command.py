@@ -17,7 +17,7 @@ from assignor.commands.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, sa
 from assignor.commands.option_groups import options_of
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
-from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, checked_timestamp_ms, time_ms
+from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, checked_timestamp_ms, count_text, time_ms
 from streams_runtime.logs.errors import InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -206,12 +206,14 @@ class _Production:
             self._producer.discard()
         if not self._taken and not isinstance(fault, _LineRefused):
             raise fault
-        said = f"what came before line {self._next_line} is written ({_records(self._written)})"
+        progress = f"what came before line {self._next_line} is written ({count_text(self._written, 'record')})"
         if self._taken > self._written:
-            said += f", and of {_records(self._taken - self._written)} after that it is not known"
+            progress += f", and of {count_text(self._taken - self._written, 'record')} after that it is not known"
         if not isinstance(fault, _LineRefused):
-            raise type(fault)(f"{fault}; {said}") from fault
-        raise InputError(f"{fault}; {said}: correct the line, and go on with --from-line {self._next_line}") from fault
+            raise type(fault)(f"{fault}; {progress}") from fault
+        raise InputError(
+            f"{fault}; {progress}: correct the line, and go on with --from-line {self._next_line}"
+        ) from fault
 
     def _end(self, why: str) -> None:
         try:
@@ -223,22 +225,19 @@ class _Production:
 
     def _show(self) -> None:
         self._shown_at = time.monotonic()
-        print(f"\r{_records(self._taken)} ", end="", file=sys.stderr, flush=True)
+        print(f"\r{count_text(self._taken, 'record')} ", end="", file=sys.stderr, flush=True)
 
     def _say_end(self, why: str) -> None:
         start = "\r" if self._shown_at > self._began and self._shown_at != float("inf") else ""
         seconds = time.monotonic() - self._began
         unknown = self._taken - self._written
         more = f"; of {unknown} more it is not known" if unknown else ""
-        say(f"{start}{why}{_records(self._written)} written to {self._options.topic} in {seconds:.1f} s{more}")
+        written = count_text(self._written, "record")
+        say(f"{start}{why}{written} written to {self._options.topic} in {seconds:.1f} s{more}")
 
 
 class _LineRefused(AssignorFault):
     """A line is no record, or the topic does not take it. The message begins with its place."""
-
-
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count} records"
 
 
 def _name_of(source: str) -> str:

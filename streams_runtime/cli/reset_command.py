@@ -22,7 +22,7 @@ from assignor.coordinator_calls import (
 )
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.cli.data_options import LogAddress, duration_ms, time_ms
+from streams_runtime.cli.data_options import LogAddress, check_one_choice, duration_ms, time_ms
 
 if TYPE_CHECKING:
     from streams_runtime.cli.application_reset import NewOffsets, ResetPlan
@@ -72,9 +72,7 @@ class OffsetOptions:
         if self.by_duration is not None:
             age_ms = duration_ms(self.by_duration, "--by-duration")
             choices["--by-duration"] = reset.to_time(round(time.time() * 1_000) - age_ms)
-        if len(choices) > 1:
-            first, second, *_ = choices
-            raise InputError(f"does not go together with {first}", second)
+        check_one_choice(list(choices))
         return next(iter(choices.values()), reset.to_earliest)
 
 

@@ -15,7 +15,7 @@ from assignor.commands.tables import Column, View, table_text
 from assignor.errors import InputError
 from assignor.near_names import near_name
 from assignor.types import TopicPartition
-from streams_runtime.cli.data_options import LogAddress
+from streams_runtime.cli.data_options import LogAddress, count_text
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
 from streams_runtime.logs.errors import TopicExists
 
@@ -69,7 +69,11 @@ def describe_topics(names: Topics, address: LogAddress, output: ResultOutput) ->
             for name in names:
                 if name not in known:
                     raise address.unknown_topic(name, known)
-            return {"topics": [_description(log, known[name]) for name in names]}
+            described = [
+                {"topic": name, "configs": dict(known[name].configs), "partitions": _offsets(log, known[name])}
+                for name in names
+            ]
+            return {"topics": described}
 
         output.show(ask, _description_text)
 
@@ -97,22 +101,14 @@ def create_topics(
         asked = list(dict.fromkeys(names))
         for name in asked:
             if name in there and not if_not_exists:
-                count = _partitions(there[name].partitions)
+                count = count_text(there[name].partitions, "partition")
                 raise TopicExists(f"topic {name} exists, with {count}; --if-not-exists leaves it as it is")
         missing = [name for name in asked if name not in there]
         log.create_topics(NewTopic(name, partitions, configs, replication_factor or -1) for name in missing)
-    result = [
-        {
-            "topic": name,
-            "created": name in missing,
-            "partitions": partitions if name in missing else there[name].partitions,
-        }
-        for name in asked
-    ]
+    counts = {name: partitions if name in missing else there[name].partitions for name in asked}
+    result = [{"topic": name, "created": name in missing, "partitions": counts[name]} for name in asked]
     lines = [
-        f"{name}: created, {_partitions(partitions)}"
-        if name in missing
-        else f"{name}: exists, {_partitions(there[name].partitions)}"
+        f"{name}: {'created' if name in missing else 'exists'}, {count_text(counts[name], 'partition')}"
         for name in asked
     ]
     show({"topics": result}, "\n".join(lines), format)
@@ -155,7 +151,7 @@ def alter_topics(
             log.alter_topic(name, partitions, changes)
         after = log.topics()
     lines = [
-        f"{name}: {_partitions(after[name].partitions)} ({before[name].partitions} before), "
+        f"{name}: {count_text(after[name].partitions, 'partition')} ({before[name].partitions} before), "
         f"configs: {_configs_text(after[name].configs, ', ') or 'none of its own'}"
         for name in asked
     ]
@@ -187,7 +183,7 @@ def delete_topics(
         log.delete_topics(there)
     asked = list(dict.fromkeys(names))
     lines = [
-        f"{name}: deleted, with {_records(records[name])}" if name in records else f"{name}: is not there"
+        f"{name}: deleted, with {count_text(records[name], 'record')}" if name in records else f"{name}: is not there"
         for name in asked
     ]
     show({"topics": [{"topic": name, "deleted": name in records} for name in asked]}, "\n".join(lines), format)
@@ -221,10 +217,6 @@ def _summary(log: Log, topic: TopicDescription) -> dict[str, Any]:
         "records": sum(each["end_offset"] - each["begin_offset"] for each in _offsets(log, topic)),
         "configs": dict(topic.configs),
     }
-
-
-def _description(log: Log, topic: TopicDescription) -> dict[str, Any]:
-    return {"topic": topic.name, "configs": dict(topic.configs), "partitions": _offsets(log, topic)}
 
 
 def _offsets(log: Log, topic: TopicDescription) -> list[dict[str, int]]:
@@ -269,10 +261,10 @@ def _one_description_text(topic: dict[str, Any], view: View) -> str:
         (each["partition"], each["begin_offset"], each["end_offset"], each["end_offset"] - each["begin_offset"])
         for each in topic["partitions"]
     ]
-    total = _records(sum(row[3] for row in rows))
+    total = count_text(sum(row[3] for row in rows), "record")
     return "\n".join(
         (
-            f"{topic['topic']}: {_partitions(len(rows))}, {total}",
+            f"{topic['topic']}: {count_text(len(rows), 'partition')}, {total}",
             f"configs: {_configs_text(topic['configs'], ', ') or 'none of its own'}",
             table_text("", _OFFSET_COLUMNS, rows, view),
         )
@@ -281,11 +273,3 @@ def _one_description_text(topic: dict[str, Any], view: View) -> str:
 
 def _configs_text(configs: Mapping[str, str], separator: str) -> str:
     return separator.join(f"{key}={value}" for key, value in sorted(configs.items()))
-
-
-def _partitions(count: int) -> str:
-    return "1 partition" if count == 1 else f"{count} partitions"
-
-
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count} records"
