@@ -78,11 +78,11 @@ class GroupRunsAnotherTopology(CoordinatorError):
 
 class CoordinatorUnavailable(Unavailable):
     """The coordinator gave no usable answer: it was not reachable, went away during the call, was starting, stopping or
-    overloaded. The call can be tried again. `retry_after_s`: not before this time, if the coordinator said so."""
+    overloaded. The call can be tried again, but not before `retry_after_s` if the coordinator gave it."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
-        self.retry_after_s = retry_after_s
+        self.retry_after_ms = None if retry_after_s is None else round(retry_after_s * 1000)
 
 
 _KNOWN = {error.known_code: error for error in CoordinatorError.__subclasses__()}

@@ -366,8 +366,7 @@ def _send(
 def _pause_s(repeated: tenacity.RetryCallState) -> float:
     """Before a call is repeated: pauses that grow, or what the coordinator asked for and up to as much again."""
     error = None if repeated.outcome is None else repeated.outcome.exception()
-    asked_s = error.retry_after_s if isinstance(error, CoordinatorUnavailable) else None
-    retry_after_ms = None if asked_s is None else round(asked_s * 1000)
+    retry_after_ms = error.retry_after_ms if isinstance(error, CoordinatorUnavailable) else None
     chance = random.random()  # noqa: S311 (it spreads callers)
     return pause_of_a_patient_call_ms(repeated.attempt_number, retry_after_ms, chance) / 1000
 

@@ -332,8 +332,7 @@ def answer_timeout_ms(call: SendJoin | SendFetch | SendLeave) -> int:
 def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, chance: float) -> MemberEvent:
     """The event of a call that failed. `chance`: from 0 to 1, for the pause before its repetition."""
     if isinstance(error, CoordinatorUnavailable):
-        retry_after_ms = None if error.retry_after_s is None else round(error.retry_after_s * 1000)
-        return CallUnanswered(call.call, retry_after_ms, chance)
+        return CallUnanswered(call.call, error.retry_after_ms, chance)
     if isinstance(error, CoordinatorError):
         return CallRefused(call.call, error)
     return MemberFailed(error)  # an error of this program

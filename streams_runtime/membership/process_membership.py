@@ -386,8 +386,8 @@ class ProcessMembership:
                     )
                     heartbeat.notices_arrived()
                 except CoordinatorUnavailable as error:
-                    retry_after_ms = None if error.retry_after_s is None else round(error.retry_after_s * 1000)
-                    heartbeat.unanswered(_now_ms(), retry_after_ms, random.random())  # noqa: S311 (it spreads processes)
+                    chance = random.random()  # noqa: S311 (it spreads processes)
+                    heartbeat.unanswered(_now_ms(), error.retry_after_ms, chance)
                     self._say_unreachable(heartbeat.failures, error)
                     continue
                 except CoordinatorError as error:

@@ -42,7 +42,7 @@ def test_should_repeat_calls_that_the_coordinator_did_not_take_and_no_others() -
     assert isinstance(failure("UNKNOWN_MEMBER_ID", 404, "", may_be_repeated=False), UnknownMemberId)
     repeated = failure(None, 503, "starting", may_be_repeated=True, retry_after_s=2.0)
     assert isinstance(repeated, CoordinatorUnavailable)
-    assert (str(repeated), repeated.retry_after_s) == ("HTTP_503 (503): starting", 2.0)
+    assert (str(repeated), repeated.retry_after_ms) == ("HTTP_503 (503): starting", 2_000)
 
 
 def test_should_tell_the_member_what_became_of_its_call() -> None:
