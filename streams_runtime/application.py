@@ -34,7 +34,7 @@ _BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.opt
 
 
 class ThreadErrorResponse(StrEnum):
-    """What an instance does when an error ends one of its threads.
+    """The reaction of an instance to an error that ends one of its threads.
 
     SHUTDOWN_APPLICATION ends every instance of the application, through the leader (KIP-671).
     Source: `StreamThreadExceptionResponse`.
@@ -220,8 +220,8 @@ _DECLARED = ("assignor", "configs", "application_id", "topology")
 
 
 def group_body(app: Application) -> dict[str, object]:
-    """What an application declares to the coordinator: its topology, its placement configs, and where its log is. The
-    coordinator looks up topics and offsets in the log, in every rebalance.
+    """The definition that an application declares to the coordinator: its topology, its placement configs, and where
+    its log is. The coordinator looks up topics and offsets in the log, in every rebalance.
 
     The body of PUT /v1/groups/{application id}. Raises InputError for a log that only this process can find.
     """

@@ -38,7 +38,9 @@ DEFAULT_SESSION_TIMEOUT_MS = 45_000
 REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
 OPTIMIZATIONS = frozenset({REUSE_KTABLE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, "single.store.self.join"})
-"""What `topology.optimization` may list. There are no joins of two streams here, so the last one changes nothing."""
+"""The values that `topology.optimization` may list. There are no joins of two streams here, so the last one changes
+nothing.
+"""
 
 
 class ProcessingGuarantee(StrEnum):
@@ -242,7 +244,7 @@ class StreamsConfig:
 
     @property
     def log_properties(self) -> Mapping[str, str]:
-        """What `open_log` needs beside the servers."""
+        """The properties that `open_log` needs beside the servers."""
         if kafka_servers(self.bootstrap_servers) is None:
             return self.kafka_properties
         properties = {**self.kafka_properties, LINGER_MS: str(self.linger_ms)}
@@ -327,7 +329,7 @@ MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
 
 _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
 KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", LINGER_MS, REPLICATION_FACTOR}
-"""What an application's configs may say to Kafka's clients."""
+"""Properties of Kafka's clients that an application's configs may have."""
 
 # a field's dotted name is its own name with dots, so that the two cannot drift apart
 _FIELD_OF = {one.name.replace("_", "."): one for one in fields(StreamsConfig) if one.metadata}
@@ -340,7 +342,7 @@ def accepted_values(key: str) -> str:
 
 
 def check_names(configs: StreamsConfig, where: str) -> None:
-    """What becomes a topic, a directory, a member's name or a line of a table. Raises InputError with the key.
+    """Check the configs that become a topic, a directory, a member's name or a line of a table. Raises InputError.
 
     Source: `Topic.validate`; for client tags `StreamsConfig.validateRackAwarenessConfiguration`.
     """
@@ -368,7 +370,7 @@ def check_names(configs: StreamsConfig, where: str) -> None:
 
 
 def configured_optimizations(configs: StreamsConfig | Mapping[str, object] | None) -> frozenset[str] | None:
-    """What `topology.optimization` says; None when it says nothing. Raises InputError."""
+    """The value of `topology.optimization`; None when it is not given. Raises InputError."""
     if isinstance(configs, StreamsConfig):
         return configs.topology_optimization
     value = None if configs is None else configs.get("topology.optimization")
@@ -406,7 +408,7 @@ def _check_heartbeats(configs: StreamsConfig, where: str) -> None:
 
 
 def _hint(key: str) -> str:
-    """What to write instead of an unknown key, as the end of an error without a full stop."""
+    """The advice for an unknown key, as the end of an error without a full stop."""
     if key in _INSTEAD:
         return f": {_INSTEAD[key]}"
     if key in _SINGLE_CLIENT_KEYS or key.startswith(_CLIENT_PREFIXES):

@@ -41,7 +41,7 @@ class MovedOffset(NamedTuple):
 
 
 class Partitions(NamedTuple):
-    """What a new offset is chosen by: the committed offset where there is one, and the bounds."""
+    """The basis for a new offset: the committed offset where there is one, and the bounds."""
 
     committed: Mapping[TopicPartition, int]
     begins: Mapping[TopicPartition, int]

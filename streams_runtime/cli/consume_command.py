@@ -93,7 +93,7 @@ class ConsumeOptions:
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """How a record looks."""
+    """The options about the output of a record."""
 
     key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of keys: {_SERDE_HELP}.")] = "string"
     value_deserializer: Annotated[str, typer.Option(metavar="NAME", help="Of values: the same names.")] = "string"
@@ -212,7 +212,7 @@ class _Consumption:
         )
 
     def _print(self, batch: RecordBatch) -> None:
-        """What comes before a record that cannot be read is printed, too."""
+        """Print the batch. Records before one that cannot be read are printed, too."""
         from streams_runtime.logs.topic_reading import consumed_records
 
         most = self._options.max_messages

@@ -1,4 +1,4 @@
-"""Options that the commands about data share: the log and what is said when there is none at its address, and times."""
+"""Options that the commands about data share: the log, with errors for an address without one, and times."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ class LogAddress:
         """
         from streams_runtime.logs.opening import kafka_servers, open_log
 
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what the user has to know is said in words of ours
+        # the errors of this program say what the user has to know
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         logging.getLogger("kafka_client").setLevel(logging.ERROR)
         if self.bootstrap_server.startswith("memory:"):
             raise InputError(f"{self.bootstrap_server!r} is in the memory of one process, and not of this one", _OPTION)
@@ -104,7 +105,7 @@ class LogAddress:
         )
 
     def checked_topic(self, log: Log, topic: str) -> int:
-        """How many partitions it has. Raises UnknownTopicOrPartition."""
+        """The number of its partitions. Raises UnknownTopicOrPartition."""
         count = log.partitions_of(topic)
         if count < 1:
             raise self.unknown_topic(topic, log.topics())

@@ -108,7 +108,7 @@ def _json_text(value: Any) -> str:
 
 
 def _text_of_json(value: Any) -> str:
-    """What is no text is written as JSON, so that an object needs no quoting."""
+    """A value that is no text is written as JSON, so that an object needs no quoting."""
     return value if isinstance(value, str) else _json_text(value)
 
 

@@ -41,7 +41,7 @@ _FROM_LINE_HELP = "Leave out the lines before this one: an earlier run has writt
 
 @dataclass(frozen=True, slots=True)
 class ProduceOptions:
-    """What the command line says of the lines. Raises InputError for options that do not go together."""
+    """The options about the lines. Raises InputError for options that do not go together."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.")]
     file: Annotated[str, typer.Argument(metavar="[FILE]", help=_FILE_HELP, show_default=False)] = _STDIN

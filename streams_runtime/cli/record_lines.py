@@ -31,7 +31,7 @@ class BadLine(AssignorFault):
 
 
 class RecordLine(NamedTuple):
-    """What a line says of a record, as bytes. `timestamp_ms`, `partition`: None when it does not say."""
+    """The record of a line, as bytes. `timestamp_ms`, `partition`: None when the line has none."""
 
     key: bytes | None
     value: bytes | None
@@ -111,7 +111,7 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True)
 class LineWriter:
-    """What a line of text has of a record, in Kafka's order: timestamp, partition, offset, headers, key, value."""
+    """Writes a record as a line of text, in Kafka's order: timestamp, partition, offset, headers, key, value."""
 
     key: NamedSerde
     value: NamedSerde

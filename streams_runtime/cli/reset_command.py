@@ -1,4 +1,4 @@
-"""`assignor reset`: an application begins anew, as `kafka-streams-application-reset.sh` lets it."""
+"""`assignor reset`: an application starts over, as `kafka-streams-application-reset.sh` lets it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class OffsetOptions:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOptions:
-    """Who knows whether instances run."""
+    """The coordinator that knows whether instances run."""
 
     coordinator: Annotated[
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}.")
@@ -119,9 +119,9 @@ def reset(
     from streams_runtime.membership.calls import CoordinatorUnavailable
 
     choose = offsets.new_offsets()
-    others, doubt = _ask_coordinator(asked, application_id)
-    if execute and doubt is not None:
-        raise CoordinatorUnavailable(f"{doubt}; --without-coordinator resets it all the same")
+    others, not_known = _ask_coordinator(asked, application_id)
+    if execute and not_known is not None:
+        raise CoordinatorUnavailable(f"{not_known}; --without-coordinator resets it all the same")
     with address.opened() as log:
         if address.is_kafka:
             _check_members_on_brokers(address, application_id)
@@ -143,7 +143,7 @@ def reset(
         with _client(asked) as client:
             client.delete_group(application_id)
     document = _document(plan, asked, executed=execute)
-    show(document, lambda view: _text(document, doubt, bool(state_dir), view), format)
+    show(document, lambda view: _text(document, not_known, bool(state_dir), view), format)
 
 
 def _client(asked: CoordinatorOptions) -> Any:
@@ -213,7 +213,7 @@ def _document(plan: ResetPlan, asked: CoordinatorOptions, *, executed: bool) -> 
 _COLUMNS = (Column("WHAT"), Column("NAME", shorten=True), Column("CHANGE", wrap=True))
 
 
-def _text(document: dict[str, Any], doubt: str | None, has_state_dir: bool, view: View) -> str:
+def _text(document: dict[str, Any], not_known: str | None, has_state_dir: bool, view: View) -> str:
     rows = [
         (
             "offset",
@@ -234,6 +234,6 @@ def _text(document: dict[str, Any], doubt: str | None, has_state_dir: bool, view
     if not has_state_dir and document["deleted_topics"]:
         lines.append("Delete the state on every machine that ran instances: --state-dir names its state.dir.")
     if not executed:
-        lines += [f"Not known: {doubt}."] if doubt is not None else []
+        lines += [f"Not known: {not_known}."] if not_known is not None else []
         lines.append("--execute does it.")
     return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""What all rooms share, as in Kafka's package of this name: errors, the clock, states, and records."""
+"""Shared by all rooms, as in Kafka's package of this name: errors, the clock, states, and records."""

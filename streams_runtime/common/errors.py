@@ -93,7 +93,7 @@ class SerializationError(StreamsRuntimeError):
 
 
 class WrongBatchResult(StreamsRuntimeError):
-    """What a function or a processor made of a batch cannot be used: no column, another length, None.
+    """The result of a function or a processor for a batch cannot be used: no column, another length, None.
 
     The program is wrong and not a record, so no handler is asked, and none may skip it.
     """

@@ -3,7 +3,7 @@
 Rules:
 - Row i of every column is record i. The records of a batch are those that a task processes one after the other, in
   their order.
-- Nobody changes a column. What is made of one (`with_values`, `take`, ...) is new.
+- A column never changes. A column made of another one (`with_values`, `take`, ...) is new.
 - A row knows which record of the batch it was made of. It keeps that record's key and timestamp where nothing else is
   said, and an error below counts for that record. Rows of columns that were made from nothing (`RecordColumns(...)`)
   count for the last record of the batch.

@@ -52,7 +52,7 @@ class RawRecord(NamedTuple):
 
 
 class RecordContext(NamedTuple):
-    """What a processor works on: timestamp and headers of the record that it was given, and the input record of which
+    """The context of a processor: timestamp and headers of the record that it was given, and the input record of which
     that one came. None: a punctuation. `raw`: that input record itself; None as well where no handler asks for it.
     Source: `ProcessorRecordContext`.
     """
@@ -66,7 +66,7 @@ class RecordContext(NamedTuple):
 LATEST_MS: Final = 2**63 - 1
 
 NAME_ERRORS: Final = "surrogateescape"
-"""How names of headers become bytes, and bytes names."""
+"""The error handler with which names of headers become bytes, and bytes names."""
 
 _ERA_S = 946_684_800, 4_102_444_800
 """The years 2000 to 2099. In none of the other units is a time of these years one of them in milliseconds."""

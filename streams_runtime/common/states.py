@@ -25,7 +25,7 @@ class TaskState(StrEnum):
 
 
 class RestoreOrigin(StrEnum):
-    """What an active task started from: stores that a standby had open, state on disk, or nothing."""
+    """The state that an active task started from: stores that a standby had open, state on disk, or nothing."""
 
     STANDBY = "standby"
     CHECKPOINT = "checkpoint"

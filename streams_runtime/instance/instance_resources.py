@@ -1,4 +1,4 @@
-"""What one instance opens when it starts, shares among its threads, and closes when it has ended.
+"""The resources of an instance: opened when it starts, shared among its threads, and closed when it has ended.
 
 The endpoint for queries, the coordinator's client, the state directory, the log, the process's place in the group,
 and housekeeping. The endpoint takes its port first, because the subscription contains it, and closes after the last
@@ -43,14 +43,14 @@ _SYSTEM_CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """What one instance has of its own. Everything else is the application's, the same for all instances.
+    """The settings of one instance. Everything else is the application's, the same for all instances.
 
     `thread_name`: from an index to a name that is unique in the group. `incarnation`: when given, threads are static
     members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`: how long to wait for an
     earlier process that is just ending. `serve_at`: host:port where this instance answers queries, instead of the
     configs' `application.server`. `owns_process`: nothing else runs in this process, so that all warnings and
-    errors that anybody logs are the instance's, and are told to the group. `restore_listener` None: the one that the
-    application's factory makes.
+    errors that anybody logs are the instance's, and are reported to the group. `restore_listener` None: the one that
+    the application's factory makes.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -200,7 +200,7 @@ class InstanceResources:
         self._housekeeping.start()
 
     def close(self) -> None:
-        """What cannot be closed is logged."""
+        """Logs each resource that cannot be closed, and goes on with the next."""
         self._membership.close()
         self._housekeeping.close()
         server = [] if self._server is None else [("endpoint", self._server.close)]

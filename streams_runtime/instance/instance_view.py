@@ -27,7 +27,7 @@ from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy, Task
 
 
 class ShownInstance(Protocol):
-    """What a `StreamsInstance` shows. Any thread may call."""
+    """The part of a `StreamsInstance` that its query server shows. Any thread may call."""
 
     application: Application
     metrics: InstanceMetrics

@@ -77,7 +77,7 @@ class StreamsInstance:
     """`start`, then `wait` or `close`. Any thread may call.
 
     `coordinator`: its URL, several separated by commas, or a client, which the caller closes. `metrics`: what its
-    threads measure. `notices`: what people have to hear of, which its heartbeats take to the coordinator.
+    threads measure. `notices`: for people; its heartbeats take them to the coordinator.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class StreamsInstance:
     def pause(self) -> None:
         """Stop processing, punctuating and restoring until `resume`; also before the start. Members stay in the group.
 
-        What was processed is committed, and stores can still be queried. Source: `KafkaStreams.pause` (KIP-834).
+        Processed records are committed, and stores can still be queried. Source: `KafkaStreams.pause` (KIP-834).
         """
         self._paused.set()
         self.metrics.paused(PausedBy.USER, True)
@@ -306,7 +306,7 @@ class StreamsInstance:
         self._state.notify()
 
     def _change_state(self, state: InstanceState) -> None:
-        """Who waits for the end goes on when the listener was told of it: his program may end then."""
+        """At the end, callers of `wait` return only after the listener was called, since the program may end then."""
         with self._changed:
             self._state.change(state)
             self._changed.notify_all()
@@ -321,8 +321,8 @@ class StreamsInstance:
         self._threads.supervise(ending=lambda: self._change_state(InstanceState.PENDING_SHUTDOWN))
         for notice in self.notices.newest():
             if notice.code in LOSSES:
-                told = (self.application_id, notice.code, f"{notice.count:,}", notice.text)
-                _logger.warning("%s has ended; %s %s in all: %s", *told, extra=TOLD_AS_NOTICE)
+                shown = (self.application_id, notice.code, f"{notice.count:,}", notice.text)
+                _logger.warning("%s has ended; %s %s in all: %s", *shown, extra=TOLD_AS_NOTICE)
         self._close_resources()
         self._change_state(InstanceState.ERROR if self._threads.has_failed else InstanceState.NOT_RUNNING)
 

@@ -58,7 +58,7 @@ class CoordinatorProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: IO[bytes] | None = None
         self._port = 0
-        self._said_before = 0
+        self._earlier_output_bytes = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -85,7 +85,7 @@ class CoordinatorProcess:
         assert self._process is None, "it runs already"
         try:
             make_private_directory(self._directory)
-            self._said_before = self.log_file.stat().st_size if self.log_file.exists() else 0
+            self._earlier_output_bytes = self.log_file.stat().st_size if self.log_file.exists() else 0
             with open(self.log_file, "ab", opener=private_opener) as log:
                 self._process = self._spawn(log)
         except OSError as error:
@@ -101,7 +101,7 @@ class CoordinatorProcess:
             if self._process.poll() is not None or time.monotonic() > deadline_s:
                 self.stop()
                 raise CoordinatorNotStarted(
-                    f"the coordinator did not start; its log, {self.log_file}, ends with:\n{self._said()[-4000:]}"
+                    f"the coordinator did not start; its log, {self.log_file}, ends with:\n{self._output()[-4000:]}"
                 )
             time.sleep(POLL_INTERVAL_S)
 
@@ -146,7 +146,7 @@ class CoordinatorProcess:
 
     def _answers(self) -> bool:
         if self._port == 0:
-            address = _ADDRESS.search(self._said())
+            address = _ADDRESS.search(self._output())
             if address is None or address[1] == "0":
                 return False
             self._port = int(address[1])
@@ -156,5 +156,5 @@ class CoordinatorProcess:
         except httpx.TransportError:
             return False
 
-    def _said(self) -> str:
-        return self.log_file.read_bytes()[self._said_before :].decode("utf-8", "replace")
+    def _output(self) -> str:
+        return self.log_file.read_bytes()[self._earlier_output_bytes :].decode("utf-8", "replace")

@@ -36,7 +36,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 POLL_INTERVAL_S = 0.1
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
-"""All instances are started together, by one process: nobody has to wait for more of them."""
+"""All instances are started together, by one process: no need to wait for more of them."""
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
@@ -66,7 +66,7 @@ class Progress:
 
 
 class ProgressMeter:
-    """How far an application has come, by its commits: records done of records written, for chosen topics.
+    """Measures the progress of an application by its commits: records done of records written, for chosen topics.
 
     `topics`: those that the application reads, with the one that feeds the others first.
     """

@@ -115,7 +115,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class GroupDefinition:
-    """Which definition a group has. `declared_by`: who declared it; `declared_at`: when, in words. None when the
+    """Which definition a group has. `declared_by`: who declared it; `declared_at`: when, as text. None when the
     coordinator does not know.
     """
 
@@ -155,7 +155,7 @@ class FetchedAssignment:
 
 @dataclass(frozen=True, slots=True)
 class MemberHeartbeat:
-    """What the heartbeat of a process says about one member.
+    """One member in the heartbeat of a process.
 
     `generation_id`: of the assignment that it works by, 0 before the first. `task_offset_sums`: None when nothing has
     changed since the last report.
@@ -179,8 +179,8 @@ class HeartbeatNews:
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeatReply:
     """`generation_id`: of the group. `members`: news, or a refusal, for each member that was named. `paused`: members
-    are to process nothing, by an operator's wish; None when the group did not say. `news`: a digest of these three; a
-    heartbeat that names the present digest is held until there is another.
+    are to process nothing, as its operator ordered; None when the answer did not contain it. `news`: a digest of these
+    three; a heartbeat that names the present digest is held until there is another.
     """
 
     state: str
@@ -202,7 +202,7 @@ LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """Who a member is, and its time-outs.
+    """The identity of a member, and its time-outs.
 
     `incarnation`: rises each time the static member `group_instance_id` is started again; the older one is fenced.
     `leave_on_disconnect`: the coordinator may take the member for dead when the connection of its process breaks and
@@ -243,7 +243,7 @@ def join_body(request: JoinRequest) -> dict[str, object]:
 
 
 def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
-    """What the JSON body of a process's heartbeat has of one member."""
+    """One member in the JSON body of a process's heartbeat."""
     body: dict[str, object] = {"generation_id": heartbeat.generation_id}
     if heartbeat.task_offset_sums is not None:
         body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in heartbeat.task_offset_sums.items()}

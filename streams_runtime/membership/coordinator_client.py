@@ -63,12 +63,12 @@ ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000
 LONGEST_RETRY_AFTER_S = 60.0
 RAW = "application/octet-stream"
 _ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
-"""What becomes of a request when its connection ends."""
+"""Errors of a request whose connection ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a call without a usable answer is repeated. Once `stop` is set, it is not repeated any more."""
+    """The time for which a call without a usable answer is repeated. Once `stop` is set, it is not repeated any more."""
 
     seconds: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)

@@ -1,4 +1,4 @@
-"""What happens to a member, and what a member wants done: the values that go into and come out of `MemberMachine`.
+"""The events and the effects of a member: the values that go into and come out of `MemberMachine`.
 
 The machine decides when tasks come and go; a `TaskHolder` does the work on them. It gets orders, one after the other in
 Kafka's order (first revoked, then assigned), and answers each when it has been carried out. Source:
@@ -111,7 +111,7 @@ class TaskHolder(Protocol):
 
 
 class MemberEnd(StrEnum):
-    """Why a member has ended. LEFT: its owner closed it; STOPPED: the coordinator told it to end."""
+    """Why a member has ended. LEFT: its owner closed it; STOPPED: the coordinator ended it."""
 
     LEFT = "left"
     STOPPED = "stopped"
@@ -125,7 +125,7 @@ class AssignmentFailed(AssignorFault):
     """
 
 
-# --- what happens
+# --- events
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ MemberEvent = (
 )
 
 
-# --- what a member wants done
+# --- effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,7 @@ MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | Missing
 
 
 def answer_timeout_ms(call: SendJoin | SendFetch | SendLeave) -> int:
-    """How long the member waits for the answer. One that leaves does not wait long: its process is about to end."""
+    """The longest wait for the answer. A member that leaves does not wait long: its process is about to end."""
     return LEAVE_TIMEOUT_MS if isinstance(call, SendLeave) else ANSWER_TIMEOUT_MS
 
 

@@ -142,7 +142,7 @@ class MemberMachine:
     # --- events
 
     def handle(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """What is to be done now. `now_ms`: on any clock that never goes back."""
+        """The effects to carry out now. `now_ms`: on any clock that never goes back."""
         self._outstanding.now_ms = now_ms
         if self._phase is not Phase.ENDED:
             self._take_in(event)
@@ -200,7 +200,7 @@ class MemberMachine:
         self._outstanding.give(StartRebalance())
 
     def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Write a subscription. What the holder asks for from here on is not part of it."""
+        """Write a subscription. Later requests of the holder are not part of it."""
         self._news.rejoin_asked = False
         subscription = self._writer.next_subscription(
             offset_sums,

@@ -48,7 +48,7 @@ from streams_runtime.membership.member_events import (
 
 
 class Phase(StrEnum):
-    """What a member is waiting for.
+    """The phase of a member, by the answer that it waits for.
 
     PREPARING: its holder to get ready for a rebalance. JOINING: the join. AWAITING: a heartbeat that its assignment is
     there. FETCHING: the assignment. CHANGING: its holder to change its tasks. HOLDING: news. LOSING, CLOSING: its
@@ -72,7 +72,7 @@ BEFORE_FIRST_ASSIGNMENT = 0
 _NEVER = -1
 
 LAST_JOIN_WAIT_MS = 2_000
-"""How long a closing member waits for the answer to its first join, without which it cannot leave."""
+"""The longest wait of a closing member for the answer to its first join, without which it cannot leave."""
 
 CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered
 
@@ -185,7 +185,7 @@ class PendingNews:
     assignment_generation: int = BEFORE_FIRST_ASSIGNMENT
 
     def add(self, news: HeartbeatNews, generation_id: int) -> None:
-        """`generation_id`: of the group, when it said so."""
+        """`generation_id`: of the group, in the same reply."""
         self.stop = self.stop or news.stop
         self.assignment_generation = max(self.assignment_generation, news.assignment_generation)
         if news.rejoin:
@@ -213,8 +213,8 @@ class PendingNews:
 
 
 class Outstanding:
-    """What the member wants done, and what of it is not answered yet: one call, the orders that it gave together, and
-    one timer. `now_ms`: the time of the event that is being handled.
+    """The effects that the member wants, and those that are not answered yet: one call, the orders that it gave
+    together, and one timer. `now_ms`: the time of the event that is being handled.
     """
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class Outstanding:
         self._effects.append(effect)
 
     def taken(self) -> list[MemberEffect]:
-        """What was wanted since the last time, in that order."""
+        """The effects since the last call, in their order."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -310,7 +310,8 @@ class Outstanding:
 
 
 class Departure:
-    """How a member ends: why, and its last calls. `MemberMachine` decides what it does with its tasks before that.
+    """The end of a member: its reason, and the last calls. `MemberMachine` decides what it does with its tasks before
+    that.
 
     A member that the group knows leaves it. One whose first join is on its way waits a short time for the answer,
     without which it cannot leave. Source: `AbstractCoordinator.maybeLeaveGroup`.

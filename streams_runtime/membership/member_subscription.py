@@ -113,7 +113,9 @@ class SubscriptionWriter:
         )
 
     def foreign_task(self, held: HeldTasks) -> str | None:
-        """What of an assignment this member's topology does not have, in words; None when it has all of it."""
+        """The first task or topic of an assignment that this member's topology does not have, as text; None when it has
+        all.
+        """
         if self.sources is None:
             return None
         for task in sorted({*held.active, *held.standby}):
@@ -157,7 +159,7 @@ class OwnedTasks:
         return cls(received.held.generation_id, received.partitions, received.held.active)
 
     def revoked_by(self, received: ReceivedAssignment) -> Partitions:
-        """What the member has and is no longer given."""
+        """The partitions that the member has and is no longer assigned."""
         return self.partitions - received.partitions
 
     def orders_to_hold(self, received: ReceivedAssignment) -> tuple[Order, ...]:

@@ -1,4 +1,4 @@
-"""When the one heartbeat of a process is sent, whom it speaks for, and what it says; whether the group is paused. Pure.
+"""The one heartbeat of a process: its time, its members and its content; and whether the group is paused. Pure.
 
     collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
 
@@ -11,8 +11,8 @@ Rules:
 - After a failure the next one follows at once: a coordinator that was restarted is there, or the next of several. It is
   not held, so that it is soon known whether anybody is there. Further ones follow more and more slowly, as do those
   that are all answered at once.
-- What the instance has to tell people goes along after it has changed, and again after a failure: the coordinator keeps
-  it in memory only.
+- Notices of the instance go along after they have changed, and again after a failure: the coordinator keeps them in
+  memory only.
 
 Times are in milliseconds on any clock that never goes back. Chance comes in as a number from 0 to 1. Source:
 `AbstractCoordinator.HeartbeatThread`, which speaks for one member.
@@ -47,7 +47,7 @@ class Speaker(Protocol):
     machine: MemberMachine
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """What its holder reports now."""
+        """As its holder reports them now."""
 
 
 Member = TypeVar("Member", bound=Speaker)
@@ -55,8 +55,8 @@ Member = TypeVar("Member", bound=Speaker)
 
 @dataclass(slots=True)
 class Collected(Generic[Member]):
-    """`sent`: what each member has to say. `failed`: those whose holder could not say it, and why. `joins_come`: a
-    member is about to join.
+    """`sent`: the heartbeat of each member. `failed`: members whose holder could not report, with the error.
+    `joins_come`: a member is about to join.
     """
 
     sent: dict[Member, SentHeartbeat] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Collected(Generic[Member]):
 
 
 def collect(members: Iterable[Member]) -> Collected[Member]:
-    """What a heartbeat would say now. Changes nothing."""
+    """The content of a heartbeat now. Changes nothing."""
     collected = Collected[Member]()
     for member in members:
         collected.joins_come |= member.machine.is_about_to_join
@@ -117,7 +117,7 @@ class HeartbeatRhythm:
         self._interval_ms = interval_ms
         self._sent_ms = 0
         self._quick_answers = 0
-        self._told = self._telling = 0
+        self._arrived_version = self._sent_version = 0
 
     @property
     def wait_ms(self) -> int:
@@ -137,12 +137,12 @@ class HeartbeatRhythm:
         """It is sent now. Whether notices go along; `notices_version`: of the newest, 0 for none."""
         self.look_again_ms = None
         self._sent_ms = now_ms
-        self._telling = notices_version
-        return self._telling != self._told
+        self._sent_version = notices_version
+        return self._sent_version != self._arrived_version
 
     def notices_arrived(self) -> None:
         """The coordinator took the heartbeat, whatever it answers to its members."""
-        self._told = self._telling
+        self._arrived_version = self._sent_version
 
     def answered(self, now_ms: int, news: str, chance: float, *, all_count: bool) -> None:
         """`news`: the digest in the answer. `all_count`: every member accepted its reply."""
@@ -154,7 +154,7 @@ class HeartbeatRhythm:
 
     def unanswered(self, now_ms: int, retry_after_ms: int | None, chance: float) -> None:
         """No usable answer came. `retry_after_ms`: the pause that the coordinator asked for."""
-        self._told = 0
+        self._arrived_version = 0
         self.failures += 1
         if self.failures > 1:
             self._rest(now_ms, self.failures - 1, retry_after_ms, chance)

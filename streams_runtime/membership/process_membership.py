@@ -6,11 +6,11 @@
 Rules:
 - A machine runs on the thread that brings its event, one event of the process at a time, and nothing that it wants
   done waits. So between the group's news and the order to a stream thread there is no other thread to wake.
-- One heartbeat speaks for all members, on a connection of its own. `process_heartbeat` decides when it is sent and what
-  it says.
-- A held heartbeat is never cut off: to the coordinator that looks like the end of the process. What it does not say
-  yet (a member that has just joined, a new generation, new offsets) is said by the next one. A new member needs no
-  more: its assignment belongs to a new generation, and that ends the held heartbeat.
+- One heartbeat speaks for all members, on a connection of its own. `process_heartbeat` decides when it is sent, and its
+  content.
+- A held heartbeat is never cut off: to the coordinator that looks like the end of the process. The next one carries
+  what is new since (a member that has just joined, a new generation, new offsets). A new member needs no more: its
+  assignment belongs to a new generation, and that ends the held heartbeat.
 - When the group has moved to another coordinator, the heartbeat goes there, and then so do all other calls.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a connection and
@@ -154,14 +154,14 @@ class GroupMember:
         handle: Callable[[GroupMember, MemberEvent], None],
         machine: MemberMachine,
         holder: TaskHolder,
-        when_ended: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
         self.end: MemberEnd | None = None
         self.failure: BaseException | None = None
         self.machine = machine
         self.holder = holder
         self._handle = handle
-        self._when_ended = when_ended
+        self._on_end = on_end
         self._ended = threading.Event()
 
     @property
@@ -192,7 +192,7 @@ class GroupMember:
         self._handle(self, RejoinAsked())
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """What its holder reports now."""
+        """As its holder reports them now."""
         return self.holder.offset_sums()
 
     def request_shutdown(self) -> None:
@@ -203,7 +203,7 @@ class GroupMember:
         """For the process alone."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
-        self._when_ended()
+        self._on_end()
 
 
 class ProcessMembership:
@@ -223,14 +223,14 @@ class ProcessMembership:
         notices: NoticeBoard | None = None,
         pause_changed: Callable[[bool], None] = lambda _paused: None,
     ) -> None:
-        """`notices`: what heartbeats tell besides, whenever it has changed; None for nothing. `pause_changed`: called
+        """`notices`: sent with heartbeats whenever they have changed; None for none. `pause_changed`: called
         with whether the group is paused, after each change, on any thread; it returns soon.
         """
         self._client = client
         self._notices = notices
         self._pause_changed = pause_changed
         self._pause = GroupPause()
-        self._pause_heard = threading.Lock()
+        self._pause_lock = threading.Lock()
         self._group_id = group_id
         # of the heartbeat thread
         self._heartbeat = HeartbeatRhythm(heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms))
@@ -238,7 +238,7 @@ class ProcessMembership:
         self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []
         self._events: deque[tuple[GroupMember, MemberEvent]] = deque()
-        self._machines = threading.Lock()  # whoever has it runs the machines
+        self._machines = threading.Lock()  # the thread that holds it runs the machines
         self._heartbeats = client.process_heartbeats(group_id)
         self._turn = threading.Condition(threading.Lock())
         self._heartbeat_thread: threading.Thread | None = None
@@ -250,12 +250,12 @@ class ProcessMembership:
         settings: MemberSettings,
         writer: SubscriptionWriter,
         holder: TaskHolder,
-        when_ended: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> GroupMember:
-        """One more member; `start` makes it join. `when_ended`: called once, on any thread; it returns soon."""
+        """One more member; `start` makes it join. `on_end`: called once, on any thread; it returns soon."""
         assert settings.group_id == self._group_id, "a process has one membership for each group"
         machine = MemberMachine(settings, writer, join_ids=uuid.uuid4().hex)
-        return GroupMember(self.handle, machine, holder, when_ended)
+        return GroupMember(self.handle, machine, holder, on_end)
 
     def close(self) -> None:
         """End the heartbeats. Members that have not ended are left to their session timeout."""
@@ -388,7 +388,7 @@ class ProcessMembership:
                 except CoordinatorUnavailable as error:
                     chance = random.random()  # noqa: S311 (it spreads processes)
                     heartbeat.unanswered(_now_ms(), error.retry_after_ms, chance)
-                    self._say_unreachable(heartbeat.failures, error)
+                    self._log_unreachable(heartbeat.failures, error)
                     continue
                 except CoordinatorError as error:
                     reply = refused_to_all(sent.values(), error)
@@ -404,14 +404,14 @@ class ProcessMembership:
             self._heartbeats.close()
 
     def _update_pause(self, is_news: Callable[[], bool]) -> None:
-        with self._pause_heard:
+        with self._pause_lock:
             if not is_news():
                 return
             paused = bool(self._pause.paused)
         _logger.info("group %s is %s by its operator", self._group_id, "paused" if paused else "resumed")
         self._pause_changed(paused)
 
-    def _say_unreachable(self, failures: int, error: CoordinatorUnavailable) -> None:
+    def _log_unreachable(self, failures: int, error: CoordinatorUnavailable) -> None:
         level = logging.WARNING if failures == FAILURES_BEFORE_WARNING else logging.DEBUG
         _logger.log(level, "group %s: members keep their tasks and try again: %s", self._group_id, error)
 

@@ -1,8 +1,8 @@
 """Hands a member's orders over to its stream thread, and publishes what the stream thread lets others see.
 
 Rules:
-- Nobody waits: an order is answered when the stream thread has carried it out between two passes of its loop, or when
-  it has failed.
+- No caller waits: an order is answered when the stream thread has carried it out between two passes of its loop, or
+  when it has failed.
 - Once the stream thread has ended, orders that give or take tasks fail with StreamThreadEnded, also those that were
   waiting. `LoseTasks` and `CloseTasks` are done at once, because an ended thread holds nothing. So every order is
   answered, in whatever order the member and the stream thread end.
@@ -37,7 +37,7 @@ class StreamThreadEnded(StreamsRuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrder:
-    """Whoever takes it calls `done`, once."""
+    """The thread that takes it calls `done`, once."""
 
     order: Order
     done: Done
@@ -112,7 +112,7 @@ class RebalanceMailbox:
             one.done(self._refusal(one.order))
 
     def _refusal(self, order: Order) -> StreamThreadEnded | None:
-        """What becomes of this order when the thread has ended."""
+        """The answer to this order when the thread has ended."""
         match order:
             case LoseTasks() | CloseTasks():
                 return None  # an ended thread holds nothing

@@ -98,8 +98,8 @@ class QueryFailed(AssignorFault):
     """
 
     def __init__(self, message: str, tried: Mapping[str, str], code: QueryCode | None = None) -> None:
-        said = "; ".join(f"{host}: {answer}" for host, answer in tried.items())
-        super().__init__(f"{message} ({said})" if said else message)
+        answers = "; ".join(f"{host}: {answer}" for host, answer in tried.items())
+        super().__init__(f"{message} ({answers})" if answers else message)
         self.tried = dict(tried)
         self.code = code
 
@@ -109,16 +109,16 @@ class AnotherApplication(AssignorFault):
 
 
 class Tries:
-    """What one query has tried, and how long it may go on."""
+    """The hosts that one query has asked, with their last answers, and the time that it has left."""
 
     def __init__(self, timeout_s: float) -> None:
-        self.said: dict[str, str] = {}
+        self.answers: dict[str, str] = {}
         self.unreachable: set[str] = set()
         self._call_s = min(LONGEST_CALL_S, timeout_s / CALLS_A_QUERY)
         self._ends_s = time.monotonic() + timeout_s
 
     def call_s(self) -> float:
-        """How long the next call may take."""
+        """The time-out of the next call."""
         return max(SHORTEST_CALL_S, min(self._call_s, self._ends_s - time.monotonic()))
 
 
@@ -143,12 +143,12 @@ class HostCalls:
         tries: Tries,
         read: Callable[[Mapping[str, Any]], Answer],
     ) -> Answer | None:
-        """What `read` makes of the answer; None: ask again, or another instance. Raises QueryFailed."""
+        """The answer as `read` returns it; None: ask again, or another instance. Raises QueryFailed."""
         try:
             response = self._http.get(f"{self._scheme}://{host}{path}", params=parameters, timeout=tries.call_s())
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             tries.unreachable.add(host)
-            tries.said[host] = f"cannot be reached: {tls_problem(error) or str(error) or type(error).__name__}"
+            tries.answers[host] = f"cannot be reached: {tls_problem(error) or str(error) or type(error).__name__}"
             return None
         tries.unreachable.discard(host)
         document = _document(response)
@@ -156,14 +156,14 @@ class HostCalls:
             try:
                 return read(document)
             except AnotherApplication as other:
-                tries.said[host] = str(other)
+                tries.answers[host] = str(other)
                 return None
             except (LookupError, TypeError, ValueError, AttributeError):
-                tries.said[host] = "answered something that no query server says"
+                tries.answers[host] = "answered something that no query server says"
                 return None
-        tries.said[host] = str(document.get("detail") or f"answered {response.status_code}")
+        tries.answers[host] = str(document.get("detail") or f"answered {response.status_code}")
         if document.get("code") in FINAL:
-            raise QueryFailed("the query cannot be answered", tries.said, QueryCode(document["code"]))
+            raise QueryFailed("the query cannot be answered", tries.answers, QueryCode(document["code"]))
         return None
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ class StateStoreClient:
         self._check_open()
         found = self._calls.get(host, store_path(store), {}, tries, lambda document: list(document["copies"]))
         if found is None:
-            raise QueryFailed(f"{host} does not say which copies of {store!r} it has", tries.said)
+            raise QueryFailed(f"{host} does not say which copies of {store!r} it has", tries.answers)
         return found
 
     def close(self) -> None:
@@ -301,7 +301,7 @@ class StateStoreClient:
         def once() -> Answer:
             where = self._locate(store, key, partition, tries)
             if where.active is None:
-                tries.said[f"partition {where.partition}"] = "no instance is known to have its active copy"
+                tries.answers[f"partition {where.partition}"] = "no instance is known to have its active copy"
             hosts = [] if where.active is None else [where.active]
             found = [answer for host in hosts if (answer := ask(str(host))) is not None]
             if max_lag is not None and not any(source.lag == 0 for _, source in found):
@@ -325,7 +325,7 @@ class StateStoreClient:
             return retrying(once)
         except tenacity.RetryError:
             self._check_open()
-            raise QueryFailed(f"{failure} within {self._timeout_s:g} s", tries.said) from None
+            raise QueryFailed(f"{failure} within {self._timeout_s:g} s", tries.answers) from None
         except QueryFailed:
             raise
         except Exception:  # whatever httpx raises when it is closed while it waits
@@ -347,7 +347,7 @@ class StateStoreClient:
         except QueryProblem as problem:
             if problem.code in FINAL:
                 raise QueryFailed(problem.detail, {}, problem.code) from None
-            tries.said["metadata"] = problem.detail
+            tries.answers["metadata"] = problem.detail
             self._metadata = None
             raise _NoAnswerYet from None
 
@@ -362,14 +362,14 @@ class StateStoreClient:
             if metadata is None:
                 continue
             if metadata.generation_id == 0:
-                tries.said[host] = "has no assignment yet"
+                tries.answers[host] = "has no assignment yet"
             else:
                 found[host] = metadata
                 self._application_id = metadata.application_id
         if not found:
             if self._metadata is None:
                 raise _NoAnswerYet
-            return self._metadata  # it is old, but no host has said that it is wrong
+            return self._metadata  # it is old, but no host has contradicted it
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))

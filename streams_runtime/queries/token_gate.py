@@ -1,4 +1,4 @@
-"""The gate before an instance's endpoint: who may read the stores. `assignor.access` has the rule.
+"""The access check before an instance's endpoint: callers that may read the stores. `assignor.access` has the rule.
 
 The token is the one with which the instance calls the coordinator. Beside it count those of ASSIGNOR_AUTH_TOKENS and of
 the file ASSIGNOR_AUTH_TOKENS_FILE, each with its right and its groups: the application's id has to be one of them.
@@ -36,18 +36,18 @@ OPEN_PATHS = frozenset({"/livez"})
 _TOKENS = "ASSIGNOR_AUTH_TOKENS"
 _TOKENS_FILE = "ASSIGNOR_AUTH_TOKENS_FILE"
 FIRST_KEYS_S = 10.0
-"""How long the start waits for the issuer's keys, at most. They may come later."""
+"""The longest wait of the start for the issuer's keys. They may come later."""
 
 FORMER_TOKEN_MS = 10_000
-"""How long the token still counts that an instance had before. Instances, and those who ask them, look at their files
-once a second, each at a time of its own.
+"""For so long a former token of the instance is still accepted. Instances and their callers look at their files once a
+second, each at a time of its own.
 """
 
 _LOGGER = logging.getLogger("streams_runtime.queries")
 
 
 class AskersTokens:
-    """All tokens with which somebody may ask an instance. Raises InputError for some that cannot be used.
+    """All tokens with which a caller may query an instance. Raises InputError for some that cannot be used.
 
     `token`: the one with which the instance calls the coordinator. `environment`: that of the process.
     """

@@ -1,1 +1,1 @@
-"""What an instance reports: metrics to Prometheus, notices to the group, and records and windows that are lost."""
+"""The reports of an instance: metrics to Prometheus, notices to the group, and records and windows that are lost."""

@@ -118,7 +118,7 @@ class TaskLosses:
             else:
                 self._metrics.dropped(reason)
         code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
-        self._tell(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)
+        self._add_notice(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)
         if seen == WARNINGS + 1:
             _logger.warning(
                 "task %s: more records are dropped (%s, %s); they are counted, and logged at level debug only",
@@ -150,7 +150,7 @@ class TaskLosses:
             "milliseconds since the epoch, and later records may count as late"
         )
         self._warn(partition, what)
-        self._tell(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
+        self._add_notice(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
 
     def expired(self, store: str) -> None:
         """A window store was given something for a window that it keeps no more."""
@@ -174,13 +174,13 @@ class TaskLosses:
             f"topic was made again or has lost records; the group goes on at {resumed_at}"
         )
         self._warn(partition, what)
-        self._tell(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
+        self._add_notice(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
 
     def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
         """A window store was restored from a changelog that begins at `begin` and was needed from `needed_from` on.
 
-        How many windows that are nobody knows: each change that is gone was one of a window, and a window may have had
-        several. So the reported number is an upper bound.
+        Each deleted change was one of a window, and a window may have had several. So the reported number of windows is
+        an upper bound.
         """
         windows = begin - needed_from
         what = (
@@ -190,7 +190,7 @@ class TaskLosses:
         self._warn(changelog, f"{windows:,} {what}")
         if self._metrics is not None:
             self._metrics.windows_missing(store, windows)
-        self._tell(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
+        self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
         """The log may delete, by its clock, what a window store still has. Reported when new, or when it is worse."""
@@ -203,20 +203,20 @@ class TaskLosses:
             what = f"{risk.windows:,} {risk.text()}"
             _logger.warning("task %s: store %s: %s", self._task, risk.store, what, extra=TOLD_AS_NOTICE)
         new = risk.windows - (0 if reported is None else reported.windows)
-        self._tell(NoticeCode.WINDOWS_AT_RISK, f"store {risk.store}", max(0, new), risk.text())
+        self._add_notice(NoticeCode.WINDOWS_AT_RISK, f"store {risk.store}", max(0, new), risk.text())
 
     def _passed_over(self, partition: TopicPartition, records: int, what: str) -> None:
         self._warn(partition, f"{records:,} records {what}")
         if self._metrics is not None:
             self._metrics.passed_over(partition.topic, records)
-        self._tell(NoticeCode.RECORDS_PASSED_OVER, _name(partition), records, f"records {what}")
+        self._add_notice(NoticeCode.RECORDS_PASSED_OVER, _name(partition), records, f"records {what}")
 
     def _warn(self, partition: TopicPartition, what: str) -> None:
         _logger.warning("task %s: %s: %s", self._task, _name(partition), what, extra=TOLD_AS_NOTICE)
 
-    def _tell(self, code: NoticeCode, about: str, count: int, detail: str) -> None:
+    def _add_notice(self, code: NoticeCode, about: str, count: int, detail: str) -> None:
         if self._notices is not None:
-            self._notices.tell(code, about, count, detail)
+            self._notices.add(code, about, count, detail)
 
 
 LossesOf = Callable[[TaskId], TaskLosses]

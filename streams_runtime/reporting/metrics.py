@@ -99,7 +99,7 @@ METRICS = (
 
 
 class PausedBy(StrEnum):
-    """Who has paused an instance."""
+    """The one who paused an instance: its user, or its group's operator."""
 
     USER = "user"
     GROUP = "group"
@@ -163,7 +163,7 @@ class ThreadMetrics:
         self._ids: frozenset[tuple[TaskId, TaskType]] = frozenset()
 
     def task(self, task: TaskId) -> TaskMetrics:
-        """What is counted of one task, whatever becomes of it."""
+        """The counters of one task, which stay when the task leaves the thread."""
         return TaskMetrics(self, str(task), self._counters)
 
     def processed(self, records: int) -> None:

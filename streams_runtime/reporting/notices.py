@@ -1,12 +1,11 @@
-"""What an instance has to tell people: records that it passed over or left out, warnings and errors that it logged.
+"""The notices of an instance for people: records that it passed over or left out, warnings and errors that it logged.
 
-    tell       a thread of the instance adds to what is known under a code
-    newest     what is to be told now: one notice for each code, in a size that any coordinator takes
+    add        a thread of the instance adds to the notice of a code
+    newest     the notices to send now: one for each code, in a size that any coordinator takes
 
 The heartbeat of the process takes them to the coordinator when they have changed, and `groups describe` and `workers
-run` show them. Nothing is told twice: a notice has the number of everything under its code since the instance started,
-and its text says where most of it was. Rules: any thread may call; telling is cheap, the text is put together when it
-is asked for.
+run` show them. A notice has the number of everything under its code since the instance started, and its text names
+where most of it was. Rules: any thread may call; adding is cheap, the text is put together when it is asked for.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _OTHERS = "elsewhere"
 
 
 class NoticeCode(StrEnum):
-    """The most serious first: when there is too much to tell, the last ones are left out."""
+    """The most serious first: when there are too many notices, the last ones are left out."""
 
     RECORDS_PASSED_OVER = "RECORDS_PASSED_OVER"
     """The log had deleted records before the group read them."""
@@ -62,7 +61,7 @@ class NoticeCode(StrEnum):
 
 
 LOSSES = frozenset({NoticeCode.RECORDS_PASSED_OVER, NoticeCode.RECORDS_DROPPED, NoticeCode.RECORDS_DEAD_LETTERED})
-"""What counts records."""
+"""Codes whose count is one of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,8 @@ class _Place:
     detail: str = ""
 
 
-class _Told:
-    """All that is known under one code, by what it is about."""
+class _Entry:
+    """Everything under one code, by place or reason."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -97,58 +96,60 @@ class _Told:
 
     def text(self) -> str:
         most_first = sorted(self.places.items(), key=lambda item: -item[1].count)
-        told: list[str] = []
+        parts: list[str] = []
         length = 0
         for index, (about, place) in enumerate(most_first):
             words = about + (f": {place.count:,}" if place.count else "") + (f" {place.detail}" if place.detail else "")
             more = f"; and {len(most_first) - index} more"
-            if told and length + len(words) + len(more) > MAX_TEXT_LENGTH:
-                return one_line("; ".join(told) + more)
-            told.append(words)
+            if parts and length + len(words) + len(more) > MAX_TEXT_LENGTH:
+                return one_line("; ".join(parts) + more)
+            parts.append(words)
             length += len(words) + 2
-        return one_line("; ".join(told))
+        return one_line("; ".join(parts))
 
 
 class NoticeBoard:
-    """One for each instance. `version` rises whenever there is something new to tell."""
+    """One for each instance. `version` rises with every addition."""
 
     def __init__(self, clock: Clock) -> None:
         self.version = 0
         self._clock = clock
         self._lock = threading.Lock()
-        self._codes: dict[NoticeCode, _Told] = {}
+        self._codes: dict[NoticeCode, _Entry] = {}
 
-    def tell(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
-        """`count` more, about a place or a reason. `detail`: replaces what was said about it; empty leaves that."""
+    def add(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
+        """`count` more, about a place or a reason. `detail`: replaces the earlier detail of that place; empty leaves
+        it.
+        """
         now_ms = self._clock.now_ms()
         with self._lock:
-            told = self._codes.setdefault(code, _Told())
-            if about not in told.places and len(told.places) >= _MAX_PLACES:
+            known = self._codes.setdefault(code, _Entry())
+            if about not in known.places and len(known.places) >= _MAX_PLACES:
                 about, detail = _OTHERS, ""
-            place = told.places.setdefault(about, _Place())
+            place = known.places.setdefault(about, _Place())
             place.count += count
             place.detail = detail or place.detail
-            told.count += count
-            told.at_ms = now_ms
+            known.count += count
+            known.at_ms = now_ms
             self.version += 1
 
-    def tell_last(self, code: NoticeCode, text: str) -> None:
-        """One more, of which only the last text is of interest."""
+    def add_latest(self, code: NoticeCode, text: str) -> None:
+        """One more; its text replaces the earlier one."""
         now_ms = self._clock.now_ms()
         with self._lock:
-            told = self._codes.setdefault(code, _Told())
-            told.places = {text: _Place()}
-            told.count += 1
-            told.at_ms = now_ms
+            known = self._codes.setdefault(code, _Entry())
+            known.places = {text: _Place()}
+            known.count += 1
+            known.at_ms = now_ms
             self.version += 1
 
     def newest(self) -> tuple[Notice, ...]:
         """One for each code, the most serious first, as many as `MAX_BYTES` allow."""
         with self._lock:
             notices = [
-                Notice(code, told.text(), told.count, told.at_ms)
+                Notice(code, known.text(), known.count, known.at_ms)
                 for code in NoticeCode
-                if (told := self._codes.get(code)) is not None
+                if (known := self._codes.get(code)) is not None
             ]
         return _fitting(notices)
 
@@ -196,7 +197,7 @@ class LoggedNotices(logging.Handler):
         try:
             if not getattr(record, "told_as_notice", False) and self._is_own(record.threadName or ""):
                 code = NoticeCode.ERRORS_LOGGED if record.levelno >= logging.ERROR else NoticeCode.WARNINGS_LOGGED
-                self._notices.tell_last(code, _text(record))
+                self._notices.add_latest(code, _text(record))
         except Exception:
             self.handleError(record)
         if self._is_alone_with(record) and logging.lastResort is not None:

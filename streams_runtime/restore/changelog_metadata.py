@@ -1,4 +1,4 @@
-"""What the changelog reader knows of changelogs: how far each is restored, and their offsets in the log.
+"""The changelogs of a changelog reader: the progress of each, and their offsets in the log.
 
     REGISTERED -> RESTORING -> COMPLETED
 

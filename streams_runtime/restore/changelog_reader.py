@@ -139,7 +139,7 @@ class ChangelogReader:
         for changelog in removed:
             if changelog.is_active and changelog.state is ChangelogState.RESTORING:
                 try:
-                    self._tell(self._listener.on_restore_suspended, changelog, changelog.restored)
+                    self._notify(self._listener.on_restore_suspended, changelog, changelog.restored)
                 except RestoreListenerFailed as error:
                     failure = failure or error
         if failure is not None:
@@ -186,7 +186,7 @@ class ChangelogReader:
         return {partition: self._position(each) for partition, each in self._restoring.items()}
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """How many offsets are left, for each changelog that is restoring or updating.
+        """The number of offsets left, for each changelog that is restoring or updating.
 
         They count up to the fixed end for an active task, and up to the log's end, as of a second ago, for a standby.
         """
@@ -273,7 +273,7 @@ class ChangelogReader:
         changelog.restored += count
         self._meter.applied(count, active=changelog.is_active)
         if changelog.is_active:
-            self._tell(self._listener.on_batch_restored, changelog, records.offsets[-1], count)
+            self._notify(self._listener.on_batch_restored, changelog, records.offsets[-1], count)
         return count
 
     def _refuse_windows(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
@@ -297,7 +297,7 @@ class ChangelogReader:
             changelog.complete()
             del self._restoring[changelog.partition]
             self._consumer.pause(changelog.partition)
-            self._tell(self._listener.on_restore_end, changelog, changelog.restored)
+            self._notify(self._listener.on_restore_end, changelog, changelog.restored)
         return bool(done)
 
     # --- starting
@@ -334,7 +334,7 @@ class ChangelogReader:
         self._consumer.add((changelog.partition, start) for changelog, start in starts)
         for changelog, start in starts:
             if changelog.is_active and changelog.end is not None:
-                self._tell(self._listener.on_restore_start, changelog, start, changelog.end)
+                self._notify(self._listener.on_restore_start, changelog, start, changelog.end)
         self._complete_restored()
         if corrupt:
             raise TaskCorrupted(
@@ -419,7 +419,7 @@ class ChangelogReader:
             if end is not None:
                 yield changelog, max(0, end - self._position(changelog))
 
-    def _tell(self, callback: Callable[..., None], changelog: ChangelogMetadata, *numbers: int) -> None:
+    def _notify(self, callback: Callable[..., None], changelog: ChangelogMetadata, *numbers: int) -> None:
         """Call one of the listener's callbacks. Raises RestoreListenerFailed."""
         partition, store = changelog.partition, changelog.store
         try:

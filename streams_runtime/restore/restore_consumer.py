@@ -84,7 +84,7 @@ class RestoreConsumer:
 
 
 class PollSize:
-    """How many records one poll asks for. `largest`: the most. `pass_ms`: how long a pass may take."""
+    """The number of records that one poll asks for. `largest`: the most. `pass_ms`: how long a pass may take."""
 
     __slots__ = ("_largest", "_pass_ms", "records")
 

@@ -1,7 +1,7 @@
 """Objects to bytes and back. Source: `Serde`, `Serializer`, `Deserializer`.
 
-Kafka hands the topic to each call of a serde. Here the runtime says it once, before the first record, to a serde that
-is a `TopicSerde` as well. A serde that has others inside is a `NestedSerde`, so that they hear of it, too.
+Kafka hands the topic to each call of a serde. Here the runtime passes it once, before the first record, to a serde that
+is a `TopicSerde` as well. A serde that has others inside is a `NestedSerde`, so that they get the topic, too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
 
 
 def serde_fault(given: object, *methods: str) -> str | None:
-    """Why it is no serde, to follow the words that name it; None for one. `methods`: those that will be called."""
+    """The reason why it is no serde, to follow its name in an error; None for a serde. `methods`: those that will be
+    called.
+    """
     name = getattr(given, "__qualname__", "")
     if isinstance(given, type):
         return f"must be an object, not the class {name}: make one, as in {name}()"

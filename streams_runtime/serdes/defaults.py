@@ -17,9 +17,9 @@ from streams_runtime.serdes.standard import BYTES, DOUBLE, JSON, LONG, STRING
 
 
 def imported_object(key: str, name: str, where: str, otherwise: str = "") -> object:
-    """What `package.module.NAME` or `package.module:NAME` names. Raises InputError, which names the config.
+    """The object that `package.module.NAME` or `package.module:NAME` names. Raises InputError, which names the config.
 
-    `otherwise`: what else the config may be, for the error, with " or " at its end.
+    `otherwise`: other forms of the config, for the error, with " or " at its end.
     """
     module, _, attribute = name.replace(":", ".").rpartition(".")
     if not module or not attribute:

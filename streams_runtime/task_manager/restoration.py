@@ -52,7 +52,7 @@ class _Arrival:
 
 
 class TaskInputs:
-    """What the active tasks of a thread ask of the log about their input: claims, and the group's committed offsets.
+    """The calls of a thread's active tasks about their input: claims, and the group's committed offsets.
 
     - Tasks that come together are asked for together: one call claims the input of all, one releases it, one finds
       their committed offsets. On Kafka a call is two or three round trips, and a fenced owner is fenced once; one call
@@ -180,7 +180,7 @@ class Restoration:
     def _together(
         self, ask: Callable[[], Answer], tasks: Iterable[StreamTask], errors: dict[TaskId, Exception]
     ) -> Answer | None:
-        """What one call says for all of these tasks; None when it failed for all of them. `errors`: as `_attempt`."""
+        """The answer of one call for all of these tasks; None when it failed for all of them. `errors`: as `_attempt`."""
         try:
             return ask()
         except _TRY_AGAIN as timeout:

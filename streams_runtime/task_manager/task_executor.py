@@ -3,8 +3,8 @@
 Rules:
 - One pass processes for `record.pass.ms` at most. Tasks take turns, so none waits until another has no more records.
   The number of records in a turn depends on how long records take.
-- What tasks have sent is written without a commit: at once when no record is left to process, else `linger.ms` after
-  the last time. That is looked at between turns, and no turn is interrupted. Under exactly-once it is seen at the
+- Records that tasks have sent are written without a commit: at once when no record is left to process, else `linger.ms`
+  after the last time. That is looked at between turns, and no turn is interrupted. Under exactly-once it is seen at the
   commit.
 - Under exactly-once, one transaction commits all tasks that need it. Under at-least-once, offsets never move before
   everything was written. A checkpoint follows its commit and never goes before it.

@@ -279,7 +279,7 @@ class TaskManager:
                     task.post_commit(enforce_checkpoint=True)
 
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
-        """The tasks that were not committed: all or none. After a time-out they start over: nobody tries again."""
+        """The tasks that were not committed: all or none. After a time-out they start over: there is no next try."""
         if not tasks:
             return []
         try:

@@ -1,4 +1,4 @@
-"""What a stream thread tells a listener while it works, for logs that outlive it and for tables that people watch.
+"""The calls of a stream thread to a listener, for logs that outlive the thread and for tables that people watch.
 
 The stream thread calls the listener before it goes on, so a call must not block. Times are milliseconds since the
 epoch.

@@ -1,4 +1,4 @@
-"""What an instance does in the background: it deletes obsolete state, maintains the log, and looks topics up.
+"""The background work of an instance: it deletes obsolete state, maintains the log, and looks topics up.
 
 Rules: nothing of it holds up a stream thread. An error is logged, and the work is tried again later. The topics that
 tasks write to are looked up before a task needs them: one that takes over should not have to ask for them first.

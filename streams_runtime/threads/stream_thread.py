@@ -57,7 +57,7 @@ class StreamThread:
         self._work = ThreadWork(setting)
         self._mailbox = RebalanceMailbox(setting.name, self._work.wakeup)
         self._member = setting.membership.member(
-            setting.member, setting.subscriptions, self._mailbox, when_ended=self._mailbox.wake
+            setting.member, setting.subscriptions, self._mailbox, on_end=self._mailbox.wake
         )
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._state = ThreadState.CREATED
@@ -100,7 +100,7 @@ class StreamThread:
         self._member.request_shutdown()
 
     def held(self) -> HeldTasks:
-        """What the group last assigned to this thread."""
+        """The last assignment of this thread."""
         return self._held
 
     def status(self) -> ThreadStatus:
@@ -148,7 +148,7 @@ class StreamThread:
                 self._run_once()
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
-            self._work.publish(self._mailbox)  # queries must not take a store that was opened anew for a complete one
+            self._work.publish(self._mailbox)  # queries must not take a store that was opened again for a complete one
         except TaskMigrated as migrated:
             self._drop_all(migrated)
             self._work.publish(self._mailbox)
@@ -268,7 +268,7 @@ class StreamThread:
     def _shut_down(self) -> None:
         """In any case close the tasks, answer every order, and take the member out of the group.
 
-        What is closed here is closed while the member leaves, if the group or its owner has ended it.
+        Tasks are closed while the member leaves, if the group or its owner has ended it.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")

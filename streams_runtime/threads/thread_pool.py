@@ -34,7 +34,7 @@ class ThreadPool:
 
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
         self._make = make
-        self._tell = changed
+        self._on_change = changed
         self._threads: dict[int, StreamThread] = {}  # by index; never changed in place, because others read it
         self._removed: set[StreamThread] = set()
         self._resizing = threading.Lock()
@@ -50,7 +50,7 @@ class ThreadPool:
         return iter(self._threads.values())
 
     def __len__(self) -> int:
-        """How many there are at this moment, also of those that are about to end."""
+        """The number of threads at this moment, those that are about to end included."""
         return len(self._threads)
 
     @property
@@ -88,7 +88,7 @@ class ThreadPool:
             thread = self._make(index)
             self._threads = {**self._threads, index: thread}
             thread.start()
-        self._tell()
+        self._on_change()
         return thread
 
     def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> StreamThread | None:
@@ -118,7 +118,7 @@ class ThreadPool:
 
     def thread_changed(self) -> None:
         """A thread has another state now."""
-        self._tell()
+        self._on_change()
         with self._changed:
             self._changed.notify_all()
 
@@ -187,7 +187,7 @@ class ThreadPool:
         """The thread that was removed has ended. If it failed on its way, that is logged, and ends nothing else."""
         with self._resizing:
             self._threads = {index: each for index, each in self._threads.items() if each is not thread}
-        self._tell()
+        self._on_change()
         with self._changed:
             self._removed.discard(thread)
             self._changed.notify_all()

@@ -5,8 +5,8 @@ Rules:
   punctuation or the next commit. When the thread only reads changelogs, the restore waits instead.
 - A thread with standbys opens its producer before it needs it: it may have to take a task over at once.
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
-- What tasks have sent is written at the end of a pass after which the thread would wait, or whose poll has shown that
-  the log has no more. A thread that is busy lets more records come together, for `linger.ms` at most.
+- Records that tasks have sent are written at the end of a pass after which the thread would wait, or whose poll has
+  shown that the log has no more. A thread that is busy lets more records come together, for `linger.ms` at most.
 - `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
   it deletes repartition records that were processed.
 - A pass in which nothing happens asks no task (`Tasks.awake`), and makes no snapshot of them for others.
@@ -65,7 +65,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ThreadSetting:
-    """What a stream thread gets from its instance. `transactional_id` None: at-least-once.
+    """Everything that a stream thread gets from its instance. `transactional_id` None: at-least-once.
 
     `state_changed`: called on the stream thread after each change of its state; it must not block. `is_paused`: whether
     tasks are to stand still, `is_group_paused`: whether they are only to restore; both are asked in each pass.
@@ -246,7 +246,7 @@ class ThreadWork:
             self._purge()
 
     def maybe_publish(self, mailbox: RebalanceMailbox) -> None:
-        self._tell_windows_at_risk()
+        self._report_windows_at_risk()
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._last_publish_ms < PUBLISH_INTERVAL_MS:
             return
@@ -289,7 +289,7 @@ class ThreadWork:
         except LogTimeout as timeout:
             _logger.info("positions could not be reset, the next poll finds them again: %s", timeout)
 
-    def _tell_windows_at_risk(self) -> None:
+    def _report_windows_at_risk(self) -> None:
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._next_risk_ms:
             return
@@ -308,7 +308,7 @@ class ThreadWork:
         self._metrics.windows_at_risk(found)
 
     def _processes_nothing(self) -> bool:
-        """By the wish of the instance's user, or of the group's operator: it goes on when both want it."""
+        """True if the instance or its group is paused."""
         return self._is_paused() or self._is_group_paused()
 
     def _processed(self, task: AnyTask) -> int:

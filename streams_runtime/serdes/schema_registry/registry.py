@@ -2,9 +2,9 @@
 
 The URL mock://name is a registry in the memory of the process, which Confluent's client brings for unit tests.
 A client is made when a serde first needs it, in the process that needs it: serdes travel to executors, connections do
-not. Answers are kept by the client and by the serdes, so a registry is asked once for each schema. What goes wrong is
-one of two: the registry says that the schema or the record is wrong (SerializationError), or it could not be asked
-(SchemaRegistryUnavailable). Source: `SchemaRegistryClient`, `CachedSchemaRegistryClient`.
+not. Answers are kept by the client and by the serdes, so a registry is asked once for each schema. There
+are two errors: the registry answers that the schema or the record is wrong (SerializationError), or it could not be
+asked (SchemaRegistryUnavailable). Source: `SchemaRegistryClient`, `CachedSchemaRegistryClient`.
 """
 
 from __future__ import annotations

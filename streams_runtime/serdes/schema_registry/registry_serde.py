@@ -1,4 +1,4 @@
-"""What the serdes of a schema registry have in common: topic, subject, Confluent's wire format, and kept schemas.
+"""The common part of the serdes of a schema registry: topic, subject, Confluent's wire format, and kept schemas.
 
 Wire format: a zero byte, four bytes of the schema's id, big-endian, then the data. Protobuf puts the way to the
 message's type before its data: the number of steps, then the position among the messages of the file or of the message

@@ -1,4 +1,4 @@
-"""What a serde is told about its schema registry, under Confluent's names. An unknown key is an error that names the
+"""The settings of a serde for its schema registry, under Confluent's names. An unknown key is an error that names the
 nearest one.
 
 Keys of the registry's client may begin with `schema.registry.`, as Java's clients write them; files are PEM, as

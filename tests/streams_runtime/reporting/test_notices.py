@@ -33,11 +33,11 @@ def test_should_have_nothing_to_tell_at_first() -> None:
 def test_should_add_up_what_is_under_a_code_and_name_the_most_first() -> None:
     clock = ManualClock()
     board = NoticeBoard(clock)
-    board.tell(DROPPED, "null key, SPLIT", 2)
-    board.tell(DROPPED, "late, SUM", 1_000, "(up to 0:01:00)")
+    board.add(DROPPED, "null key, SPLIT", 2)
+    board.add(DROPPED, "late, SUM", 1_000, "(up to 0:01:00)")
     clock.advance(5)
-    board.tell(DROPPED, "late, SUM", 2_000, "(up to 0:02:00)")
-    board.tell(DROPPED, "late, SUM", 1)
+    board.add(DROPPED, "late, SUM", 2_000, "(up to 0:02:00)")
+    board.add(DROPPED, "late, SUM", 1)
     text = "late, SUM: 3,001 (up to 0:02:00); null key, SPLIT: 2"
     assert board.newest() == (Notice(DROPPED, text, 3_003, clock.now_ms()),)
     assert board.version == 4
@@ -45,15 +45,15 @@ def test_should_add_up_what_is_under_a_code_and_name_the_most_first() -> None:
 
 def test_should_tell_the_last_line_only_where_lines_are_counted() -> None:
     board = NoticeBoard(ManualClock())
-    board.tell_last(WARNED, "one")
-    board.tell_last(WARNED, "another")
+    board.add_latest(WARNED, "one")
+    board.add_latest(WARNED, "another")
     assert [(notice.text, notice.count) for notice in board.newest()] == [("another", 2)]
 
 
 def test_should_say_how_many_places_do_not_fit_into_the_text() -> None:
     board = NoticeBoard(ManualClock())
     for number in range(100):
-        board.tell(DROPPED, f"orders-{number}", 100 - number, "records were deleted before this group read any")
+        board.add(DROPPED, f"orders-{number}", 100 - number, "records were deleted before this group read any")
     (notice,) = board.newest()
     assert len(notice.text) <= MAX_TEXT_LENGTH
     assert notice.text.startswith("orders-0: 100 records")
@@ -64,7 +64,7 @@ def test_should_say_how_many_places_do_not_fit_into_the_text() -> None:
 def test_should_not_grow_with_the_number_of_places() -> None:
     board = NoticeBoard(ManualClock())
     for number in range(5_000):
-        board.tell(DROPPED, f"place {number}", 1)
+        board.add(DROPPED, f"place {number}", 1)
     assert board.newest()[0].count == 5_000
     assert board.newest()[0].text.startswith("elsewhere: 4,000; ")
 
@@ -72,13 +72,13 @@ def test_should_not_grow_with_the_number_of_places() -> None:
 def test_should_leave_out_the_least_serious_when_all_of_them_are_too_large() -> None:
     board = NoticeBoard(ManualClock())
     for code in NoticeCode:
-        board.tell_last(code, "\u00e9" * MAX_TEXT_LENGTH)  # six bytes each in ASCII JSON
-    told = [notice.code for notice in board.newest()]
-    assert told == list(NoticeCode)[:1]
+        board.add_latest(code, "\u00e9" * MAX_TEXT_LENGTH)  # six bytes each in ASCII JSON
+    known = [notice.code for notice in board.newest()]
+    assert known == list(NoticeCode)[:1]
     assert len(json.dumps([notice.document() for notice in board.newest()])) <= MAX_BYTES
     plain = NoticeBoard(ManualClock())
     for code in NoticeCode:
-        plain.tell_last(code, "e" * MAX_TEXT_LENGTH)
+        plain.add_latest(code, "e" * MAX_TEXT_LENGTH)
     assert [notice.code for notice in plain.newest()] == list(NoticeCode)
 
 
@@ -100,7 +100,7 @@ def listening(board: NoticeBoard) -> Iterator[LoggedNotices]:
     handler.close()
 
 
-def told(board: NoticeBoard) -> list[tuple[NoticeCode, int, str]]:
+def known(board: NoticeBoard) -> list[tuple[NoticeCode, int, str]]:
     return [(notice.code, notice.count, notice.text) for notice in board.newest()]
 
 
@@ -115,7 +115,7 @@ def test_should_tell_the_number_and_the_last_of_warnings_and_errors(board: Notic
     except ValueError:
         logger.exception("stream thread %s failed", "t-1")
     name = logger.name
-    assert told(board) == [
+    assert known(board) == [
         (NoticeCode.ERRORS_LOGGED, 1, f"{name}: stream thread t-1 failed: ValueError: a broken value"),
         (NoticeCode.WARNINGS_LOGGED, 2, f"{name}: second line"),
     ]
@@ -126,7 +126,7 @@ def test_should_leave_out_what_is_a_notice_already_and_what_others_log(board: No
     logging.getLogger("streams_runtime.dsl").warning("a late record", extra=TOLD_AS_NOTICE)
     logging.getLogger("somebody.else").warning("theirs")
     logging.getLogger("streams_runtime").makeRecord("n", logging.WARNING, "f", 1, "m", (), None)
-    assert told(board) == []
+    assert known(board) == []
 
 
 def test_should_count_lines_of_own_threads_only(board: NoticeBoard) -> None:
@@ -134,7 +134,7 @@ def test_should_count_lines_of_own_threads_only(board: NoticeBoard) -> None:
     handler.start()
     logging.getLogger("streams_runtime").warning("of another instance in this process")
     handler.close()
-    assert told(board) == []
+    assert known(board) == []
 
 
 def test_should_hear_everything_in_a_process_of_its_own_until_it_is_closed(board: NoticeBoard) -> None:
@@ -143,7 +143,7 @@ def test_should_hear_everything_in_a_process_of_its_own_until_it_is_closed(board
     logging.getLogger("my_module").warning("by the user's code")
     handler.close()
     logging.getLogger("my_module").warning("afterwards")
-    assert told(board) == [(NoticeCode.WARNINGS_LOGGED, 1, "my_module: by the user's code")]
+    assert known(board) == [(NoticeCode.WARNINGS_LOGGED, 1, "my_module: by the user's code")]
 
 
 @pytest.mark.parametrize("logger", [RUNTIME_LOGGER, ROOT_LOGGER])
