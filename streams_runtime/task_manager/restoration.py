@@ -180,7 +180,7 @@ class Restoration:
     def _together(
         self, ask: Callable[[], Answer], tasks: Iterable[StreamTask], errors: dict[TaskId, Exception]
     ) -> Answer | None:
-        """The answer of one call for all of these tasks; None when it failed for all of them. `errors`: as `_attempt`."""
+        """The answer of one call for all of these tasks; None when the call failed. `errors`: as `_attempt`."""
         try:
             return ask()
         except _TRY_AGAIN as timeout:
