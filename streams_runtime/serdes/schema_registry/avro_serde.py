@@ -46,16 +46,10 @@ class AvroSerde(RegistrySerde[T]):
         self._from_dict = from_dict
 
     def _encoder(self, registry: Registry) -> Encode[T]:
-        if self._settings.use_latest:
-            name = None if self._schema is None else _name(_parsed(registry, Schema(self._schema, _AVRO)))
-            schema_id, schema = registry.latest(self._subject(name))
-            parsed = _parsed(registry, schema)
-        elif self._schema is None:
-            raise SerializationError(f"{self!r} has no schema to write with; give one, or set use.latest.version")
-        else:
-            schema = Schema(self._schema, _AVRO)
-            parsed = _parsed(registry, schema)
-            schema_id = registry.id_for(self._subject(_name(parsed)), schema)
+        given = None if self._schema is None else Schema(self._schema, _AVRO)
+        name = None if given is None else _name(_parsed(registry, given))
+        schema_id, schema = self._schema_to_write(registry, name, given)
+        parsed = _parsed(registry, schema)
         head, to_dict = header(schema_id), self._to_dict
 
         def encode(value: T) -> bytes:

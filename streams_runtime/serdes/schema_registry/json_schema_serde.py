@@ -57,15 +57,10 @@ class JsonSchemaSerde(RegistrySerde[T]):
 
     def _encoder(self, registry: Registry) -> Encode[T]:
         document = None if self._schema is None else json.loads(self._schema)
-        subject = self._subject(document.get("title") if isinstance(document, dict) else None)
-        if self._settings.use_latest:
-            schema_id, schema = registry.latest(subject)
-            _check_type(schema_id, schema)
-        elif self._schema is None:
-            raise SerializationError(f"{self!r} has no schema to write with; give one, or set use.latest.version")
-        else:
-            schema = Schema(self._schema, _JSON)
-            schema_id = registry.id_for(subject, schema)
+        name = document.get("title") if isinstance(document, dict) else None
+        given = None if self._schema is None else Schema(self._schema, _JSON)
+        schema_id, schema = self._schema_to_write(registry, name, given)
+        _check_type(schema_id, schema)
         head, to_dict, check = header(schema_id), self._to_dict, self._check(schema)
 
         def encode(value: T) -> bytes:

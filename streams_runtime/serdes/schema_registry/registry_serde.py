@@ -14,6 +14,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Generic, Self, TypeVar
 
+from confluent_kafka.schema_registry import Schema
+
 from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.settings import RegistrySettings
@@ -138,6 +140,14 @@ class RegistrySerde(Generic[T]):
 
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
         raise NotImplementedError
+
+    def _schema_to_write(self, registry: Registry, record: str | None, given: Schema | None) -> tuple[int, Schema]:
+        """With its id: the latest one of the subject where the configs say so, else `given`, which is registered."""
+        if self._settings.use_latest:
+            return registry.latest(self._subject(record))
+        if given is None:
+            raise SerializationError(f"{self!r} has no schema to write with; give one, or set use.latest.version")
+        return registry.id_for(self._subject(record), given), given
 
     def _subject(self, record: str | None) -> str:
         settings = self._settings
