@@ -94,15 +94,11 @@ class RebalanceMailbox:
         """Other threads read `offset_sums`, so it must not change any more."""
         self._offset_sums = offset_sums
 
-    def end(self) -> None:
-        """The stream thread carries out no more orders: those that give or take tasks fail from now on."""
-        self._end(refuses=True)
+    def end(self, *, refuses: bool = True) -> None:
+        """The stream thread carries out no more orders: those that give or take tasks fail from now on.
 
-    def end_quietly(self) -> None:
-        """The stream thread carries out no more orders, and none fails: the member lives on without tasks."""
-        self._end(refuses=False)
-
-    def _end(self, *, refuses: bool) -> None:
+        `refuses` False: none fails, and the member lives on without tasks.
+        """
         with self._lock:
             self._ended, self._refuses = True, refuses
             self._offset_sums = {}

@@ -287,7 +287,7 @@ class StreamThread:
 
     def _pass_on_shutdown(self) -> None:
         """Keep the member alive, without tasks, until the leader knows that all instances are to end."""
-        self._mailbox.end_quietly()
+        self._mailbox.end(refuses=False)
         self._member.request_shutdown()
         self._member.wait(self._setting.member.session_timeout_ms / 1000)
 

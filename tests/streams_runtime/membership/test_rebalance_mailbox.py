@@ -108,7 +108,7 @@ def test_should_refuse_to_tell_offset_sums_when_the_stream_thread_has_ended() ->
 def test_should_fail_no_order_when_the_thread_ended_but_its_member_still_has_something_to_tell() -> None:
     mailbox = Mailbox()
     mailbox.box.publish({TASK: 7})
-    mailbox.box.end_quietly()
+    mailbox.box.end(refuses=False)
     for order in GIVES_OR_TAKES:
         mailbox.hand_over(order)
     assert mailbox.answers == [None] * len(GIVES_OR_TAKES)
