@@ -18,7 +18,8 @@ updater.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -36,7 +37,6 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.tasks.task import Task
 from streams_runtime.tasks.task_errors import raise_most_severe, with_task
 
-Answer = TypeVar("Answer")
 OneTask = TypeVar("OneTask", bound=AnyTask)
 
 _logger = logging.getLogger(__name__)
@@ -166,48 +166,39 @@ class Restoration:
         created = self._tasks.to_initialise
         active = [task for task in self._tasks.active.values() if task.state is TaskState.CREATED]
         locked = self._attempt(active, StreamTask.lock, errors)
-
-        def claim() -> Collection[StreamTask]:
+        claimed: Collection[StreamTask] = ()
+        with self._trying(locked, errors):
             self._inputs.claim(locked)
-            return locked
-
-        claimed = self._together(claim, locked, errors) or ()
+            claimed = locked
         held_up = {task.id for task in active if task not in claimed}
         self._attempt([task for task in created if task.id not in held_up], self._initialise_one, errors)
         self.refresh()
         self._raise(errors)
 
-    def _together(
-        self, ask: Callable[[], Answer], tasks: Iterable[StreamTask], errors: dict[TaskId, Exception]
-    ) -> Answer | None:
-        """The answer of one call for all of these tasks; None when the call failed. `errors`: as `_attempt`."""
+    def _attempt(
+        self, tasks: Iterable[OneTask], step: Callable[[OneTask], None], errors: dict[TaskId, Exception]
+    ) -> list[OneTask]:
+        """The tasks for which the step went well. `errors`: as `_trying`."""
+        succeeded = []
+        for task in tasks:
+            with self._trying([task], errors):
+                step(task)
+                succeeded.append(task)
+        return succeeded
+
+    @contextmanager
+    def _trying(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> Iterator[None]:
+        """A step of these tasks. `errors`: of those that are not to try again in the next pass."""
         try:
-            return ask()
+            yield
+        except LockError as locked:
+            self.waits_for_lock = True
+            _logger.debug("tasks wait for their directories: %s", locked)
         except _TRY_AGAIN as timeout:
             for task in tasks:
                 self._timed_out_once_more(task, timeout, errors)
         except Exception as error:
             errors.update((task.id, with_task(error, task.id)) for task in tasks)
-        return None
-
-    def _attempt(
-        self, tasks: Iterable[OneTask], step: Callable[[OneTask], None], errors: dict[TaskId, Exception]
-    ) -> list[OneTask]:
-        """The tasks for which the step went well. `errors`: of those that are not to try again in the next pass."""
-        succeeded = []
-        for task in tasks:
-            try:
-                step(task)
-            except LockError as locked:
-                self.waits_for_lock = True
-                _logger.debug("task %s waits for its directory: %s", task.id, locked)
-            except _TRY_AGAIN as timeout:
-                self._timed_out_once_more(task, timeout, errors)
-            except Exception as error:
-                errors[task.id] = with_task(error, task.id)
-            else:
-                succeeded.append(task)
-        return succeeded
 
     def _initialise_one(self, task: AnyTask) -> None:
         if task.state is TaskState.CREATED:
@@ -234,13 +225,9 @@ class Restoration:
         if not restored:
             return
         errors: dict[TaskId, Exception] = {}
-
-        def look_up() -> Mapping[TopicPartition, OffsetAndMetadata]:
+        with self._trying(restored, errors):
             self._inputs.claim(restored)  # a task that was suspended meanwhile has released its claim
-            return self._inputs.committed(restored)
-
-        committed = self._together(look_up, restored, errors)
-        if committed is not None:
+            committed = self._inputs.committed(restored)
             self._attempt(restored, lambda task: self._start(task, committed), errors)
         self.refresh()
         self._raise(errors)

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from assignor.types import TaskId
 from streams_runtime.application import ThreadErrorResponse
@@ -138,16 +140,10 @@ class StreamThread:
 
     def _run_pass(self) -> None:
         """Carry out the group's orders, then make one pass over the records."""
-        try:
+        with self._recovering():
             self._obey()
             if not self._closed:
                 self._run_once()
-        except TaskCorrupted as corrupted:
-            self._start_over(corrupted)
-            self._work.publish(self._mailbox)  # queries must not take a store that was opened again for a complete one
-        except TaskMigrated as migrated:
-            self._drop_all(migrated)
-            self._work.publish(self._mailbox)
 
     def _run_once(self) -> None:
         """Poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe write."""
@@ -167,7 +163,8 @@ class StreamThread:
     def _obey(self) -> None:
         while (waiting := self._mailbox.next_order()) is not None:
             try:
-                self._do_and_recover(waiting.order)
+                with self._recovering():
+                    self._do(waiting.order)
                 self._work.hurry()
                 self._work.publish(self._mailbox)
             except BaseException as error:
@@ -175,13 +172,17 @@ class StreamThread:
                 raise
             waiting.done(None)
 
-    def _do_and_recover(self, order: Order) -> None:
+    @contextmanager
+    def _recovering(self) -> Iterator[None]:
+        """Have corrupt tasks start over, and drop all tasks of a thread that the group took for dead."""
         try:
-            self._do(order)
+            yield
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
+            self._work.publish(self._mailbox)  # queries must not take a store that was opened again for a complete one
         except TaskMigrated as migrated:
             self._drop_all(migrated)
+            self._work.publish(self._mailbox)
 
     def _do(self, order: Order) -> None:
         match order:
