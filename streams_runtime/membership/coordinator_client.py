@@ -120,7 +120,7 @@ class CoordinatorClient:
         )
 
     def assignment(
-        self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int, patience: Patience = NO_PATIENCE
+        self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int
     ) -> FetchedAssignment | None:
         """Wait up to `wait_ms` for the assignment of that generation or a later one. None when it is not there yet."""
         response = self._request(
@@ -129,7 +129,6 @@ class CoordinatorClient:
             params={"min_generation": min_generation},
             headers={"Accept": RAW},
             wait_ms=wait_ms,
-            patience=patience,
         )
         if response.status_code == httpx.codes.NO_CONTENT:
             return None
@@ -203,10 +202,9 @@ class CoordinatorClient:
         path: str,
         *,
         body: Mapping[str, object] | None = None,
-        timeout_s: float = ANSWER_TIMEOUT_S,
         patience: Patience = NO_PATIENCE,
     ) -> dict[str, object]:
-        return _document(self._request(method, path, body=body, timeout_s=timeout_s, patience=patience))
+        return _document(self._request(method, path, body=body, patience=patience))
 
     def _request(
         self,

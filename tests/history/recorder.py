@@ -105,13 +105,11 @@ class RecordedClient(CoordinatorClient):
         return reply
 
     def assignment(
-        self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int, patience: Patience = NO_PATIENCE
+        self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int
     ) -> FetchedAssignment | None:
         arguments = {"member_id": member_id, "min_generation": min_generation}
         with self._recorder.call(group_id, "fetch", arguments) as answer:
-            fetched = super().assignment(
-                group_id, member_id, min_generation=min_generation, wait_ms=wait_ms, patience=patience
-            )
+            fetched = super().assignment(group_id, member_id, min_generation=min_generation, wait_ms=wait_ms)
             if fetched is not None:
                 answer.update(_fetched(fetched))
         return fetched
