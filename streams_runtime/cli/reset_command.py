@@ -35,7 +35,7 @@ _DATETIME_HELP = "To the first record of this time on: 2026-11-22T19:00:00Z, or 
 
 
 class StillRunning(AssignorFault):
-    """The application has members, or nobody can say that it has none: it is not reset."""
+    """The application has members, or it is not known that it has none: it is not reset."""
 
 
 class NothingToReset(AssignorFault):

@@ -8,7 +8,7 @@ Rules:
   said, and an error below counts for that record. Rows of columns that were made from nothing (`RecordColumns(...)`)
   count for the last record of the batch.
 - A column may be given as a list or tuple, a numpy array, a pandas Series or an Arrow array. numpy and pyarrow are
-  imported when somebody asks for their form, and not before.
+  imported at the first call for their form, and not before.
 
 Source: none in Kafka, where a processor has one record at a time. `pandas_udf` and `mapInArrow` of Spark are like it.
 """
@@ -38,7 +38,7 @@ _new_record = tuple.__new__
 
 
 class _RowsColumn:
-    """A column as it was given, and as a list once somebody has asked for it."""
+    """A column as it was given, and as a list after the first call for it."""
 
     __slots__ = ("_given", "_list")
 

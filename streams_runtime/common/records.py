@@ -3,7 +3,7 @@
     record_bytes        a key or a value: bytes or None
     record_timestamp    whole milliseconds from 0 to 2^63-1
     record_headers      pairs of a name and bytes or None
-    likely_unit         whether a timestamp looks as if somebody had taken another unit
+    likely_unit         whether a timestamp looks like one in another unit
 
 Records are checked where they are handed over: `forward`, sinks, `send`, stores. So the error has the record, the node
 and the user's line, and no other record is concerned. Rules: a bytearray or memoryview becomes bytes, because its owner

@@ -49,7 +49,7 @@ class InstanceOptions:
     members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`: how long to wait for an
     earlier process that is just ending. `serve_at`: host:port where this instance answers queries, instead of the
     configs' `application.server`. `owns_process`: nothing else runs in this process, so that all warnings and
-    errors that anybody logs are the instance's, and are reported to the group. `restore_listener` None: the one that
+    errors in the log are the instance's, and are reported to the group. `restore_listener` None: the one that
     the application's factory makes.
     """
 

@@ -63,7 +63,7 @@ class GroupMaxSizeReached(CoordinatorError):
 
 
 class NotLetIn(CoordinatorError, InputError):
-    """Without the coordinator's bearer token: a mistake of whoever called, and the group was not even asked."""
+    """Without the coordinator's bearer token: a mistake of the caller; the group was not asked."""
 
     known_code = "SASL_AUTHENTICATION_FAILED"
 

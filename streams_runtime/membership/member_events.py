@@ -308,7 +308,7 @@ class MissingTopics:
 
 @dataclass(frozen=True, slots=True)
 class GroupRedeclared:
-    """For people: since the member's last join, somebody gave the group another definition."""
+    """For people: since the member's last join, the group was given another definition."""
 
     definition: GroupDefinition
 

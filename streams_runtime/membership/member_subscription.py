@@ -40,8 +40,8 @@ class ReceivedAssignment:
 
 @dataclass(slots=True)
 class SubscriptionWriter:
-    """Of one member. `topics`: all source topics of the topology. `sources`: those of each subtopology; None when
-    nobody needs to know whether an assignment fits the topology.
+    """Of one member. `topics`: all source topics of the topology. `sources`: those of each subtopology; None:
+    assignments are not compared with the topology.
     """
 
     process_id: ProcessId

@@ -9,8 +9,8 @@ Rules:
 - It names the news that the process knows, but only when every member accepted its reply. If one did not, all are
   sent again.
 - After a failure the next one follows at once: a coordinator that was restarted is there, or the next of several. It is
-  not held, so that it is soon known whether anybody is there. Further ones follow more and more slowly, as do those
-  that are all answered at once.
+  not held, so that it is soon known whether the coordinator answers. Further ones follow more and more slowly, as do
+  those that are all answered at once.
 - Notices of the instance go along after they have changed, and again after a failure: the coordinator keeps them in
   memory only.
 
@@ -106,14 +106,14 @@ def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
 
 class HeartbeatRhythm:
     """`known`: the news to name in the next one, None for none. `failures`: in a row. `rests_until_ms`: nothing is
-    collected before. `look_again_ms`: when one is due that waits for joins, None for when a member has changed.
+    collected before. `latest_send_ms`: until when a heartbeat waits for joins, None while none waits.
     """
 
     def __init__(self, interval_ms: int) -> None:
         self.known: str | None = None
         self.failures = 0
         self.rests_until_ms = 0
-        self.look_again_ms: int | None = None
+        self.latest_send_ms: int | None = None
         self._interval_ms = interval_ms
         self._sent_ms = 0
         self._quick_answers = 0
@@ -127,15 +127,15 @@ class HeartbeatRhythm:
     def is_due(self, collected: Collected[Member], now_ms: int) -> bool:
         """Whether what was collected is to be sent now."""
         if not collected.sent:
-            self.look_again_ms = None
+            self.latest_send_ms = None
             return False
-        if self.look_again_ms is None:
-            self.look_again_ms = now_ms + min(JOINS_TOGETHER_MS, self._interval_ms)
-        return not collected.joins_come or self.look_again_ms <= now_ms
+        if self.latest_send_ms is None:
+            self.latest_send_ms = now_ms + min(JOINS_TOGETHER_MS, self._interval_ms)
+        return not collected.joins_come or self.latest_send_ms <= now_ms
 
     def begins(self, now_ms: int, notices_version: int = 0) -> bool:
         """It is sent now. Whether notices go along; `notices_version`: of the newest, 0 for none."""
-        self.look_again_ms = None
+        self.latest_send_ms = None
         self._sent_ms = now_ms
         self._sent_version = notices_version
         return self._sent_version != self._arrived_version

@@ -431,7 +431,7 @@ class ProcessMembership:
                 if is_due:
                     return collected.sent
                 if self._version == version:
-                    at_ms = heartbeat.look_again_ms
+                    at_ms = heartbeat.latest_send_ms
                     self._turn.wait(None if at_ms is None else at_ms / 1000 - time.monotonic())
 
     def _collect(self) -> Collected[GroupMember]:

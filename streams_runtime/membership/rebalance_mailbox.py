@@ -82,7 +82,7 @@ class RebalanceMailbox:
     # --- for the stream thread
 
     def next_order(self) -> WaitingOrder | None:
-        """The oldest order that nobody has taken yet."""
+        """The oldest order that was not taken yet."""
         with self._lock:
             return self._waiting.popleft() if self._waiting else None
 

@@ -1,7 +1,7 @@
 """The metrics of an instance, for Prometheus. Each instance has a registry of its own.
 
 Rules: only this file knows the Prometheus client. `METRICS` is the list that the documentation is checked against.
-Labels stay few: the thread, and a task or store only where somebody would look for one. Source: the names in
+Labels stay few: the thread, and a task or store only where readers look for one. Source: the names in
 `StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
 """
 

@@ -175,8 +175,8 @@ class LoggedNotices(logging.Handler):
     """Warnings and errors that an instance logs, as notices, so that people who only watch the group see them, too.
 
     Attached to a logger between `start` and `close`. Lines that are notices already (`TOLD_AS_NOTICE`) are left out.
-    Only lines of the instance's own threads count, because a process may have several instances. Where nobody has
-    configured logging, Python prints warnings to stderr by a handler of last resort, and only while there is no other:
+    Only lines of the instance's own threads count, because a process may have several instances. Where logging is
+    not configured, Python prints warnings to stderr by a handler of last resort, and only while there is no other:
     it is called from here then. `is_own`: whether a thread of this name is the instance's.
     """
 
@@ -204,7 +204,7 @@ class LoggedNotices(logging.Handler):
             logging.lastResort.handle(record)
 
     def _is_alone_with(self, record: logging.LogRecord) -> bool:
-        """Whether nobody else handles the line, and this one is the first of its kind that does."""
+        """Whether no other handler gets the line, and this one is the first of its kind that does."""
         logger: logging.Logger | None = logging.getLogger(record.name)
         handlers: list[logging.Handler] = []
         while logger is not None:

@@ -1,8 +1,8 @@
 """Shows people how far restoring has come: bars on a terminal, lines every few seconds elsewhere.
 
-Rule: what remains is counted in offsets, since nobody knows how many records lie between two of them; `records` are
-those that were applied. All threads of an instance share one display. Kafka has no counterpart; it logs a line every
-ten seconds.
+Rule: the remaining work is counted in offsets, since the number of records between two of them is not known; `records`
+are those that were applied. All threads of an instance share one display. Kafka has no counterpart; it logs a line
+every ten seconds.
 """
 
 from __future__ import annotations

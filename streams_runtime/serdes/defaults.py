@@ -44,7 +44,7 @@ def made(key: str, found: object, where: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSerde:
-    """Stands for a serde that nobody gave. `what`: "key" or "value". `node`: the node or store that needs it."""
+    """Stands for a serde that was not given. `what`: "key" or "value". `node`: the node or store that needs it."""
 
     what: str
     node: str

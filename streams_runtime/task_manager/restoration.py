@@ -45,7 +45,7 @@ _TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
 
 @dataclass(slots=True)
 class _Arrival:
-    """An active task that does not run yet. `origin` None: it is not initialised, so nobody knows."""
+    """An active task that does not run yet. `origin` None: not known before the task is initialised."""
 
     at_ms: int
     origin: RestoreOrigin | None

@@ -43,7 +43,7 @@ from streams_runtime.tasks.task_errors import with_task
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4
 _MOST_REFUSALS = 3
-"""In a row. An application may make another record at each try, which nobody can recognise."""
+"""In a row. An application may make another record at each try, which cannot be recognised."""
 
 
 class TaskExecutor:

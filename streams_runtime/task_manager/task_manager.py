@@ -250,7 +250,7 @@ class TaskManager:
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
         """Under exactly-once the whole thread is committed with these tasks, since it has one transaction only.
 
-        Their claims stay, so whoever has the tasks next fences this thread unless the claims are released.
+        Their claims stay, so the next owner of the tasks fences this thread unless the claims are released.
         """
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]

@@ -238,8 +238,8 @@ class SimulatedProcess:
         collected = collect(self.living)
         if heartbeat.is_due(collected, now_ms):
             self._send(collected.sent)
-        elif heartbeat.look_again_ms is not None:
-            self._look_at(heartbeat.look_again_ms)
+        elif heartbeat.latest_send_ms is not None:
+            self._look_at(heartbeat.latest_send_ms)
 
     def _look_at(self, at_ms: int) -> None:
         if self._looks_at_ms != at_ms:

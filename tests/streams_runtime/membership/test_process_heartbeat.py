@@ -97,7 +97,7 @@ def test_should_wait_for_joins_that_come_a_tenth_of_a_second_at_most() -> None:
     collected = collect([Thread("a").joined("m1"), joining])
     assert collected.joins_come
     assert not heartbeat.is_due(collected, 1_000)
-    assert heartbeat.look_again_ms == 1_000 + JOINS_TOGETHER_MS
+    assert heartbeat.latest_send_ms == 1_000 + JOINS_TOGETHER_MS
     assert not heartbeat.is_due(collected, 1_000 + JOINS_TOGETHER_MS - 1)
     assert heartbeat.is_due(collected, 1_000 + JOINS_TOGETHER_MS)
 
@@ -110,7 +110,7 @@ def test_should_wait_for_joins_anew_after_each_heartbeat_and_when_nobody_is_left
     heartbeat.begins(500)
     assert not heartbeat.is_due(collected, 500)
     assert not heartbeat.is_due(Collected[Thread](joins_come=True), 550)
-    assert heartbeat.look_again_ms is None
+    assert heartbeat.latest_send_ms is None
 
 
 def test_should_repeat_the_first_failure_at_once_and_others_more_and_more_slowly() -> None:
