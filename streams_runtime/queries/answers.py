@@ -13,10 +13,8 @@ Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
-from assignor.types import TaskId
 from streams_runtime.common.errors import InvalidStateStore
 from streams_runtime.common.states import TaskType
 from streams_runtime.queries.problems import QueryCode, QueryProblem
@@ -34,25 +32,6 @@ Answer = TypeVar("Answer")
 
 READS = 10
 """Threads publish new snapshots a few times a second, so not all of so many reads can have met one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """Which copies may answer. `max_lag` None: only the running active copy."""
-
-    max_lag: int | None = None
-
-    def admits(self, copy: StoreCopy) -> bool:
-        return copy.is_current or (self.max_lag is not None and copy.lag is not None and copy.lag <= self.max_lag)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerSource:
-    """The copy that an answer came from."""
-
-    task_id: TaskId
-    type: TaskType
-    lag: int
 
 
 def location_of(instance: Queryable, store: str) -> StoreLocation:
@@ -84,29 +63,28 @@ def answer_for_partition(
     instance: Queryable,
     store: str,
     where: KeyQueryMetadata,
-    freshness: Freshness,
+    max_lag: int | None,
     read: Callable[[StateStore], Answer],
-) -> tuple[Answer, AnswerSource]:
-    """Call `read` on a copy of the store's partition that is fresh enough, perhaps several times.
-
-    Raises QueryProblem.
+) -> tuple[Answer, StoreCopy]:
+    """Call `read` on a copy of the store's partition that is fresh enough, perhaps several times; its result, and the
+    copy. `max_lag`: as `StoreCopy.may_answer` takes it. Raises QueryProblem.
     """
     for _ in range(READS):
-        copy = _fresh_copy(instance, store, where, freshness)
+        copy = _fresh_copy(instance, store, where, max_lag)
         value = _read_once(copy, store, read)
         # in this order: the second check finds a close that the first one missed, because a thread publishes a new
         # snapshot before it opens a store again
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):
-            return value, AnswerSource(copy.task_id, copy.type, 0 if copy.is_current else copy.lag or 0)
+            return value, copy
     raise QueryProblem(QueryCode.STORE_NOT_READY, f"the copy of {store!r} changes all the time: ask again")
 
 
-def partitions_here(instance: Queryable, store: str, freshness: Freshness) -> list[KeyQueryMetadata]:
+def partitions_here(instance: Queryable, store: str, max_lag: int | None) -> list[KeyQueryMetadata]:
     """The partitions of the store whose copies here may answer, in order. Raises QueryProblem."""
     location, hosts = location_of(instance, store), instance.host_maps()
-    numbers = {copy.task_id.partition for copy in instance.store_copies(store) if freshness.admits(copy)}
+    numbers = {copy.task_id.partition for copy in instance.store_copies(store) if copy.may_answer(max_lag)}
     return [partition_metadata(location, hosts, number) for number in sorted(numbers)]
 
 
@@ -124,13 +102,13 @@ def _read_once(copy: StoreCopy, store: str, read: Callable[[StateStore], Answer]
         raise QueryProblem(QueryCode.STORE_FAILED, f"{store!r} could not be read: {name}") from error
 
 
-def _fresh_copy(instance: Queryable, store: str, where: KeyQueryMetadata, freshness: Freshness) -> StoreCopy:
+def _fresh_copy(instance: Queryable, store: str, where: KeyQueryMetadata, max_lag: int | None) -> StoreCopy:
     here = [copy for copy in instance.store_copies(store) if copy.task_id.partition == where.partition]
     if not here:
         raise _not_here(instance, store, where)
-    fresh = [copy for copy in here if freshness.admits(copy)]
+    fresh = [copy for copy in here if copy.may_answer(max_lag)]
     if not fresh:
-        raise _not_fresh(store, where, here, freshness)
+        raise _not_fresh(store, where, here, max_lag)
     return max(fresh, key=lambda copy: copy.is_current)
 
 
@@ -145,14 +123,14 @@ def _not_here(instance: Queryable, store: str, where: KeyQueryMetadata) -> Query
     )
 
 
-def _not_fresh(store: str, where: KeyQueryMetadata, here: Sequence[StoreCopy], freshness: Freshness) -> QueryProblem:
+def _not_fresh(store: str, where: KeyQueryMetadata, here: Sequence[StoreCopy], max_lag: int | None) -> QueryProblem:
     copy, partition = here[0], where.partition
     lag = "unknown" if copy.lag is None else str(copy.lag)
     state = f"the {copy.type} copy of partition {partition} of {store!r} is {copy.state}, its lag is {lag}"
-    if copy.type is TaskType.ACTIVE and freshness.max_lag is None:
+    if copy.type is TaskType.ACTIVE and max_lag is None:
         return QueryProblem(QueryCode.STORE_NOT_READY, f"{state}: ask again, or say how much lag you accept")
     active = None if where.active is None else str(where.active)
-    wanted = "only the active copy was asked for" if freshness.max_lag is None else f"at most {freshness.max_lag} asked"
+    wanted = "only the active copy was asked for" if max_lag is None else f"at most {max_lag} asked"
     return QueryProblem(
         QueryCode.STALE_STORE,
         f"{state}, {wanted}; the active copy belongs to {active or 'nobody known'}",

@@ -18,8 +18,6 @@ from starlette.exceptions import HTTPException
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.queries.answers import (
-    AnswerSource,
-    Freshness,
     answer_for_partition,
     builder_of,
     locate_key,
@@ -27,7 +25,7 @@ from streams_runtime.queries.answers import (
     partitions_here,
 )
 from streams_runtime.queries.problems import STATUS, QueryCode, QueryProblem
-from streams_runtime.queries.store_metadata import Queryable, as_document, metadata_of
+from streams_runtime.queries.store_metadata import Queryable, StoreCopy, as_document, metadata_of
 from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read_entries, read_key
 
 MAX_ENTRIES = 10_000
@@ -102,7 +100,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         raw = key_bytes(builder, key, key_base64)
         where = locate_key(instance, store, raw, partition)
         found, source = answer_for_partition(
-            instance, store, where, Freshness(max_lag), lambda one: read_key(builder, one, raw, window_start_ms)
+            instance, store, where, max_lag, lambda one: read_key(builder, one, raw, window_start_ms)
         )
         return _answer(instance, store, partition=where.partition, **_from(source), **found)
 
@@ -125,7 +123,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
             instance,
             store,
             where,
-            Freshness(max_lag),
+            max_lag,
             lambda one: fetch_windows(builder, one, raw, from_ms, to_ms, limit),
         )
         return _answer(instance, store, partition=where.partition, **_from(source), windows=windows, more=more)
@@ -133,11 +131,11 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
     @app.get("/v1/stores/{store}/entries")
     def entries(store: str, max_lag: MaxLag = None, limit: Limit = DEFAULT_ENTRIES) -> Response:
         """The first entries of each copy here that is fresh enough, by task; not of the whole group."""
-        builder, freshness = builder_of(instance, store), Freshness(max_lag)
+        builder = builder_of(instance, store)
         tasks = {}
-        for where in partitions_here(instance, store, freshness):
+        for where in partitions_here(instance, store, max_lag):
             found, source = answer_for_partition(
-                instance, store, where, freshness, lambda one: read_entries(builder, one, limit)
+                instance, store, where, max_lag, lambda one: read_entries(builder, one, limit)
             )
             tasks[str(source.task_id)] = found
         return _answer(instance, store, tasks=tasks)
@@ -154,8 +152,8 @@ def _answer(instance: Queryable, store: str, **found: object) -> Response:
     return JSONResponse({"application_id": instance.application_id, "store": store, **found})
 
 
-def _from(source: AnswerSource) -> Mapping[str, object]:
-    return {"task": str(source.task_id), "role": str(source.type), "lag": source.lag}
+def _from(source: StoreCopy) -> Mapping[str, object]:
+    return {"task": str(source.task_id), "role": str(source.type), "lag": source.reported_lag}
 
 
 async def _on_problem(_request: Request, error: Exception) -> Response:

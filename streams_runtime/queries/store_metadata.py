@@ -48,6 +48,15 @@ class StoreCopy:
         """Whether it is the running active copy, which all others follow."""
         return self.type is TaskType.ACTIVE and self.state is TaskState.RUNNING
 
+    @property
+    def reported_lag(self) -> int:
+        """The lag to report with an answer of this copy: 0 where it has none, or none is known."""
+        return 0 if self.is_current else self.lag or 0
+
+    def may_answer(self, max_lag: int | None) -> bool:
+        """`max_lag`: how far a copy may be behind; None: only the running active copy answers."""
+        return self.is_current or (max_lag is not None and self.lag is not None and self.lag <= max_lag)
+
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from assignor.types import TaskId
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.membership.member_events import PartitionHosts
-from streams_runtime.queries.answers import READS, AnswerSource, Freshness, answer_for_partition, builder_of, locate_key
+from streams_runtime.queries.answers import READS, answer_for_partition, builder_of, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import KeyQueryMetadata
 from tests.streams_runtime.queries.fake_instance import (
@@ -32,26 +33,26 @@ from tests.streams_runtime.queries.fake_instance import (
 from tests.streams_runtime.state_stores.surroundings import batch, context
 
 TASK_DIRECTORY = Path()
-CURRENT = Freshness()
-FROM_ACTIVE = AnswerSource(TASK, ACTIVE, 0)
+FROM_ACTIVE = (TASK, ACTIVE, 0)
 
 
 def ask(
     instance: FakeInstance,
-    freshness: Freshness = CURRENT,
+    max_lag: int | None = None,
     read: Callable[[Any], object] = lambda store: store.get("cat"),
-) -> tuple[object, AnswerSource]:
+) -> tuple[object, tuple[TaskId, TaskType, int]]:
     where = locate_key(instance, STORE, KEY, None)
-    return answer_for_partition(instance, STORE, where, freshness, read)
+    answer, copy = answer_for_partition(instance, STORE, where, max_lag, read)
+    return answer, (copy.task_id, copy.type, copy.reported_lag)
 
 
 def refusal(
     instance: FakeInstance,
-    freshness: Freshness = CURRENT,
+    max_lag: int | None = None,
     read: Callable[[Any], object] = lambda store: store.get("cat"),
 ) -> QueryProblem:
     with pytest.raises(QueryProblem) as refused:
-        ask(instance, freshness, read)
+        ask(instance, max_lag, read)
     return refused.value
 
 
@@ -81,8 +82,8 @@ def test_should_not_answer_from_any_other_copy_when_no_lag_is_accepted(
 @pytest.mark.parametrize("type, state", [(STANDBY, RUNNING), (ACTIVE, RESTORING)])
 def test_should_answer_with_the_lag_when_a_copy_is_within_the_lag_asked_for(type: TaskType, state: TaskState) -> None:
     instance = FakeInstance().show(counts(cat=3), type, state, lag=7)
-    assert ask(instance, Freshness(7)) == (3, AnswerSource(TASK, type, 7))
-    stale = refusal(instance, Freshness(6))
+    assert ask(instance, 7) == (3, (TASK, type, 7))
+    stale = refusal(instance, 6)
     assert (stale.code, stale.extensions) == (
         QueryCode.STALE_STORE,
         {"lag": 7, "partition": PARTITION, "active": None},
@@ -90,7 +91,7 @@ def test_should_answer_with_the_lag_when_a_copy_is_within_the_lag_asked_for(type
 
 
 def test_should_not_answer_from_a_standby_when_its_lag_is_not_known_yet() -> None:
-    stale = refusal(FakeInstance().show(counts(), STANDBY, lag=None), Freshness(10**9))
+    stale = refusal(FakeInstance().show(counts(), STANDBY, lag=None), 10**9)
     assert (stale.code, stale.extensions["lag"]) == (QueryCode.STALE_STORE, None)
 
 
@@ -104,7 +105,7 @@ def test_should_say_where_the_active_copy_is_when_only_a_standby_is_here() -> No
 def test_should_say_where_it_is_when_the_partition_is_not_here() -> None:
     maps = PartitionHosts(hosts("a:1"), hosts("b:2"))
     instance = FakeInstance(maps=maps).show(counts(), task=ELSEWHERE)
-    refused = refusal(instance, Freshness(100))
+    refused = refusal(instance, 100)
     assert refused.code is QueryCode.INVALID_STATE_STORE_PARTITION
     assert refused.extensions == {"partition": PARTITION, "active": "a:1", "standbys": ["b:2"]}
 
@@ -122,7 +123,7 @@ def test_should_name_the_stores_there_are_when_one_is_unknown() -> None:
 
 def test_should_prefer_the_active_copy_when_two_threads_show_the_task_for_a_moment() -> None:
     instance = FakeInstance().show(counts(cat=2), STANDBY, lag=0).show_also(counts(cat=3), ACTIVE, TASK)
-    assert ask(instance, Freshness(0)) == (3, FROM_ACTIVE)
+    assert ask(instance, 0) == (3, FROM_ACTIVE)
 
 
 # --- what may happen between look-up and read
@@ -224,7 +225,7 @@ def test_should_read_again_when_only_the_lag_was_looked_at_anew() -> None:
     store = counts(cat=3)
     instance = FakeInstance().show(store, STANDBY, lag=5)
     moved = ReadWith(iter([lambda: instance.show(store, STANDBY, lag=0)]), lambda one: one.get("cat"))
-    assert ask(instance, Freshness(5), moved) == (3, AnswerSource(TASK, STANDBY, 0))
+    assert ask(instance, 5, moved) == (3, (TASK, STANDBY, 0))
     assert moved.times == 2
 
 
@@ -239,4 +240,4 @@ def test_should_not_ask_other_partitions_when_a_key_is_asked_for() -> None:
     where = KeyQueryMetadata(ELSEWHERE.partition, None, ())
     instance = FakeInstance().show(counts(cat=3))
     with pytest.raises(QueryProblem, match="is not here"):
-        answer_for_partition(instance, STORE, where, CURRENT, lambda one: one)
+        answer_for_partition(instance, STORE, where, None, lambda one: one)

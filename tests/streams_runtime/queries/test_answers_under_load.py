@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.queries.answers import Freshness, answer_for_partition, locate_key
+from streams_runtime.queries.answers import answer_for_partition, locate_key
 from streams_runtime.queries.problems import QueryCode, QueryProblem
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
@@ -35,10 +35,10 @@ MAY_SAY = {QueryCode.STORE_NOT_READY, QueryCode.INVALID_STATE_STORE_PARTITION, Q
 class Readers:
     """Threads that ask for the key until they are told to stop. `answers`: how often each was given."""
 
-    def __init__(self, instance: FakeInstance, freshness: Freshness, is_right: Callable[[object], bool]) -> None:
+    def __init__(self, instance: FakeInstance, max_lag: int | None, is_right: Callable[[object], bool]) -> None:
         self.answers: Counter[str] = Counter()
         self.wrong: list[object] = []
-        self._ask = instance, freshness, is_right
+        self._ask = instance, max_lag, is_right
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._read) for _ in range(READERS)]
 
@@ -53,11 +53,11 @@ class Readers:
             thread.join()
 
     def _read(self) -> None:
-        instance, freshness, is_right = self._ask
+        instance, max_lag, is_right = self._ask
         where = locate_key(instance, STORE, KEY, None)
         while not self._stop.is_set():
             try:
-                value, _ = answer_for_partition(instance, STORE, where, freshness, _cat)
+                value, _ = answer_for_partition(instance, STORE, where, max_lag, _cat)
             except QueryProblem as problem:
                 self.answers[problem.code] += 1
                 if problem.code not in MAY_SAY:
@@ -73,16 +73,16 @@ def _cat(store: Any) -> object:
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-@pytest.mark.parametrize("freshness", [Freshness(), Freshness(0)])
+@pytest.mark.parametrize("max_lag", [None, 0])
 def test_should_never_say_a_wrong_value_when_a_task_starts_over_again_and_again(
-    tmp_path: Path, persistent: bool, freshness: Freshness
+    tmp_path: Path, persistent: bool, max_lag: int | None
 ) -> None:
     """Corrupt, closed, wiped, opened, half restored, restored, running, standby: the same store object all along."""
     builder = key_value_store(STORE, STRING, LONG, persistent=persistent)
     store = open_store(builder, tmp_path / "0")
     instance = FakeInstance(locations={STORE: location(builder)})
     right, others = LONG.serialize(3), [(b"%d" % number, LONG.serialize(0), 0) for number in range(50)]
-    with Readers(instance, freshness, lambda value: value == 3) as readers:
+    with Readers(instance, max_lag, lambda value: value == 3) as readers:
         for number in range(1, ROUNDS):
             store.restore(batch([*others, (b"cat", LONG.serialize(2), 0)]))
             instance.show(store, ACTIVE, RESTORING, lag=1)
@@ -114,7 +114,7 @@ def test_should_answer_what_was_written_last_or_later_when_many_read_while_the_t
     def is_right(value: object) -> bool:
         return isinstance(value, int) and 0 <= value <= written[0]
 
-    with Readers(instance, Freshness(), is_right) as readers:
+    with Readers(instance, None, is_right) as readers:
         for count in range(1, WRITES):
             written[0] = count
             store.put("cat", count)
