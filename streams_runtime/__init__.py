@@ -17,7 +17,7 @@ make topics               `open_log(bootstrap_servers).create_topics([NewTopic(.
 put data in, get it out   `RecordProducer(log, STRING, JSON)`, `read_topic(log, topic)`  `logs/record_producer.py`
 handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
 run it here, for a try    `with LocalRun(application) as run:`                           `local_run/`
-run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `streams_instance.py`
+run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `instance/`
 run it in processes       `assignor workers run --local`; on Spark without `--local`     `spark_jobs`
 read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient`        `queries/`
 watch a restore           `RestoreProgress`, or their own `RestoreListener`              `restore/`

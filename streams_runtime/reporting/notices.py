@@ -121,27 +121,25 @@ class NoticeBoard:
         """`count` more, about a place or a reason. `detail`: replaces the earlier detail of that place; empty leaves
         it.
         """
-        now_ms = self._clock.now_ms()
         with self._lock:
-            known = self._codes.setdefault(code, _Entry())
+            known = self._counted(code, count)
             if about not in known.places and len(known.places) >= _MAX_PLACES:
                 about, detail = _OTHERS, ""
             place = known.places.setdefault(about, _Place())
             place.count += count
             place.detail = detail or place.detail
-            known.count += count
-            known.at_ms = now_ms
-            self.version += 1
 
     def add_latest(self, code: NoticeCode, text: str) -> None:
         """One more; its text replaces the earlier one."""
-        now_ms = self._clock.now_ms()
         with self._lock:
-            known = self._codes.setdefault(code, _Entry())
-            known.places = {text: _Place()}
-            known.count += 1
-            known.at_ms = now_ms
-            self.version += 1
+            self._counted(code, 1).places = {text: _Place()}
+
+    def _counted(self, code: NoticeCode, count: int) -> _Entry:
+        known = self._codes.setdefault(code, _Entry())
+        known.count += count
+        known.at_ms = self._clock.now_ms()
+        self.version += 1
+        return known
 
     def newest(self) -> tuple[Notice, ...]:
         """One for each code, the most serious first, as many as `MAX_BYTES` allow."""
