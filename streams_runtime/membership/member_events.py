@@ -107,7 +107,7 @@ class TaskHolder(Protocol):
         ...
 
 
-# --- how a member ends
+# --- the end of a member
 
 
 class MemberEnd(StrEnum):
