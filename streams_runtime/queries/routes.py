@@ -156,9 +156,13 @@ def _from(source: StoreCopy) -> Mapping[str, object]:
     return {"task": str(source.task_id), "role": str(source.type), "lag": source.reported_lag}
 
 
+def problem_response(problem: QueryProblem, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(problem.document(), STATUS[problem.code], headers, media_type=_JSON_PROBLEM)
+
+
 async def _on_problem(_request: Request, error: Exception) -> Response:
     assert isinstance(error, QueryProblem)
-    return JSONResponse(error.document(), STATUS[error.code], media_type=_JSON_PROBLEM)
+    return problem_response(error)
 
 
 async def _on_unreadable_request(request: Request, error: Exception) -> Response:

@@ -25,7 +25,8 @@ from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
 from assignor.access.tokens import parse_entries, plain_token
 from assignor.coordinator_calls import CallerToken
 from assignor.errors import InputError
-from streams_runtime.queries.problems import STATUS, QueryCode, QueryProblem
+from streams_runtime.queries.problems import QueryCode, QueryProblem
+from streams_runtime.queries.routes import problem_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -138,9 +139,4 @@ class TokenGate:
 
 def _answer(detail: str, challenge: str | None) -> JSONResponse:
     code = QueryCode.CLUSTER_AUTHORIZATION_FAILED if challenge is None else QueryCode.SASL_AUTHENTICATION_FAILED
-    return JSONResponse(
-        QueryProblem(code, detail).document(),
-        STATUS[code],
-        headers=None if challenge is None else {"WWW-Authenticate": challenge},
-        media_type="application/problem+json",
-    )
+    return problem_response(QueryProblem(code, detail), None if challenge is None else {"WWW-Authenticate": challenge})
