@@ -2,8 +2,9 @@
 
 Rules: the queue keeps batches as they came, as columns of bytes. It deserialises a record when its turn comes (or, with
 several partitions, when its timestamp is needed to choose), and hands out the records of a run: consecutive ones of a
-batch. Partition time is the highest timestamp handed out, -1 before the first; timestamp extractors get it. A record that cannot be read goes to the handler, one with a negative
-timestamp is dropped; both count as consumed. Source: `RecordQueue`, `RecordDeserializer`.
+batch. Partition time is the highest timestamp handed out, -1 before the first; timestamp extractors get it. A record
+that cannot be read goes to the handler, one with a negative timestamp is dropped; both count as consumed. Source:
+`RecordQueue`, `RecordDeserializer`.
 
 Differs from Kafka: no record is read before its turn, so a broken record cannot stop those before it. An error of a
 timestamp extractor goes to the handler, as that of a serde does.
@@ -32,7 +33,9 @@ from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import BytesSerde, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
+
+UNKNOWN_TIME = -1
+"""Stream time and partition time before the first record."""
 
 _logger = logging.getLogger(__name__)
 
@@ -283,6 +286,7 @@ class RecordQueue:
             _deserialized(self._deserialize_value, self._values[first:]),
             self._timestamps[first:],
             repeat(_NONE) if self._headers is None else self._headers[first:],
+            strict=False,
         )
         return rows if self._extract_timestamp is None else self._with_extracted_times(rows)
 

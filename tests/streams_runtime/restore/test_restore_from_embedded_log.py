@@ -52,7 +52,7 @@ class Member:
             stores=[key_value_store("counts", BYTES, BYTES).build()],
             changelogs={"counts": COUNTS},
         )
-        self.standby = StandbyTask(TASK, frozenset({WORDS}), self.state, configs=self.configs, clock=SystemClock())
+        self.standby = StandbyTask(self.state, frozenset({WORDS}), configs=self.configs, clock=SystemClock())
         self.consumer = self.log.consumer(restore_isolation(self.configs))
         self.reader = ChangelogReader(
             self.log, self.consumer, group_id="app", configs=self.configs, clock=SystemClock()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.types import TopicPartition
+from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.tasks.input_offsets import InputClaim
+from streams_runtime.tasks.input_claim import InputClaim
+from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -16,7 +17,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 def claim_of() -> tuple[InputClaim, WatchedLog]:
     log = WatchedLog()
     log.create_topics([NewTopic("a", 1), NewTopic("b", 1)])
-    return InputClaim(log, "app", None), log
+    return InputClaim(TaskId(0, 0), StreamsProducer(log), "app"), log
 
 
 def test_should_claim_again_only_after_a_release_or_for_other_partitions() -> None:
