@@ -12,22 +12,17 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
 class InputClaim:
-    """One per active task. `producer`: of the thread, which commits under the claim."""
+    """One per active task. `producer`: of the thread, which commits under the claim. `value`: None before the first claim."""
 
-    __slots__ = ("_claim", "_group_id", "_is_released", "_log", "_producer", "_task_id")
+    __slots__ = ("_group_id", "_is_released", "_log", "_producer", "_task_id", "value")
 
     def __init__(self, task_id: TaskId, producer: StreamsProducer, group_id: str) -> None:
         self._task_id = task_id
         self._producer = producer
         self._log = producer.log
         self._group_id = group_id
-        self._claim: Claim | None = None
+        self.value: Claim | None = None
         self._is_released = False
-
-    @property
-    def value(self) -> Claim | None:
-        """None before the first claim."""
-        return self._claim
 
     def take(self, partitions: frozenset[TopicPartition]) -> Claim:
         """Claim the partitions. The log ends the open transaction of an owner that died. Raises LogTimeout."""
@@ -36,26 +31,26 @@ class InputClaim:
 
     def become(self, claim: Claim) -> Claim:
         """Have this claim, which was taken for this task and others together."""
-        self._claim = claim
+        self.value = claim
         self._is_released = False
         return claim
 
     def is_needed(self, partitions: frozenset[TopicPartition]) -> bool:
         """Whether exactly these partitions are not claimed yet, or not any more."""
-        return self._claim is None or self._is_released or self._claim.epochs.keys() != partitions
+        return self.value is None or self._is_released or self.value.epochs.keys() != partitions
 
     def take_if_needed(self, partitions: frozenset[TopicPartition]) -> Claim:
         """Claim the partitions, unless exactly these are claimed already. Raises LogTimeout."""
-        if self._claim is None or self.is_needed(partitions):
+        if self.value is None or self.is_needed(partitions):
             return self.take(partitions)
-        return self._claim
+        return self.value
 
     def give_up(self) -> Claim | None:
         """The claim that the caller has to release; None when there is none, or it is released already."""
-        if self._claim is None or self._is_released:
+        if self.value is None or self._is_released:
             return None
         self._is_released = True
-        return self._claim
+        return self.value
 
     def release(self) -> None:
         """Let the next owner claim without fencing this thread. Nothing happens when there is no claim."""
@@ -65,8 +60,8 @@ class InputClaim:
 
     def let_write(self, *, may: bool) -> None:
         """At-least-once: the task may write from now on, as long as its claim is the newest, or may not any more."""
-        self._producer.guard(self._task_id, self._claim if may else None)
+        self._producer.guard(self._task_id, self.value if may else None)
 
     def forget(self) -> None:
-        self._claim = None
+        self.value = None
         self._is_released = False

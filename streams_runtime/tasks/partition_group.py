@@ -172,12 +172,10 @@ class PartitionGroup:
         """
         partition = batch.partition
         queue = self._queues[partition]
-        before = len(queue)
-        if not before:
+        if not len(queue):
             self._idle.pop(partition, None)
             self._idle[partition] = queue
-        queue.add(batch)
-        buffered = before + len(batch)
+        buffered = queue.add(batch)
         if buffered > self._max_buffered and partition not in self.paused:
             self.paused.add(partition)
             self._consumer.pause((partition,))

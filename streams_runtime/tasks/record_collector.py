@@ -205,7 +205,6 @@ class RecordCollector:
         while pending:
             rows = pending[0]
             self._has_sent = True
-            self._producer.make_ready()
             self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms)
             if rows.partition in self._logged:
                 self._written.add(rows.partition)

@@ -128,9 +128,11 @@ class RecordQueue:
     def __len__(self) -> int:
         return self._backlog + self._length - self.place
 
-    def add(self, batch: RecordBatch) -> None:
+    def add(self, batch: RecordBatch) -> int:
+        """How many records there are now."""
         self._batches.append(batch)
         self._backlog += len(batch)
+        return len(self)
 
     def poll(self) -> Record[Any, Any] | None:
         """The next record; None when there is none. Raises as `on_failure` does; the record stays in the queue then."""

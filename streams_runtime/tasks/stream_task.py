@@ -60,6 +60,7 @@ class StreamTask(Task):
     ) -> None:
         super().__init__(state, buffer.partitions, task_timeout_ms)
         self._exactly_once = state.exactly_once
+        self._source_changelogs = [p for p in state.changelog_partitions if state.changelog_as_source(p)]
         self._buffer = buffer
         self.runtime = runtime
         self._offsets = offsets
@@ -290,8 +291,8 @@ class StreamTask(Task):
             raise self._illegal("be committed")
         manager = self.state_manager
         if self._is_open and manager.stores:
-            prepared = self._offsets.prepared.items()
-            read = {p: one.offset - 1 for p, one in prepared if manager.changelog_as_source(p)}
+            prepared = self._offsets.prepared
+            read = {p: prepared[p].offset - 1 for p in self._source_changelogs if p in prepared}
             manager.update_changelog_offsets(read | self.runtime.collector.written_offsets())
             if not (self._exactly_once and self.state is TaskState.RUNNING):
                 manager.maybe_checkpoint(enforce=enforce_checkpoint)
