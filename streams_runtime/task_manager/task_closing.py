@@ -21,7 +21,7 @@ from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.tasks.offset_sums import OffsetReport
-from streams_runtime.tasks.task_errors import with_task
+from streams_runtime.tasks.task import with_task
 
 _logger = logging.getLogger(__name__)
 

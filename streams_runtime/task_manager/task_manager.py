@@ -37,7 +37,7 @@ from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task_errors import raise_most_severe, with_task
+from streams_runtime.tasks.task import raise_most_severe, with_task
 
 _logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
 class InputClaim:
-    """One per active task. `producer`: of the thread, which commits under the claim. `value`: None before the first claim."""
+    """One per active task. `producer`: of the thread, which commits under the claim. `value`: None before the first."""
 
     __slots__ = ("_group_id", "_is_released", "_log", "_producer", "_task_id", "value")
 

@@ -34,7 +34,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from assignor.errors import DecodeError
 from assignor.legal_names import checked_name
@@ -45,7 +45,6 @@ from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, HeldLock
-from streams_runtime.tasks.obsolete_directories import DirectoryLook, obsolete_for_ms
 
 PROCESS_FILE_NAME = "kafka-streams-process-metadata"
 CLUSTER_FILE_NAME = "cluster-id"
@@ -383,3 +382,19 @@ def _read_process_id(file: Path, files: FileSystem) -> ProcessId | None:
         return ProcessId.parse(json.loads(files.read(file))["processId"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+class DirectoryLook(NamedTuple):
+    """What was seen of a task's directory. `changed_ms`: when anything in it last changed, since the epoch.
+
+    `is_used`: a thread of this process has it. The lock of the one that cleans does not count.
+    """
+
+    changed_ms: int
+    is_used: bool
+
+
+def obsolete_for_ms(seen: DirectoryLook, now_ms: int, cleanup_delay_ms: int) -> int | None:
+    """How long the directory has not changed, if that makes it obsolete; None when it is to stay."""
+    unchanged_ms = now_ms - seen.changed_ms
+    return None if seen.is_used or unchanged_ms <= cleanup_delay_ms else unchanged_ms

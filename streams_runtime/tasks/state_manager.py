@@ -47,9 +47,8 @@ from streams_runtime.common.errors import (
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
-from streams_runtime.tasks.checkpoint_file import CheckpointFile
+from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.needed_changes import NeededChanges
-from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.source_changelog import AppliedRecords
 from streams_runtime.tasks.state_directory import StateDirectory
 

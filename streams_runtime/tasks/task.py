@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
-from streams_runtime.common.errors import StreamsRuntimeError, TaskTimeout
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout, error_text
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StateStore, StoreContext, nobody_asks
 from streams_runtime.state_stores.task_cache import TaskCache
@@ -293,3 +293,40 @@ class TaskDeadlines:
     def forget(self, task_id: TaskId) -> None:
         for waiting in [each for each in self._deadlines if each[0] == task_id]:
             del self._deadlines[waiting]
+
+
+def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
+    """Several tasks failed in one step: raise the most severe error; nothing happens when there is none.
+
+    An error that ends the thread goes first, then a migration (which loses all tasks anyway), then all corruptions as
+    one. Source: `TaskManager.maybeThrowTaskExceptions`.
+    """
+    corrupted: set[TaskId] = set()
+    reasons: dict[str, None] = {}  # in order, each once
+    migrated: TaskMigrated | None = None
+    fatal: Exception | None = None
+    for task, error in errors.items():
+        if isinstance(error, TaskMigrated):
+            migrated = error
+        elif isinstance(error, TaskCorrupted):
+            corrupted |= error.tasks
+            reasons[error.reason] = None
+        else:
+            fatal = with_task(error, task)
+    if fatal is not None:
+        raise fatal
+    if migrated is not None:
+        raise migrated
+    if corrupted:
+        raise TaskCorrupted(corrupted, "; ".join(reasons))
+
+
+def with_task(error: Exception, task: TaskId) -> Exception:
+    """The error, with the task named: an error of the runtime itself, or one of which `error` is the cause."""
+    if isinstance(error, StreamsRuntimeError):
+        if error.task_id is None:
+            error.task_id = task
+        return error
+    wrapped = StreamsRuntimeError(f"failed: {type(error).__name__}: {error_text(error)}", task)
+    wrapped.__cause__ = error
+    return wrapped

@@ -1,4 +1,4 @@
-"""The steps of a task's life, the story that comes with every illegal one, and how long a task may make no progress."""
+"""The steps of a task's life, the story of an illegal one, task.timeout.ms, and which of several errors is raised."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.common.errors import StreamsRuntimeError, TaskTimeout
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
-from streams_runtime.tasks.task import TaskDeadline, TaskDeadlines
+from streams_runtime.tasks.task import TaskDeadline, TaskDeadlines, raise_most_severe, with_task
 from streams_runtime.testing.topology_test_driver import MockClock
 from tests.streams_runtime.tasks import state_task
 
@@ -107,3 +107,42 @@ def test_should_forget_a_task() -> None:
     clock.advance(200)
     deadlines.forget(TASK)
     deadlines.failed(TASK, "read", SLOW)
+
+
+FIRST, SECOND, THIRD = TaskId(0, 0), TaskId(0, 1), TaskId(1, 0)
+
+
+def test_should_raise_nothing_when_nothing_failed() -> None:
+    raise_most_severe({})
+
+
+def test_should_raise_what_ends_the_thread_before_everything_else() -> None:
+    fatal = ValueError("no")
+    with pytest.raises(StreamsRuntimeError, match=r"task \[0_1\] failed: ValueError: no") as raised:
+        raise_most_severe({FIRST: TaskMigrated("gone"), SECOND: fatal, THIRD: TaskCorrupted([THIRD])})
+    assert raised.value.__cause__ is fatal
+    assert raised.value.task_id == SECOND
+
+
+def test_should_raise_a_migration_before_corruptions() -> None:
+    with pytest.raises(TaskMigrated):
+        raise_most_severe({FIRST: TaskCorrupted([FIRST]), SECOND: TaskMigrated("gone")})
+
+
+def test_should_raise_all_corruptions_as_one() -> None:
+    with pytest.raises(TaskCorrupted) as raised:
+        raise_most_severe(
+            {
+                FIRST: TaskCorrupted([FIRST], "broken"),
+                SECOND: TaskCorrupted([SECOND], "lost"),
+                THIRD: TaskCorrupted([THIRD], "broken"),
+            }
+        )
+    assert raised.value.tasks == {FIRST, SECOND, THIRD}
+    assert str(raised.value) == "broken; lost: 0_0, 0_1, 1_0"
+
+
+def test_should_keep_the_task_that_an_error_names_already() -> None:
+    error = StreamsRuntimeError("no", FIRST)
+    assert with_task(error, SECOND) is error
+    assert error.task_id == FIRST
