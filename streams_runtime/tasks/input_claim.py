@@ -24,26 +24,22 @@ class InputClaim:
         self.value: Claim | None = None
         self._is_released = False
 
-    def take(self, partitions: frozenset[TopicPartition]) -> Claim:
-        """Claim the partitions. The log ends the open transaction of an owner that died. Raises LogTimeout."""
-        self._producer.initialize()
-        return self.become(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
-
-    def become(self, claim: Claim) -> Claim:
+    def become(self, claim: Claim) -> None:
         """Have this claim, which was taken for this task and others together."""
         self.value = claim
         self._is_released = False
-        return claim
 
     def is_needed(self, partitions: frozenset[TopicPartition]) -> bool:
         """Whether exactly these partitions are not claimed yet, or not any more."""
         return self.value is None or self._is_released or self.value.epochs.keys() != partitions
 
-    def take_if_needed(self, partitions: frozenset[TopicPartition]) -> Claim:
-        """Claim the partitions, unless exactly these are claimed already. Raises LogTimeout."""
-        if self.value is None or self.is_needed(partitions):
-            return self.take(partitions)
-        return self.value
+    def take_if_needed(self, partitions: frozenset[TopicPartition]) -> None:
+        """Claim the partitions, unless exactly these are claimed already. The log ends the open transaction of an owner
+        that died. Raises LogTimeout.
+        """
+        if self.is_needed(partitions):
+            self._producer.initialize()
+            self.become(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
 
     def give_up(self) -> Claim | None:
         """The claim that the caller has to release; None when there is none, or it is released already."""

@@ -8,11 +8,11 @@ Source: `RecordCollectorImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.partitioner import positive_hash
@@ -101,7 +101,9 @@ class RecordCollector:
         return len(self._targets.get(topic) or self._look_up(topic))
 
     def sender(self, topic: str) -> Sender:
-        """What writes to this topic. It raises as `send` does."""
+        """`send`, which writes to this topic. It raises StreamsRuntimeError for a record that the topic cannot take,
+        TaskMigrated, LogTimeout.
+        """
         sender = self._senders.get(topic)
         if sender is None:
             sender = self._senders[topic] = self._new_sender(topic)
@@ -138,18 +140,6 @@ class RecordCollector:
             return rows
 
         return send
-
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        """Raises StreamsRuntimeError for a record that its topic cannot take, TaskMigrated, LogTimeout."""
-        self.sender(topic)(key, value, timestamp_ms, headers, partition)
 
     # --- to changelogs
 
@@ -200,16 +190,13 @@ class RecordCollector:
     # --- rows
 
     def settle(self) -> None:
-        """Give the producer all rows. Raises as `send` does; what it has not taken by then, the next call gives it."""
+        """Give the producer all rows. Raises as `send` does; the next call gives what was not taken."""
         pending = self.pending
         while pending:
             rows = pending[0]
             self._has_sent = True
             self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms)
-            if rows.partition in self._logged:
-                self._written.add(rows.partition)
-            if (needed := self._needed.get(rows.partition)) is not None:
-                needed.sent_many(rows.timestamps_ms)
+            self._sent(rows.partition, rows.timestamps_ms)
             rows.clear()
             del pending[0]
 
@@ -233,10 +220,14 @@ class RecordCollector:
         self.settle()  # records keep their order
         self._has_sent = True
         self._producer.send(rows.partition, key, value, timestamp_ms, headers)
-        if rows.partition in self._logged:
-            self._written.add(rows.partition)
-        if (needed := self._needed.get(rows.partition)) is not None:
-            needed.sent(timestamp_ms)
+        self._sent(rows.partition, (timestamp_ms,))
+
+    def _sent(self, partition: TopicPartition, timestamps_ms: Sequence[int]) -> None:
+        if partition in self._logged:
+            self._written.add(partition)
+        needed = self._needed.get(partition)
+        if needed is not None:
+            needed.sent(timestamps_ms)
 
     def _rows_of(self, partition: TopicPartition) -> _PartitionRows:
         rows = self._rows.get(partition)
@@ -255,15 +246,6 @@ class RecordCollector:
         finally:
             if self._has_sent or self.pending:
                 changed()
-
-    def flush(self) -> None:
-        """Return when everything sent is written. Raises StreamsRuntimeError, TaskMigrated, LogTimeout."""
-        try:
-            self._producer.flush()
-        except TaskMigrated:
-            raise
-        except StreamsRuntimeError as error:
-            raise StreamsRuntimeError(f"could not write its records: {error}", self.task_id) from error
 
     def written_offsets(self) -> dict[TopicPartition, int]:
         """The offset of the last acknowledged record, for each changelog that this task has written to."""

@@ -170,13 +170,10 @@ class StreamTask(Task):
             self.runtime.clear_punctuations()
             self._claim.let_write(may=False)
 
-    def release_claim(self) -> None:
-        """Let the next owner claim without fencing this thread, if all is committed. Resumed, the task claims again."""
-        if not self._offsets.is_needed:
-            self._claim.release()
-
     def give_up_claim(self) -> Claim | None:
-        """As `release_claim`, but the thread releases the claim, with those of other tasks; None for nothing to do."""
+        """Have the thread release the claim, with those of other tasks, so that the next owner can claim without
+        fencing this thread. Resumed, the task claims again. None: nothing is to be released, or not all is committed.
+        """
         return None if self._offsets.is_needed else self._claim.give_up()
 
     def resume(self) -> None:
