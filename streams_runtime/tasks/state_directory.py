@@ -184,6 +184,11 @@ class StateDirectory:
         """The thread of this process that holds the task's directory; None when none does."""
         return self._owners.get(task)
 
+    def holder(self, task: TaskId) -> str:
+        """That thread, as a message names it."""
+        owner = self.lock_owner(task)
+        return "another thread" if owner is None else f"thread {owner.name}"
+
     def non_empty_task_directories(self) -> list[TaskId]:
         """Tasks with state on disk, in order."""
         return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
@@ -281,9 +286,7 @@ class StateDirectory:
     def _locked(self, task: TaskId) -> Iterator[None]:
         mine = self.holds(task)
         if not self.lock(task):
-            owner = self._owners.get(task)
-            name = "another thread" if owner is None else f"thread {owner.name}"
-            raise LockError(f"the directory {self._path(task)} is in use by {name}", task)
+            raise LockError(f"the directory {self._path(task)} is in use by {self.holder(task)}", task)
         try:
             yield
         finally:
