@@ -34,7 +34,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from assignor.errors import DecodeError
 from assignor.legal_names import checked_name
@@ -312,13 +312,11 @@ class StateDirectory:
     def _clean(self, task: TaskId, cleanup_delay_ms: int) -> bool:
         directory = self._path(task)
         try:
-            seen = self._look(task, is_used=task in self._owners)
-            if obsolete_for_ms(seen, self._clock.now_ms(), cleanup_delay_ms) is None or not self.lock(task):
+            if task in self._owners or self._unchanged_ms(task) <= cleanup_delay_ms or not self.lock(task):
                 return False
             try:
-                seen = self._look(task, is_used=False)  # another thread may have used it just before
-                unchanged_ms = obsolete_for_ms(seen, self._clock.now_ms(), cleanup_delay_ms)
-                if unchanged_ms is None:
+                unchanged_ms = self._unchanged_ms(task)  # another thread may have used it just before
+                if unchanged_ms <= cleanup_delay_ms:
                     return False
                 _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, unchanged_ms)
                 self.wipe(task)
@@ -334,10 +332,9 @@ class StateDirectory:
             )
             return False
 
-    def _look(self, task: TaskId, *, is_used: bool) -> DirectoryLook:
-        """What is used changes all the time, and nobody walks through it. Locking is no change. Raises OSError."""
-        changed_ms = self._clock.now_ms() if is_used else self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
-        return DirectoryLook(changed_ms, is_used)
+    def _unchanged_ms(self, task: TaskId) -> int:
+        """How long nothing in the task's directory has changed. Locking is no change. Raises OSError."""
+        return self._clock.now_ms() - self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
 
     def _remove_emptied(self, directory: Path) -> None:
         """Delete a directory without state, its lock file last. Raises OSError."""
@@ -385,19 +382,3 @@ def _read_process_id(file: Path, files: FileSystem) -> ProcessId | None:
         return ProcessId.parse(json.loads(files.read(file))["processId"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-class DirectoryLook(NamedTuple):
-    """What was seen of a task's directory. `changed_ms`: when anything in it last changed, since the epoch.
-
-    `is_used`: a thread of this process has it. The lock of the one that cleans does not count.
-    """
-
-    changed_ms: int
-    is_used: bool
-
-
-def obsolete_for_ms(seen: DirectoryLook, now_ms: int, cleanup_delay_ms: int) -> int | None:
-    """How long the directory has not changed, if that makes it obsolete; None when it is to stay."""
-    unchanged_ms = now_ms - seen.changed_ms
-    return None if seen.is_used or unchanged_ms <= cleanup_delay_ms else unchanged_ms

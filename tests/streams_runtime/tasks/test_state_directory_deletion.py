@@ -15,7 +15,7 @@ from assignor.types import TaskId
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
-from streams_runtime.tasks.state_directory import DirectoryLook, StateDirectory, obsolete_for_ms
+from streams_runtime.tasks.state_directory import StateDirectory
 from tests.streams_runtime.tasks.other_processes import hold, other_process
 from tests.streams_runtime.tasks.state_on_disk import CHANGELOG, OTHER, TASK, in_thread, put_state, set_age
 
@@ -233,20 +233,3 @@ def test_should_sync_the_name_of_the_log_so_that_half_of_it_is_never_taken_for_a
     assert synced == ["cluster-id.tmp", "app"]
     directory.belong_to("one log")
     assert len(synced) == 2, "what is known is not written again"
-
-
-@pytest.mark.parametrize(
-    ("seen", "answer"),
-    [
-        (DirectoryLook(changed_ms=100, is_used=False), 900),
-        (DirectoryLook(changed_ms=401, is_used=False), None),
-        (DirectoryLook(changed_ms=400, is_used=False), None),  # longer than the delay, not as long
-        (DirectoryLook(changed_ms=399, is_used=False), 601),
-        (DirectoryLook(changed_ms=100, is_used=True), None),
-        (DirectoryLook(changed_ms=5_000, is_used=False), None),  # the clock was set back
-    ],
-)
-def test_should_call_a_directory_obsolete_that_nobody_used_for_longer_than_the_delay(
-    seen: DirectoryLook, answer: int | None
-) -> None:
-    assert obsolete_for_ms(seen, now_ms=1_000, cleanup_delay_ms=600) == answer
