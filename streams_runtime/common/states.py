@@ -15,7 +15,7 @@ class TaskType(StrEnum):
 
 
 class TaskState(StrEnum):
-    """CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED; every step is in `TaskLifecycle`."""
+    """CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED; every step is in `tasks.task`."""
 
     CREATED = "created"
     RESTORING = "restoring"

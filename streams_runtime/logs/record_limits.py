@@ -16,7 +16,8 @@ the transaction can only be aborted.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition
 from streams_runtime.common.clock import Clock, SystemClock, duration_text
@@ -109,7 +110,8 @@ made for each record.
 """
 
 
-class RecordLimits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RecordLimits:
     """`max_bytes`: of key, value and headers together. `compacts`: every record needs a key. `checks`: None where
     nobody looks at timestamps.
     """

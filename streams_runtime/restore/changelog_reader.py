@@ -53,8 +53,7 @@ from streams_runtime.restore.restore_listener import (
 from streams_runtime.restore.restore_meter import RestoreMeter
 from streams_runtime.state_stores.window_keys import is_of_window_store
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.task import Task
-from streams_runtime.tasks.task_deadlines import TaskDeadlines
+from streams_runtime.tasks.task import Task, TaskDeadlines
 
 _RETRY_BACKOFF_MS = 100
 _LOG_ENDS_MS = 1_000

@@ -34,8 +34,8 @@ class StringSerde:
     def serialize(self, value: str, /) -> bytes:
         return value.encode()
 
-    def deserialize(self, data: bytes, /) -> str:
-        return data.decode()
+    # a function of Python's own takes half of the time; not so above, where its error would say less about the value
+    deserialize = staticmethod(bytes.decode)
 
 
 @dataclass(frozen=True, slots=True)

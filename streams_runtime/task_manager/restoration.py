@@ -34,8 +34,7 @@ from streams_runtime.task_manager.tasks import AnyTask, Tasks
 from streams_runtime.task_manager.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task import Task
-from streams_runtime.tasks.task_errors import raise_most_severe, with_task
+from streams_runtime.tasks.task import Task, raise_most_severe, with_task
 
 OneTask = TypeVar("OneTask", bound=AnyTask)
 

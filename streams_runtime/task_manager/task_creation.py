@@ -15,12 +15,20 @@ from assignor.topology.internal_topics import CLEANUP_POLICY, InternalTopic
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import Consumer, Log
 from streams_runtime.membership.member_events import Partitions
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.reporting.losses import LossesOf, uncounted
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord
+from streams_runtime.tasks.input_claim import InputClaim
+from streams_runtime.tasks.input_offsets import InputOffsets
+from streams_runtime.tasks.partition_group import InputLags, PartitionGroup
+from streams_runtime.tasks.processor_runtime import ProcessorRuntime
+from streams_runtime.tasks.record_collector import RecordCollector
+from streams_runtime.tasks.record_queue import RecordQueue
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -47,23 +55,23 @@ class TaskCreator:
 
     def active(self, task: TaskId, partitions: Partitions) -> StreamTask:
         graph = self._graph(task)
-        return self._stream_task(task, partitions, graph, self._state(task, TaskType.ACTIVE, graph))
+        return self.stream_task(task, partitions, graph, self._state(task, TaskType.ACTIVE, graph))
 
     def standby(self, task: TaskId, partitions: Partitions) -> StandbyTask | None:
         """None when no store of the task is logged."""
         graph = self._graph(task)
         if all(topic is None for topic in graph.store_changelogs.values()):
             return None
-        return self._standby_task(task, partitions, self._state(task, TaskType.STANDBY, graph))
+        return self._standby_task(partitions, self._state(task, TaskType.STANDBY, graph))
 
     def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
         """`active` is suspended and committed. It is closed afterwards."""
-        return self._standby_task(active.id, partitions, active.recycle_state())
+        return self._standby_task(partitions, active.recycle_state())
 
     def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
         """`standby` is suspended. It is closed afterwards."""
         graph = self._graph(standby.id)
-        return self._stream_task(standby.id, partitions, graph, standby.recycle_state())
+        return self.stream_task(standby.id, partitions, graph, standby.recycle_state())
 
     def _graph(self, task: TaskId) -> ProcessorGraph:
         configs = self.application.configs
@@ -74,27 +82,45 @@ class TaskCreator:
             caching=self.cache is not None and configs.statestore_cache_max_bytes > 0,
         )
 
-    def _stream_task(
+    def stream_task(
         self, task: TaskId, partitions: Partitions, graph: ProcessorGraph, state: StateManager
     ) -> StreamTask:
-        return StreamTask(
-            task,
-            partitions,
-            graph,
-            state,
-            log=self.log,
-            consumer=self.consumer,
-            producer=self.producer,
-            configs=self.application.configs,
-            clock=self.clock,
-            processing_handler=self.application.processing_exception_handler,
-            deserialization_handler=self.application.deserialization_exception_handler,
-            losses=self.losses(task),
-            cache=self.cache,
+        """Bring the parts of an active task together. `state`: made for one, or given up by a standby."""
+        application, configs, losses = self.application, self.application.configs, self.losses(task)
+        logged = {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
+        collector = RecordCollector(task, self.producer, logged, state.needed_changes)
+        handling = ExceptionHandling(
+            collector.sender,
+            configs.errors_dead_letter_queue_topic_name,
+            application.processing_exception_handler,
+            application.deserialization_exception_handler,
+            losses,
+            self.clock,
         )
+        offsets = InputOffsets(graph, state, self.consumer, self.producer, configs, losses)
 
-    def _standby_task(self, task: TaskId, partitions: Partitions, state: StateManager) -> StandbyTask:
-        return StandbyTask(task, partitions, state, configs=self.application.configs, clock=self.clock)
+        def reading_failed(failed: FailedInputRecord) -> None:
+            offsets.begin_work()  # the record is consumed, and there may be a dead letter
+            handling.deserialization_failed(failed)
+
+        def new_queue(partition: TopicPartition) -> RecordQueue:
+            source = graph.sources.get(partition.topic)
+            if source is None:
+                raise StreamsRuntimeError(
+                    f"has no source for topic {partition.topic}; do all instances run the same topology?", task
+                )
+            return RecordQueue(task, partition, source, reading_failed, losses)
+
+        lags = InputLags(self.log, self.consumer)
+        buffer = PartitionGroup(partitions, new_queue, self.consumer, lags, configs)
+        runtime = ProcessorRuntime(
+            graph, buffer, offsets, collector, handling, losses, configs=configs, clock=self.clock, cache=self.cache
+        )
+        claim = InputClaim(task, self.producer, configs.application_id)
+        return StreamTask(state, buffer, runtime, offsets, claim, configs.task_timeout_ms)
+
+    def _standby_task(self, partitions: Partitions, state: StateManager) -> StandbyTask:
+        return StandbyTask(state, partitions, configs=self.application.configs, clock=self.clock)
 
     def _compacted_changelogs(self, graph: ProcessorGraph) -> Iterator[str]:
         """The changelogs that the leader creates with compaction alone."""

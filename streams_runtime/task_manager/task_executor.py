@@ -38,7 +38,7 @@ from streams_runtime.task_manager.tasks import AnyTask
 from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task_errors import with_task
+from streams_runtime.tasks.task import with_task
 
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4

@@ -10,7 +10,7 @@
     corrupt    the tasks start over from the beginning of their changelogs; under exactly-once a transaction with their
                records is aborted, and the other tasks with records in it start over, too
 
-Closing and recycling go through all tasks even if some fail; then the most severe error is raised (`task_errors`).
+Closing and recycling go through all tasks even if some fail; then the most severe error is raised.
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
 
 Differs from Kafka: a task that waits for its first initialisation is kept if its type stays the same. New tasks are
@@ -36,7 +36,7 @@ from streams_runtime.task_manager.tasks import AnyTask, TaskCloser, Tasks
 from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.tasks.task_errors import raise_most_severe, with_task
+from streams_runtime.tasks.task import raise_most_severe, with_task
 
 _logger = logging.getLogger(__name__)
 

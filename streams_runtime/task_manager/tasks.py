@@ -22,8 +22,7 @@ from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.stream_task import StreamTask
-from streams_runtime.tasks.task import Task
-from streams_runtime.tasks.task_errors import with_task
+from streams_runtime.tasks.task import Task, with_task
 
 AnyTask = StreamTask | StandbyTask
 

@@ -21,10 +21,11 @@ import logging
 import os
 import sysconfig
 import traceback
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from assignor.types import TaskId
 from streams_runtime.common.clock import Clock, SystemClock
@@ -38,6 +39,7 @@ from streams_runtime.common.errors import (
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.processors.runtime import Sender
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.reporting.notices import one_line
 
@@ -157,28 +159,17 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
     )
 
 
-class DeadLetterSender(Protocol):
-    """What sends dead letters: the task's record collector."""
-
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None: ...
-
-
 class ExceptionHandling:
-    """Asks a handler and does what it answers. `dead_letter_topic`: full name, None when there is none."""
+    """Asks a handler and does what it answers. `sender`: gives what writes to a topic, of the task's record collector.
+
+    `dead_letter_topic`: full name, None when there is none.
+    """
 
     __slots__ = ("_clock", "_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sender")
 
     def __init__(
         self,
-        sender: DeadLetterSender,
+        sender: Callable[[str], Sender],
         dead_letter_topic: str | None,
         processing: ExceptionHandler,
         deserialization: ExceptionHandler,
@@ -237,7 +228,7 @@ class ExceptionHandling:
         has_changed = False
         while True:
             try:
-                self._sender.send(topic, None, record.key, record.value, timestamp_ms, headers)
+                self._sender(topic)(record.key, record.value, timestamp_ms, headers, None)
                 return
             except StreamsRuntimeError as error:
                 cause = error.__cause__

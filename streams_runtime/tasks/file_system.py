@@ -31,75 +31,19 @@ class HeldLock(Protocol):
         ...
 
 
-class FileSystem(Protocol):
-    """Every call raises OSError, FileNotFoundError among them, unless it says something else."""
+class FileSystem:
+    """The files of this machine. A simulated disk is a subclass.
 
-    def read(self, file: Path) -> bytes: ...
-
-    def write_whole(self, file: Path, data: bytes, *, written_as: str, synced: bool) -> None:
-        """Put `data` in place of what is in the file, for its owner alone. `written_as`: the name that it is written
-        under first, in the same directory. `synced`: on return it is there, even if the machine fails.
-        """
-        ...
-
-    def delete(self, file: Path) -> None: ...
-
-    def rename(self, path: Path, to: Path) -> None: ...
-
-    def sync_directory(self, directory: Path) -> None:
-        """Make renames and deletions in it durable."""
-        ...
-
-    def make_directory(self, directory: Path) -> None:
-        """With its parents. What is new is for its owner alone; what is there already stays as it is."""
-        ...
-
-    def delete_directory(self, directory: Path) -> None:
-        """An empty one."""
-        ...
-
-    def delete_tree(self, directory: Path, *, ignore_errors: bool = False) -> None:
-        """A directory with all that is in it."""
-        ...
-
-    def names(self, directory: Path) -> list[str]:
-        """What is in the directory, sorted."""
-        ...
-
-    def exists(self, path: Path) -> bool:
-        """Also a link that leads nowhere. Raises nothing."""
-        ...
-
-    def is_directory(self, path: Path) -> bool:
-        """Raises nothing."""
-        ...
-
-    def changed_ms(self, directory: Path, *, but: str) -> int:
-        """When anything in it last changed, files named `but` aside; if there is nothing, the directory itself.
-
-        Milliseconds since the epoch.
-        """
-        ...
-
-    def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
-        """Lock an existing directory; `what` names it in messages.
-
-        Raises LockError when another holder still has it after `wait_ms`, ProcessorStateError when it cannot be locked.
-        """
-        ...
-
-    def warn_of_others(self, directory: Path) -> None:
-        """Log a warning if other users of the machine can open the directory. Raises nothing."""
-        ...
-
-
-class SystemFiles:
-    """The files of this machine."""
+    Every call raises OSError, FileNotFoundError among them, unless it says something else.
+    """
 
     def read(self, file: Path) -> bytes:
         return file.read_bytes()
 
     def write_whole(self, file: Path, data: bytes, *, written_as: str, synced: bool) -> None:
+        """Put `data` in place of what is in the file, for its owner alone. `written_as`: the name that it is written
+        under first, in the same directory. `synced`: on return it is there, even if the machine fails.
+        """
         written = file.with_name(written_as)
         with open(written, "wb", opener=private_opener) as stream:
             stream.write(data)
@@ -117,6 +61,7 @@ class SystemFiles:
         path.rename(to)
 
     def sync_directory(self, directory: Path) -> None:
+        """Make renames and deletions in it durable."""
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
@@ -127,24 +72,34 @@ class SystemFiles:
             os.close(descriptor)
 
     def make_directory(self, directory: Path) -> None:
+        """With its parents. What is new is for its owner alone; what is there already stays as it is."""
         make_private_directory(directory)
 
     def delete_directory(self, directory: Path) -> None:
+        """An empty one."""
         directory.rmdir()
 
     def delete_tree(self, directory: Path, *, ignore_errors: bool = False) -> None:
+        """A directory with all that is in it."""
         shutil.rmtree(directory, ignore_errors=ignore_errors)
 
     def names(self, directory: Path) -> list[str]:
+        """What is in the directory, sorted."""
         return sorted(os.listdir(directory))
 
     def exists(self, path: Path) -> bool:
+        """Also a link that leads nowhere. Raises nothing."""
         return os.path.lexists(path)
 
     def is_directory(self, path: Path) -> bool:
+        """Raises nothing."""
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:
+        """When anything in it last changed, files named `but` aside; if there is nothing, the directory itself.
+
+        Milliseconds since the epoch.
+        """
         times = [
             os.lstat(os.path.join(path, name)).st_mtime_ns
             for path, directories, files in os.walk(directory)
@@ -154,10 +109,15 @@ class SystemFiles:
         return (max(times, default=0) or directory.stat().st_mtime_ns) // 1_000_000
 
     def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
+        """Lock an existing directory; `what` names it in messages.
+
+        Raises LockError when another holder still has it after `wait_ms`, ProcessorStateError when it cannot be locked.
+        """
         return DirectoryLock.acquire(directory, what, wait_ms=wait_ms)
 
     def warn_of_others(self, directory: Path) -> None:
+        """Log a warning if other users of the machine can open the directory. Raises nothing."""
         warn_of_others(directory)
 
 
-SYSTEM_FILES: FileSystem = SystemFiles()
+SYSTEM_FILES = FileSystem()

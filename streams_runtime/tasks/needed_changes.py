@@ -83,12 +83,7 @@ class NeededChanges:
         """There is nothing more below this offset."""
         self._next_offset = max(self._next_offset, position)
 
-    def sent(self, timestamp_ms: int) -> None:
-        self._see(self._next_offset, timestamp_ms)
-        self._next_offset += 1
-        self._sent += 1
-
-    def sent_many(self, timestamps_ms: Sequence[int]) -> None:
+    def sent(self, timestamps_ms: Sequence[int]) -> None:
         first, count = self._next_offset, len(timestamps_ms)
         self._see_all(range(first, first + count), timestamps_ms)
         self._next_offset += count

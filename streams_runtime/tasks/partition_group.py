@@ -1,4 +1,10 @@
-"""Chooses which of a task's partitions gives the next record: the one whose next record has the lowest timestamp.
+"""The records of a task's input that the thread has polled and the task has not processed, and which goes next.
+
+    add         takes a batch of one partition, as columns
+    next_run    gives the next records to process: consecutive ones of one partition
+
+The next record is that of the partition whose next record has the lowest timestamp. When a partition has more than
+buffered.records.per.partition records, the consumer pauses it until enough of them were taken.
 
 Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
 - -1: the task takes what the others have.
@@ -6,7 +12,7 @@ Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
 - Above 0: the task waits as with 0, and then so long for new records, counted from when the log had no more.
 
 Among equal timestamps Java's heap decides. It is filled in the order in which partitions got records, so that they
-mostly take turns. Source: `PartitionGroup` (KIP-695).
+mostly take turns. Source: `PartitionGroup` (KIP-695), `StreamTask.addRecords`.
 
 Whether the log has more: while the consumer is behind the known end of a partition, nobody is asked. When the consumer
 has reached it, the consumer is asked whether it knows the end, else the log, but not again within ten milliseconds if
@@ -21,11 +27,13 @@ may have come since.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Mapping
 from operator import itemgetter
+from typing import NamedTuple
 
 from assignor.java.priority_queue import JavaPriorityQueue
 from assignor.types import TopicPartition
+from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.tasks.record_queue import RecordQueue
@@ -36,6 +44,16 @@ _MOST_OTHERS = 2
 
 RecordRun = tuple[RecordQueue, int]
 """The next records to process: the first ones of this queue, so many at most, before those of any other queue."""
+
+
+class InputPosition(NamedTuple):
+    """Where a task stands in one partition. `next_offset`: of the first record that it has not finished, None when none
+    is buffered. `partition_time_ms`: the highest timestamp it has taken, -1 before the first.
+    """
+
+    partition: TopicPartition
+    next_offset: int | None
+    partition_time_ms: int
 
 
 class InputLags:
@@ -88,18 +106,50 @@ class InputLags:
 
 
 class PartitionGroup:
-    """The queues of one task. With one partition it never waits, and reads no record before its turn."""
+    """The queues of one task, which alone uses it. With one partition it never waits, and reads no record before its
+    turn. `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for one that no source reads.
+    `consumer`: reads the partitions. `paused`: those that it does not read, because they have too many records here.
+    """
 
-    __slots__ = ("_deadlines", "_heap", "_idle", "_lags", "_max_task_idle_ms", "_only", "_queues")
+    __slots__ = (
+        "_consumer",
+        "_deadlines",
+        "_heap",
+        "_idle",
+        "_lags",
+        "_max_buffered",
+        "_max_task_idle_ms",
+        "_new_queue",
+        "_only",
+        "_queues",
+        "partitions",
+        "paused",
+    )
 
-    def __init__(self, queues: Iterable[RecordQueue], lags: InputLags, max_task_idle_ms: int) -> None:
+    def __init__(
+        self,
+        partitions: Collection[TopicPartition],
+        new_queue: Callable[[TopicPartition], RecordQueue],
+        consumer: Consumer,
+        lags: InputLags,
+        configs: StreamsConfig,
+    ) -> None:
+        self._new_queue = new_queue
+        self._consumer = consumer
         self._lags = lags
-        self._max_task_idle_ms = max_task_idle_ms
-        self.set_queues(queues)
+        self._max_task_idle_ms = configs.max_task_idle_ms
+        self._max_buffered = configs.buffered_records_per_partition
+        self._queues: dict[TopicPartition, RecordQueue] = {}
+        self.paused: set[TopicPartition] = set()
+        self.set_partitions(partitions)
 
-    def set_queues(self, queues: Iterable[RecordQueue]) -> None:
-        """Use these queues from now on; those that stay keep their records."""
-        self._queues = {queue.partition: queue for queue in sorted(queues, key=lambda queue: queue.partition)}
+    def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Buffer these partitions from now on; those that stay keep their records. Raises as `new_queue` does."""
+        self._queues = {
+            partition: self._queues.get(partition) or self._new_queue(partition) for partition in sorted(partitions)
+        }
+        self.partitions = frozenset(self._queues)
+        self.paused &= self.partitions
         self._only = next(iter(self._queues.values())) if len(self._queues) == 1 else None
         # a queue is in the heap with its head's timestamp, or idle: empty, or its head has not been looked at; idle
         # ones are in the order in which they get into the heap
@@ -107,31 +157,53 @@ class PartitionGroup:
         self._idle = dict(self._queues)
         self._deadlines: dict[TopicPartition, int] = {}
 
-    def queues(self) -> list[RecordQueue]:
-        return list(self._queues.values())
-
-    def __getitem__(self, partition: TopicPartition) -> RecordQueue:
-        return self._queues[partition]
+    def set_partition_times(self, times_ms: Mapping[TopicPartition, int]) -> None:
+        """Set the partition times at which an earlier owner of the task stopped."""
+        for partition, time_ms in times_ms.items():
+            self._queues[partition].partition_time_ms = time_ms
 
     def __len__(self) -> int:
         """Records buffered."""
         return sum(map(len, self._queues.values()))
 
     def add(self, batch: RecordBatch) -> int:
-        """Buffer a batch; how many records of its partition are buffered now. KeyError: not one of the partitions."""
-        queue = self._queues[batch.partition]
+        """Buffer a batch; pause its partition when that is too much. How many records of the partition are buffered
+        now. KeyError: not one of the partitions.
+        """
+        partition = batch.partition
+        queue = self._queues[partition]
         if not len(queue):
-            self._idle.pop(batch.partition, None)
-            self._idle[batch.partition] = queue
-        queue.add(batch)
-        return len(queue)
+            self._idle.pop(partition, None)
+            self._idle[partition] = queue
+        buffered = queue.add(batch)
+        if buffered > self._max_buffered and partition not in self.paused:
+            self.paused.add(partition)
+            self._consumer.pause((partition,))
+        return buffered
+
+    def resume_partitions(self) -> None:
+        """Have the consumer read paused partitions again of which enough records were taken."""
+        resumed = {partition for partition in self.paused if len(self._queues[partition]) <= self._max_buffered}
+        if resumed:
+            self._consumer.resume(resumed)
+            self.paused -= resumed
+
+    def positions(self) -> list[InputPosition]:
+        """Where the task stands in every partition."""
+        return [
+            InputPosition(partition, queue.next_offset(), queue.partition_time_ms)
+            for partition, queue in self._queues.items()
+        ]
 
     def ready(self, now_ms: int) -> bool:
         """Whether a record may be processed now. With several partitions it reads records, and raises as that does."""
         if self._only is not None:
             return len(self._only) > 0
-        if self._idle:
-            self._look_at_heads()
+        try:
+            if self._idle:
+                self._look_at_heads()
+        finally:
+            self.resume_partitions()  # bad records may have been dropped
         return not self._idle or self._may_go_on_without_idle(now_ms)
 
     @property
@@ -140,6 +212,8 @@ class PartitionGroup:
 
         A group that waits max.task.idle.ms is asked again and again: the wait begins when the log has no more.
         """
+        if self.paused:
+            return False
         if self._only is not None:
             return not len(self._only)
         return self._max_task_idle_ms <= 0 and not len(self)
@@ -174,11 +248,14 @@ class PartitionGroup:
         return queue.count_before(next(iter(self._heap))[0] if others else None, most)
 
     def clear(self) -> None:
-        """Forget records, times and what is known about the log."""
+        """Forget records, times, what is known about the log, and which partitions are paused; the consumer keeps those
+        paused.
+        """
+        self.paused.clear()
         for queue in self._queues.values():
             queue.clear()
         self._lags.clear()
-        self.set_queues(self._queues.values())
+        self.set_partitions(self._queues)
 
     def _may_go_on_without_idle(self, now_ms: int) -> bool:
         if not len(self._heap):

@@ -1,28 +1,46 @@
-"""What processors and stores ask of the active task they run in: where a record is from, the time, sending, schedules.
+"""Runs records and punctuations of an active task through its processors, and answers what they ask meanwhile.
 
-Rules: in a punctuation there is no input record. Stream time is the highest timestamp processed. Sending is work to be
-committed. While the record cache of a store is flushed, each change has the record that made it. An error of a node
-goes to the handler of processing errors, with the input record, or with that of the change that is flushed.
-Source: `ProcessorContextImpl`, `StreamTask.schedule`, `ProcessorNode.process`.
+    process                runs a number of records, run by run of one partition's batch
+    punctuate_...          fires what stream time or wall-clock time has reached
+    flush                  writes and forwards what the record caches of the task's stores hold back
+    init_processors, close_processors
+
+Rules: stream time is the highest timestamp processed. An error of a node goes to the handler of processing errors, with
+the input record; when that goes on, only this node is left out, and other branches still get the record. A record that
+could not be finished for another reason stays the next one of its partition. A punctuation has no input record; its
+time is the time at which it fires; an error in it goes to the same handler, with task and node. All of this, and
+sending, is work to be committed. When the log is away, the task tries again under at-least-once. Under exactly-once
+half a record may be in the state, and a second try would count it twice, so the task is TaskCorrupted. While the record
+cache of a store is flushed, each change has the record that made it, and an error of a node that the flush forwards to
+goes to the handler with that record, as it would without a record cache.
+Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `schedule`, `ProcessorContextImpl`,
+`ProcessorNode.process`.
 """
 
 from __future__ import annotations
 
-from assignor.types import TaskId
+import contextlib
+from collections.abc import Iterator
+
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
-from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
 from streams_runtime.common.records import Headers, RawRecord, RecordContext, RecordMetadata
+from streams_runtime.configs import StreamsConfig
+from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, Sender
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.tasks.commit_state import CommitState
+from streams_runtime.state_stores.task_cache import TaskCache
+from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
-from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
-from streams_runtime.tasks.punctuation_queue import PunctuationQueue, first_schedule
+from streams_runtime.tasks.input_offsets import InputOffsets
+from streams_runtime.tasks.partition_group import PartitionGroup
+from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule, first_schedule
 from streams_runtime.tasks.record_collector import RecordCollector
-from streams_runtime.tasks.record_queue import RecordQueue
+from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 
 _Before = tuple[RecordContext | None, str | None, int, Headers]
 
@@ -32,66 +50,266 @@ _new_tuple = tuple.__new__
 
 
 class ProcessorRuntime:
-    """Implements `TaskRuntime` for processors, and `RecordClock` and `RecordContexts` for stores.
+    """One per active task. It takes records from `buffer`, and is what three sides see of the task: `TaskRuntime` for
+    processors, `RecordClock` and `RecordContexts` for stores, and runs and punctuations for the task. So it has more
+    methods than others, and all parts that these need.
 
-    `RecordProcessing` sets its public attributes, and nobody else does, except for `stores`, which the task sets.
-    `queue`: of the input record that is processed, None outside of that. `current_system_time_ms`: when the present run
-    of records or the present punctuation began. `init_time_ms`: the wall-clock time while processors are initialised,
-    else -1. `punctuated_ms`: the time of the punctuation that fires, else -1. `stores`: empty while they are not open.
-    `keeps_raw`: see `RecordContexts`.
+    `stores`: the open ones, empty while they are not open; the task sets it. `cache`: None: nothing is held back.
+    `current_system_time_ms`: when the present run of records or the present punctuation began. `keeps_raw`: see
+    `RecordContexts`.
     """
 
     __slots__ = (
+        "_buffer",
         "_clock",
-        "_collector",
-        "_commits",
         "_current",
+        "_exactly_once",
         "_flushed",
         "_handling",
         "_has_several",
+        "_must_punctuate",
+        "_offsets",
+        "_punctuated_ms",
+        "_stream_time_before_ms",
+        "_stream_time_punctuations",
+        "_system_time_punctuations",
         "application_id",
+        "cache",
+        "collector",
         "current_system_time_ms",
+        "graph",
         "init_time_ms",
         "keeps_raw",
         "losses",
-        "punctuated_ms",
         "queue",
         "stores",
         "stream_time_ms",
-        "stream_time_punctuations",
-        "system_time_punctuations",
         "task_id",
     )
 
     def __init__(
         self,
-        task_id: TaskId,
-        application_id: str,
         graph: ProcessorGraph,
+        buffer: PartitionGroup,
+        offsets: InputOffsets,
         collector: RecordCollector,
-        commits: CommitState,
         handling: ExceptionHandling,
-        clock: Clock,
         losses: TaskLosses,
+        *,
+        configs: StreamsConfig,
+        clock: Clock,
+        cache: ThreadCache | None,
     ) -> None:
-        self.task_id = task_id
+        self.task_id = collector.task_id
+        self.application_id = configs.application_id
+        self.graph = graph
+        self.collector = collector
         self.losses = losses
-        self.application_id = application_id
+        self.cache = None if cache is None else TaskCache(cache, self)
         self.stores: dict[str, StateStore] = {}
-        self.queue: RecordQueue | None = None
         self.stream_time_ms = UNKNOWN_TIME
-        self.init_time_ms = self.punctuated_ms = UNKNOWN_TIME
         self.current_system_time_ms = clock.now_ms()
-        self.stream_time_punctuations = PunctuationQueue()
-        self.system_time_punctuations = PunctuationQueue()
-        self._current = graph.current
-        self._collector = collector
-        self._commits = commits
-        self._clock = clock
-        self._flushed: RecordContext | None = None
-        self._handling = handling
-        self._has_several = False
         self.keeps_raw = handling.asks_for_raw
+        self._exactly_once = configs.exactly_once
+        self._buffer = buffer
+        self._offsets = offsets
+        self._handling = handling
+        self._clock = clock
+        self._current = graph.current
+        self._stream_time_punctuations = PunctuationQueue()
+        self._system_time_punctuations = PunctuationQueue()
+        self.queue: RecordQueue | None = None  # of the input record that is processed, None outside of that
+        self._flushed: RecordContext | None = None  # of the change that is flushed
+        self._has_several = False
+        self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised
+        self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
+        self._must_punctuate = False
+        self._stream_time_before_ms = UNKNOWN_TIME  # before the present run
+
+    # --- processors
+
+    def init_processors(self) -> None:
+        """Raises StreamsRuntimeError for an error in a processor's `init`; then all of them are closed again."""
+        self.init_time_ms = self.current_system_time_ms = self._clock.now_ms()
+        try:
+            with self._watched():
+                self.graph.init(self)
+        except Exception as error:
+            # so that the next try begins from the start
+            with contextlib.suppress(StreamsRuntimeError):
+                self.close_processors()
+            self.clear_punctuations()
+            if isinstance(error.__cause__, ABOUT_THE_TASK):
+                raise error.__cause__ from error
+            raise
+        finally:
+            self.init_time_ms = UNKNOWN_TIME
+
+    def close_processors(self) -> None:
+        """Raises StreamsRuntimeError for the last error in a processor's `close`, when all were called."""
+        with self._watched():
+            self.graph.close()
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """What processors put into stores is work to be committed, even if it is still in a cache."""
+        with self.collector.watched(self._offsets.begin_work):
+            yield
+        if self.cache is not None and self.cache.is_dirty:
+            self._offsets.begin_work()
+
+    # --- records
+
+    def is_ready(self, now_ms: int) -> bool:
+        """Whether `process` would process a record, or give the log what it did not take. Raises as it does."""
+        try:
+            return bool(self.collector.pending) or self._buffer.ready(now_ms)
+        except LogTimeout as error:
+            raise self._timed_out(error) from error
+
+    def process(self, now_ms: int, max_records: int) -> int:
+        """Run up to so many records through the processors; how many were processed. It stops early where a node takes
+        batches and a punctuation of stream time has become due.
+
+        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. When the log is away, raises TaskCorrupted under
+        exactly-once, else LogTimeout, after which the next call tries again; but returns when it has processed some.
+        """
+        buffer, collector = self._buffer, self.collector
+        self.current_system_time_ms = now_ms
+        self._must_punctuate = False
+        processed = 0
+        try:
+            if collector.pending:  # what the log did not take in the last turn
+                collector.settle()
+            while processed < max_records and not self._must_punctuate:
+                run = buffer.next_run(now_ms, max_records - processed)
+                if run is None:
+                    break
+                queue, most = run
+                before = queue.handed_out
+                try:
+                    self._process_run(queue, most)
+                finally:
+                    processed += queue.handed_out - before
+            if collector.pending:
+                collector.settle()
+        except LogTimeout as error:
+            if self._exactly_once or processed == 0:
+                raise self._timed_out(error) from error
+        except ProcessingFailed:
+            self._settle_if_possible()
+            raise
+        finally:
+            if self.queue is not None:
+                self.queue = None
+                self._current.clear()
+            if buffer.paused:
+                buffer.resume_partitions()
+        return processed
+
+    def _process_run(self, queue: RecordQueue, most: int) -> None:
+        if not self._offsets.is_needed:  # spares a call for each run, which may have one record only
+            self._offsets.begin_work()
+        self.queue = queue
+        if not self.graph.collecting:
+            queue.deliver(most, self, self._record_failed)
+            return
+        due_ms = self._due_ms()
+        self._stream_time_before_ms = self.stream_time_ms
+        queue.deliver(most, self, self._record_failed, until_ms=due_ms)
+        self._run_collected(queue)
+        self._must_punctuate = self.stream_time_ms >= due_ms
+
+    def _due_ms(self) -> int:
+        """The stream time at which a punctuation becomes due that is not due yet."""
+        next_ms = self._stream_time_punctuations.next_time_ms()
+        return next_ms if next_ms is not None and next_ms > self.stream_time_ms else JAVA_LONG_MAX
+
+    def _run_collected(self, queue: RecordQueue) -> None:
+        """Nodes that take batches get those of the run. When that raises, the whole run comes again."""
+        try:
+            self.graph.run_collected()
+        except BaseException:
+            self.graph.forget_collected()
+            queue.take_run_back()
+            self.stream_time_ms = self._stream_time_before_ms
+            raise
+
+    def _record_failed(self, queue: RecordQueue, error: Exception) -> None:
+        """Returns when the task may go on without the record at the queue's place."""
+        self._run_collected(queue)  # records before this one
+        if isinstance(error, ABOUT_THE_TASK):
+            raise error
+        self._handling.processing_failed(queue.failed(queue.place, self.graph.failed_node(error), error))
+
+    # --- punctuations
+
+    def punctuate_stream_time(self) -> bool:
+        """Whether anything fired; nothing does before the first record. Raises as `process` does."""
+        time_ms = self.stream_time_ms
+        return time_ms != UNKNOWN_TIME and self._punctuate(self._stream_time_punctuations, time_ms)
+
+    def punctuate_system_time(self, now_ms: int) -> bool:
+        """Whether anything fired. Raises as `process` does."""
+        return self._punctuate(self._system_time_punctuations, now_ms)
+
+    def next_wall_clock_punctuation_ms(self) -> int | None:
+        return self._system_time_punctuations.next_time_ms()
+
+    def clear_punctuations(self) -> None:
+        self._stream_time_punctuations.clear()
+        self._system_time_punctuations.clear()
+
+    def _punctuate(self, queue: PunctuationQueue, time_ms: int) -> bool:
+        if time_ms < queue.due_ms:
+            return False
+        self._punctuated_ms = time_ms
+        try:
+            has_fired = queue.maybe_punctuate(time_ms, self._fire)
+            self.collector.settle()
+        except ProcessingFailed:
+            self._settle_if_possible()
+            raise
+        except LogTimeout as error:
+            raise self._timed_out(error) from error
+        finally:
+            self._punctuated_ms = UNKNOWN_TIME
+        return has_fired
+
+    def _fire(self, schedule: PunctuationSchedule) -> None:
+        self._offsets.begin_work()
+        self.current_system_time_ms = self._clock.now_ms()
+        try:
+            schedule.callback(self._punctuated_ms)
+        except ABOUT_THE_TASK:
+            raise
+        except Exception as error:
+            node = self.graph.failed_node(error) or schedule.node
+            self._handling.processing_failed(self._failed_punctuation(node, error))
+
+    def _failed_punctuation(self, node: str, error: Exception) -> FailedInputRecord:
+        return FailedInputRecord(self.task_id, NO_RECORD, node, None, None, (), self._punctuated_ms, error)
+
+    # --- what is held back
+
+    def flush(self) -> None:
+        """Give the producer everything. Raises as `process` does; what was not given by then, the next call gives."""
+        try:
+            if self.cache is not None:
+                self.cache.flush()
+            self.collector.settle()
+        except LogTimeout as error:
+            raise self._timed_out(error) from error
+
+    def _settle_if_possible(self) -> None:
+        """Send what earlier records have written. Ignores errors: the caller raises its own."""
+        with contextlib.suppress(StreamsRuntimeError, LogTimeout):
+            self.collector.settle()
+
+    def _timed_out(self, error: LogTimeout) -> Exception:
+        if not self._exactly_once:
+            return error
+        return TaskCorrupted([self.task_id], f"the log was away in the middle of a transaction ({error})")
 
     # --- TaskRuntime
 
@@ -112,10 +330,10 @@ class ProcessorRuntime:
         return self.stream_time_ms
 
     def partitions_of(self, topic: str) -> int:
-        return self._collector.partitions_of(topic)
+        return self.collector.partitions_of(topic)
 
     def sender(self, topic: str) -> Sender:
-        return self._collector.sender(topic)
+        return self.collector.sender(topic)
 
     @property
     def position(self) -> RunPosition | None:
@@ -146,15 +364,15 @@ class ProcessorRuntime:
                 f"processor {node}: a punctuation cannot start before the epoch, at {start_time_ms} ms", self.task_id
             )
         if type is PunctuationType.STREAM_TIME:
-            queue, now_ms = self.stream_time_punctuations, self.stream_time_ms
+            queue, now_ms = self._stream_time_punctuations, self.stream_time_ms
         else:
-            queue, now_ms = self.system_time_punctuations, self._clock.now_ms()
+            queue, now_ms = self._system_time_punctuations, self._clock.now_ms()
         schedule = first_schedule(node, interval_ms, type, callback, start_time_ms=start_time_ms, now_ms=now_ms)
         queue.add(schedule)
         return schedule
 
     def request_commit(self) -> None:
-        self._commits.request()
+        self._offsets.request()
 
     def node_failed(self, node: str, error: Exception) -> bool:
         if isinstance(error, ABOUT_THE_TASK):
@@ -167,8 +385,8 @@ class ProcessorRuntime:
             return False
         elif self.queue is not None:
             failed = self.queue.failed(self.queue.polled_place, node, error)
-        elif self.punctuated_ms != UNKNOWN_TIME:
-            failed = FailedInputRecord(self.task_id, NO_RECORD, node, None, None, (), self.punctuated_ms, error)
+        elif self._punctuated_ms != UNKNOWN_TIME:
+            failed = self._failed_punctuation(node, error)
         else:  # a processor forwards as it closes
             return False
         self._handling.processing_failed(failed)

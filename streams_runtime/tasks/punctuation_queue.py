@@ -17,6 +17,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from assignor.java.priority_queue import JavaPriorityQueue
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.processors.api import PunctuationType, Punctuator
 
 
@@ -42,15 +43,20 @@ class PunctuationSchedule:
 
 
 class PunctuationQueue:
-    """All schedules of one type in one task. A cancelled one stays until it would be due, as in Kafka."""
+    """All schedules of one type in one task. A cancelled one stays until it would be due, as in Kafka.
 
-    __slots__ = ("_schedules",)
+    `due_ms`: nothing is due before.
+    """
+
+    __slots__ = ("_schedules", "due_ms")
 
     def __init__(self) -> None:
         self._schedules: JavaPriorityQueue[PunctuationSchedule] = JavaPriorityQueue(attrgetter("time_ms"))
+        self.due_ms = JAVA_LONG_MAX
 
     def add(self, schedule: PunctuationSchedule) -> None:
         self._schedules.offer(schedule)
+        self.due_ms = min(self.due_ms, schedule.time_ms)
 
     def maybe_punctuate(self, now_ms: int, punctuate: Callable[[PunctuationSchedule], None]) -> bool:
         """Call `punctuate` with each schedule that is due; whether there was any."""
@@ -69,6 +75,7 @@ class PunctuationQueue:
             if not schedule.cancelled:
                 schedule.advance(now_ms)
                 schedules.offer(schedule)
+        self.due_ms = JAVA_LONG_MAX if schedule is None else schedule.time_ms
         return punctuated
 
     def next_time_ms(self) -> int | None:
@@ -77,6 +84,7 @@ class PunctuationQueue:
 
     def clear(self) -> None:
         self._schedules.clear()
+        self.due_ms = JAVA_LONG_MAX
 
 
 def first_schedule(

@@ -8,15 +8,17 @@ Source: `RecordCollectorImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
-from assignor.types import TaskId, TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
+from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers
+from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.processors.runtime import Sender
+from streams_runtime.reporting.losses import WindowsAtRisk
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
@@ -51,7 +53,8 @@ class _PartitionRows:
 class RecordCollector:
     """The `ChangeLogger` of the task's stores. `changelogs`: the partition for the changes of each logged store.
 
-    `needed`: hears of the changes of window stores, by changelog.
+    `needed`: hears of the changes of window stores, by changelog. `pending`: the partitions that have rows for `settle`
+    to give, in the order of their first.
     """
 
     __slots__ = (
@@ -61,13 +64,13 @@ class RecordCollector:
         "_keyless",
         "_logged",
         "_needed",
-        "_pending",
         "_producer",
         "_rows",
         "_senders",
         "_targets",
-        "_task_id",
         "_written",
+        "pending",
+        "task_id",
     )
 
     def __init__(
@@ -77,7 +80,7 @@ class RecordCollector:
         changelogs: Mapping[str, TopicPartition],
         needed: Mapping[TopicPartition, NeededChanges] | None = None,
     ) -> None:
-        self._task_id = task_id
+        self.task_id = task_id
         self._producer = producer
         self._changelogs = dict(changelogs)
         self._logged = frozenset(self._changelogs.values())
@@ -87,8 +90,7 @@ class RecordCollector:
         self._written: set[TopicPartition] = set()
         self._has_sent = False  # since `watched` began
         self._rows: dict[TopicPartition, _PartitionRows] = {}
-        self._pending: list[_PartitionRows] = []
-        """Those that have rows, in the order of their first."""
+        self.pending: list[_PartitionRows] = []
         self._change_rows: dict[str, _PartitionRows] = {}
         self._keyless = task_id.partition  # so that tasks start at different partitions
 
@@ -99,7 +101,9 @@ class RecordCollector:
         return len(self._targets.get(topic) or self._look_up(topic))
 
     def sender(self, topic: str) -> Sender:
-        """What writes to this topic. It raises as `send` does."""
+        """`send`, which writes to this topic. It raises StreamsRuntimeError for a record that the topic cannot take,
+        TaskMigrated, LogTimeout.
+        """
         sender = self._senders.get(topic)
         if sender is None:
             sender = self._senders[topic] = self._new_sender(topic)
@@ -137,18 +141,6 @@ class RecordCollector:
 
         return send
 
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        """Raises StreamsRuntimeError for a record that its topic cannot take, TaskMigrated, LogTimeout."""
-        self.sender(topic)(key, value, timestamp_ms, headers, partition)
-
     # --- to changelogs
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
@@ -168,25 +160,43 @@ class RecordCollector:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
         return rows
 
+    def keep_windows(self) -> None:
+        """Have the log keep the changes of window stores for as long as they are needed.
+
+        A window is readable until one that starts later by the retention is in the store. The newest change is later
+        than the start of its window by the window's size at most, which is no more than the retention.
+        """
+        for partition, needed in self._needed.items():
+            with suppress(UnknownTopicOrPartition):  # the changelog reader waits for it
+                self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
+
+    def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
+        """The window stores whose changelogs the log may cut too early, by its clock. Raises LogError.
+
+        A changelog has to go back to stream time minus the store's retention, and the log keeps what is no older than
+        its own retention. The difference is by how much stream time may be behind the clock.
+        """
+        found: list[WindowsAtRisk] = []
+        for store, partition in self._changelogs.items():
+            needed = self._needed.get(partition)
+            if needed is None or needed.newest_ms < 0 or not needed.needed:
+                continue
+            kept_ms = self._producer.log.deletes_after_ms(partition.topic)
+            behind_ms, retention_ms = now_ms - needed.newest_ms, needed.retention_ms
+            if kept_ms is not None and behind_ms > kept_ms - retention_ms:
+                found.append(WindowsAtRisk(store, partition.topic, needed.needed, behind_ms, kept_ms, retention_ms))
+        return found
+
     # --- rows
 
-    @property
-    def has_rows(self) -> bool:
-        """Whether `settle` has something to give."""
-        return bool(self._pending)
-
     def settle(self) -> None:
-        """Give the producer all rows. Raises as `send` does; what it has not taken by then, the next call gives it."""
-        pending = self._pending
+        """Give the producer all rows. Raises as `send` does; the next call gives what was not taken."""
+        pending = self.pending
         while pending:
             rows = pending[0]
             self._has_sent = True
-            self._producer.make_ready()
             self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms)
-            if rows.partition in self._logged:
-                self._written.add(rows.partition)
-            if (needed := self._needed.get(rows.partition)) is not None:
-                needed.sent_many(rows.timestamps_ms)
+            self._sent(rows.partition, rows.timestamps_ms)
             rows.clear()
             del pending[0]
 
@@ -196,7 +206,7 @@ class RecordCollector:
             return
         keys = rows.keys
         if not keys:
-            self._pending.append(rows)
+            self.pending.append(rows)
         keys.append(key)
         rows.values.append(value)
         rows.timestamps_ms.append(timestamp_ms)
@@ -210,10 +220,14 @@ class RecordCollector:
         self.settle()  # records keep their order
         self._has_sent = True
         self._producer.send(rows.partition, key, value, timestamp_ms, headers)
-        if rows.partition in self._logged:
-            self._written.add(rows.partition)
-        if (needed := self._needed.get(rows.partition)) is not None:
-            needed.sent(timestamp_ms)
+        self._sent(rows.partition, (timestamp_ms,))
+
+    def _sent(self, partition: TopicPartition, timestamps_ms: Sequence[int]) -> None:
+        if partition in self._logged:
+            self._written.add(partition)
+        needed = self._needed.get(partition)
+        if needed is not None:
+            needed.sent(timestamps_ms)
 
     def _rows_of(self, partition: TopicPartition) -> _PartitionRows:
         rows = self._rows.get(partition)
@@ -230,17 +244,8 @@ class RecordCollector:
         try:
             yield
         finally:
-            if self._has_sent or self.has_rows:
+            if self._has_sent or self.pending:
                 changed()
-
-    def flush(self) -> None:
-        """Return when everything sent is written. Raises StreamsRuntimeError, TaskMigrated, LogTimeout."""
-        try:
-            self._producer.flush()
-        except TaskMigrated:
-            raise
-        except StreamsRuntimeError as error:
-            raise StreamsRuntimeError(f"could not write its records: {error}", self._task_id) from error
 
     def written_offsets(self) -> dict[TopicPartition, int]:
         """The offset of the last acknowledged record, for each changelog that this task has written to."""
@@ -254,7 +259,7 @@ class RecordCollector:
         """The task is closed: forget which changelogs it wrote to."""
         self._written.clear()
         self._targets.clear()
-        self._pending.clear()
+        self.pending.clear()
         self._rows.clear()
         self._change_rows.clear()
         self._senders.clear()
@@ -262,7 +267,7 @@ class RecordCollector:
     def _look_up(self, topic: str) -> tuple[TopicPartition, ...]:
         partitions = self._producer.log.partitions_of(topic)
         if partitions < 1:
-            raise StreamsRuntimeError(f"topic {topic} is not there; nothing can be sent to it", self._task_id)
+            raise StreamsRuntimeError(f"topic {topic} is not there; nothing can be sent to it", self.task_id)
         targets = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         self._targets[topic] = targets
         return targets

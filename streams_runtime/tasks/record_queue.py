@@ -2,9 +2,9 @@
 
 Rules: the queue keeps batches as they came, as columns of bytes. It deserialises a record when its turn comes (or, with
 several partitions, when its timestamp is needed to choose), and hands out the records of a run: consecutive ones of a
-batch. Partition time is the highest timestamp handed out, -1
-before the first; timestamp extractors get it. A record that cannot be read goes to the handler, one with a negative
-timestamp is dropped; both count as consumed. Source: `RecordQueue`, `RecordDeserializer`.
+batch. Partition time is the highest timestamp handed out, -1 before the first; timestamp extractors get it. A record
+that cannot be read goes to the handler, one with a negative timestamp is dropped; both count as consumed. Source:
+`RecordQueue`, `RecordDeserializer`.
 
 Differs from Kafka: no record is read before its turn, so a broken record cannot stop those before it. An error of a
 timestamp extractor goes to the handler, as that of a serde does.
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, takewhile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat, takewhile
 from typing import Any, Protocol
 
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
@@ -33,7 +33,9 @@ from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import BytesSerde, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.offset_metadata import UNKNOWN_TIME
+
+UNKNOWN_TIME = -1
+"""Stream time and partition time before the first record."""
 
 _logger = logging.getLogger(__name__)
 
@@ -44,8 +46,8 @@ class TaskTime(Protocol):
     stream_time_ms: int
 
 
-_Read = tuple[Any, Any, int, Headers]
-"""What a `Record` is made of."""
+_Row = tuple[int, Any, Any, int, Headers]
+"""The place behind a record in its batch, then what a `Record` is made of."""
 
 _NONE: tuple[()] = ()
 _new_tuple = tuple.__new__
@@ -55,8 +57,8 @@ _new_tuple = tuple.__new__
 class RecordQueue:
     """`on_failure` gets each record that cannot be read; it raises, or lets the record be dropped.
 
-    `losses`: counts those with a negative timestamp. `place`: of the next record, in the batch that is read.
-    `handed_out`: how many records `deliver` has handed out so far.
+    `losses`: counts those with a negative timestamp. `place`: in the batch that is read, behind the record that was
+    handed out last. `handed_out`: how many records `deliver` has handed out so far.
     """
 
     __slots__ = (
@@ -72,8 +74,8 @@ class RecordQueue:
         "_losses",
         "_offsets",
         "_on_failure",
+        "_rows",
         "_run_start",
-        "_source",
         "_task_id",
         "_time_before_ms",
         "_timestamps",
@@ -82,6 +84,7 @@ class RecordQueue:
         "partition",
         "partition_time_ms",
         "place",
+        "source",
     )
 
     def __init__(
@@ -93,11 +96,10 @@ class RecordQueue:
         losses: TaskLosses | None = None,
     ) -> None:
         self.partition = partition
-        self.partition_time_ms = UNKNOWN_TIME
+        self.source = source
         self.handed_out = 0
         self._task_id = task_id
         self._losses = losses or uncounted(task_id)
-        self._source = source
         self._on_failure = on_failure
         # bytes that stay bytes need no call
         keys = serde_for_topic(source.key_serde, partition.topic, is_key=True)
@@ -119,25 +121,27 @@ class RecordQueue:
         self._headers: Sequence[Headers] | None = None
         self._length = 0
         self.place = self._run_start = 0
-        self._time_before_ms = UNKNOWN_TIME
-        self._head: Record[Any, Any] | None = None
-        self.partition_time_ms = UNKNOWN_TIME
+        self._head: _Row | None = None  # the record at `place`, when it was read before its turn
+        self._rows: Iterator[_Row] | None = None  # reads what is behind the head; None: has to begin at `place`
+        self.partition_time_ms = self._time_before_ms = UNKNOWN_TIME
 
     def __len__(self) -> int:
-        return self._backlog + self._length - self.place + (self._head is not None)
+        return self._backlog + self._length - self.place
 
-    def add(self, batch: RecordBatch) -> None:
+    def add(self, batch: RecordBatch) -> int:
+        """How many records there are now."""
         self._batches.append(batch)
         self._backlog += len(batch)
+        return len(self)
 
     def poll(self) -> Record[Any, Any] | None:
         """The next record; None when there is none. Raises as `on_failure` does; the record stays in the queue then."""
-        record, self._head = self._head, None
-        if record is None:
-            record = self._read_one()
-        if record is not None and record[2] > self.partition_time_ms:
-            self.partition_time_ms = record[2]
-        return record
+        head, self._head = self._read_head(), None
+        if head is None:
+            return None
+        self.place, key, value, timestamp_ms, headers = head
+        self.partition_time_ms = max(self.partition_time_ms, timestamp_ms)
+        return Record(key, value, timestamp_ms, headers)
 
     def deliver(
         self,
@@ -153,54 +157,65 @@ class RecordQueue:
         go on without the record, else it raises, and the record is the next one again. Raises as `on_failure` and
         `on_error` do.
         """
-        receive = self._source.receiver
-        self._time_before_ms = self.partition_time_ms
-        stream_time_ms, partition_time_ms = time.stream_time_ms, self.partition_time_ms
-        count = 0
+        head, self._head = self._read_head(), None
+        if head is None:
+            return
+        receive = self.source.receiver
+        rows, self._rows = self._rows, None
+        first = done = place = self._run_start = self.place
+        last = first + most
+        self._time_before_ms = partition_time_ms = self.partition_time_ms
+        stream_time_ms = time.stream_time_ms
         try:
-            for key, value, timestamp_ms, headers in self._run(most):
+            for place, key, value, timestamp_ms, headers in chain((head,), rows or _NONE):
                 if timestamp_ms > partition_time_ms:
                     self.partition_time_ms = partition_time_ms = timestamp_ms
                     if timestamp_ms > stream_time_ms:
                         time.stream_time_ms = stream_time_ms = timestamp_ms
+                elif timestamp_ms < 0:
+                    return  # the next run begins with this record
+                self.place = place
                 try:
                     receive(key, value, timestamp_ms, headers)
                 except Exception as error:
-                    self.place -= 1
+                    self.place = done
                     on_error(self, error)
-                    self.place += 1
+                    self.place = place
                 except BaseException:
-                    self.place -= 1
+                    self.place = done
                     raise
-                count += 1
-                if timestamp_ms >= until_ms:
-                    break
+                done = place
+                if place == last or timestamp_ms >= until_ms:
+                    self._rows = rows
+                    return
+        except Exception:
+            if place != done:
+                raise
+            # the record at `place` cannot be read: the next run begins with it
         finally:
-            self.handed_out += count
+            self.handed_out += done - first
 
     def take_run_back(self) -> None:
         """The records of the last run are the next ones again."""
         self.handed_out -= self.place - self._run_start
         self.place = self._run_start
+        self._rows = None
         self.partition_time_ms = self._time_before_ms
 
     def head_timestamp_ms(self) -> int | None:
         """The timestamp of the next record, which is read for it; None when there is none. Raises as `poll` does."""
-        if self._head is None:
-            self._head = self._read_one()
-        return None if self._head is None else self._head[2]
+        head = self._read_head()
+        return None if head is None else head[3]
 
     def next_offset(self) -> int | None:
-        """The offset of the first record that `poll` has not given; None when the queue is empty."""
-        if self._head is not None:
-            return self._offsets[self.place - 1]
+        """The offset of the first record that was not handed out; None when the queue is empty."""
         if self.place < self._length:
             return self._offsets[self.place]
         return self._batches[0].offsets[0] if self._batches else None
 
     @property
     def polled_place(self) -> int:
-        """The place, in its batch, of the record that was handed out last; valid as long as `polled_metadata`."""
+        """The place, in its batch, of the record that was handed out last; valid until the next one."""
         return self.place - 1
 
     def polled_metadata(self) -> RecordMetadata:
@@ -222,10 +237,6 @@ class RecordQueue:
         metadata = RecordMetadata(topic, partition, self._offsets[place])
         return FailedInputRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
-    @property
-    def source(self) -> SourceRunner:
-        return self._source
-
     def count_before(self, limit_ms: int | None, most: int) -> int:
         """How many of the next records behind the head, in the batch that is read, have a timestamp below the limit.
 
@@ -233,10 +244,11 @@ class RecordQueue:
         """
         if self._extract_timestamp is not None:
             return 0
-        stop = min(self._length, self.place + most)
+        start = self.place + 1
+        stop = min(self._length, start + most)
         if limit_ms is None:
-            return stop - self.place
-        return sum(1 for _ in takewhile(limit_ms.__gt__, self._timestamps[self.place : stop]))
+            return stop - start
+        return sum(1 for _ in takewhile(limit_ms.__gt__, self._timestamps[start:stop]))
 
     # --- inside
 
@@ -244,83 +256,55 @@ class RecordQueue:
         headers = _NONE if self._headers is None else self._headers[place]
         return RawRecord(self._keys[place], self._values[place], headers, self._timestamps[place])
 
-    def _run(self, most: int) -> Iterator[_Read]:
-        """The head, if it was read, and the records behind it."""
-        head, self._head = self._head, None
-        if head is None:
-            return self._read(most)
-        self._run_start = self.place - 1
-        return chain((head,), self._read(most - 1, starts_run=False)) if most > 1 else iter((head,))
-
-    def _read_one(self) -> Record[Any, Any] | None:
-        """The next good record. Bad ones are dropped, unless the handler says otherwise."""
-        while self._backlog or self.place < self._length:
-            for read in self._read(1):
-                return _new_tuple(Record, read)
-        return None
-
-    def _read(self, most: int, *, starts_run: bool = True) -> Iterator[_Read]:
-        """Good records, up to one that is not good. That one is dropped when it starts the run, unless the handler says
-        otherwise. `place` is behind the record that was given last.
+    def _read_head(self) -> _Row | None:
+        """The next good record, which stays the next one. Bad ones before it are dropped, unless the handler says
+        otherwise.
         """
-        if self.place == self._length:
-            if not self._batches:
-                return
-            if not starts_run:  # the head was the last of its batch
-                return
-            self._take(self._batches.popleft())
-        first = self.place
-        if starts_run:
-            self._run_start = first
-        stop = min(self._length, first + most)
-        read_key, read_value, all_headers = self._deserialize_key, self._deserialize_value, self._headers
-        extract = self._extract_timestamp
-        headers: Headers = _NONE
-        rows = zip(
-            range(first + 1, stop + 1),
-            self._keys[first:stop],
-            self._values[first:stop],
-            self._timestamps[first:stop],
-            strict=True,
-        )
-        key: Any
-        value: Any
-        for self.place, key, value, timestamp_ms in rows:
+        while self._head is None:
+            if self.place == self._length:
+                if not self._batches:
+                    return None
+                self._take(self._batches.popleft())
+            rows, self._rows = self._rows or self._rows_from(self.place), None
             try:
-                if read_key is not None and key is not None:
-                    key = read_key(key)
-                if read_value is not None and value is not None:
-                    value = read_value(value)
-                if all_headers is not None:
-                    headers = all_headers[self.place - 1]
-                if extract is not None:
-                    timestamp_ms = self._extracted(_new_tuple(Record, (key, value, timestamp_ms, headers)))
+                head = next(rows)
             except Exception as error:
-                self.place -= 1
-                if starts_run and self.place == first:
-                    self._on_failure(self.failed(first, self._source.name, error))
-                    self.place = self._run_start = first + 1
-                return
-            if timestamp_ms < 0:
-                self.place -= 1
-                if starts_run and self.place == first:
-                    self._drop(first, timestamp_ms)
-                    self.place = self._run_start = first + 1
-                return
-            yield key, value, timestamp_ms, headers
+                self._on_failure(self.failed(self.place, self.source.name, error))
+                self.place += 1
+                continue
+            if head[3] < 0:
+                self._drop(self.place, head[3])
+                self.place += 1
+            else:
+                self._head = head
+            self._rows = rows
+        return self._head
 
-    def _extracted(self, record: Record[Any, Any]) -> int:
-        """Of the record before `place`. Negative ones as well: they are dropped. Raises ValueError for no timestamp."""
+    def _rows_from(self, first: int) -> Iterator[_Row]:
+        """Reads the records of the batch one by one, each when it is asked for. Useless once it has raised."""
+        rows: Iterator[_Row] = zip(
+            range(first + 1, self._length + 1),
+            _deserialized(self._deserialize_key, self._keys[first:]),
+            _deserialized(self._deserialize_value, self._values[first:]),
+            self._timestamps[first:],
+            repeat(_NONE) if self._headers is None else self._headers[first:],
+            strict=False,
+        )
+        return rows if self._extract_timestamp is None else self._with_extracted_times(rows)
+
+    def _with_extracted_times(self, rows: Iterator[_Row]) -> Iterator[_Row]:
+        """Negative ones as well: they are dropped. Raises ValueError for no timestamp."""
         assert self._extract_timestamp is not None
-        timestamp_ms = self._extract_timestamp(record, self.partition_time_ms)
-        if type(timestamp_ms) is not int or timestamp_ms > LATEST_MS:
-            try:
-                timestamp_ms = record_timestamp(timestamp_ms)
-            except ValueError as error:
-                raise ValueError(f"the timestamp extractor's result: the record {error}") from None
-        if unit := likely_unit(timestamp_ms):
-            self._losses.suspect_timestamp(self.partition, self._offsets[self.place - 1], timestamp_ms, unit)
-        return timestamp_ms
+        for place, key, value, own_ms, headers in rows:
+            timestamp_ms = self._extract_timestamp(Record(key, value, own_ms, headers), self.partition_time_ms)
+            if type(timestamp_ms) is not int or timestamp_ms > LATEST_MS:
+                try:
+                    timestamp_ms = record_timestamp(timestamp_ms)
+                except ValueError as error:
+                    raise ValueError(f"the timestamp extractor's result: the record {error}") from None
+            if unit := likely_unit(timestamp_ms):
+                self._losses.suspect_timestamp(self.partition, self._offsets[place - 1], timestamp_ms, unit)
+            yield place, key, value, timestamp_ms, headers
 
     def _look_for_other_units(self) -> None:
         """Of a batch, only the least and the greatest timestamp: this is on the way of all records."""
@@ -338,6 +322,7 @@ class RecordQueue:
         self._length = len(batch)
         self._backlog -= self._length
         self.place = 0
+        self._rows = None
         if self._extract_timestamp is None:
             self._look_for_other_units()
 
@@ -352,3 +337,11 @@ class RecordQueue:
             self._offsets[place],
             extra=TOLD_AS_NOTICE,
         )
+
+
+def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: Sequence[bytes | None]) -> Iterable[Any]:
+    if deserialize is None:
+        return cells
+    if all(cells):  # None stays None; `map` takes half of the time
+        return map(deserialize, cells)  # type: ignore[arg-type]
+    return (None if cell is None else deserialize(cell) for cell in cells)

@@ -45,7 +45,6 @@ from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, HeldLock
-from streams_runtime.tasks.obsolete_directories import DirectoryLook, obsolete_for_ms
 
 PROCESS_FILE_NAME = "kafka-streams-process-metadata"
 CLUSTER_FILE_NAME = "cluster-id"
@@ -185,6 +184,11 @@ class StateDirectory:
         """The thread of this process that holds the task's directory; None when none does."""
         return self._owners.get(task)
 
+    def holder(self, task: TaskId) -> str:
+        """That thread, as a message names it."""
+        owner = self.lock_owner(task)
+        return "another thread" if owner is None else f"thread {owner.name}"
+
     def non_empty_task_directories(self) -> list[TaskId]:
         """Tasks with state on disk, in order."""
         return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
@@ -282,9 +286,7 @@ class StateDirectory:
     def _locked(self, task: TaskId) -> Iterator[None]:
         mine = self.holds(task)
         if not self.lock(task):
-            owner = self._owners.get(task)
-            name = "another thread" if owner is None else f"thread {owner.name}"
-            raise LockError(f"the directory {self._path(task)} is in use by {name}", task)
+            raise LockError(f"the directory {self._path(task)} is in use by {self.holder(task)}", task)
         try:
             yield
         finally:
@@ -310,13 +312,11 @@ class StateDirectory:
     def _clean(self, task: TaskId, cleanup_delay_ms: int) -> bool:
         directory = self._path(task)
         try:
-            seen = self._look(task, is_used=task in self._owners)
-            if obsolete_for_ms(seen, self._clock.now_ms(), cleanup_delay_ms) is None or not self.lock(task):
+            if task in self._owners or self._unchanged_ms(task) <= cleanup_delay_ms or not self.lock(task):
                 return False
             try:
-                seen = self._look(task, is_used=False)  # another thread may have used it just before
-                unchanged_ms = obsolete_for_ms(seen, self._clock.now_ms(), cleanup_delay_ms)
-                if unchanged_ms is None:
+                unchanged_ms = self._unchanged_ms(task)  # another thread may have used it just before
+                if unchanged_ms <= cleanup_delay_ms:
                     return False
                 _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, unchanged_ms)
                 self.wipe(task)
@@ -332,10 +332,9 @@ class StateDirectory:
             )
             return False
 
-    def _look(self, task: TaskId, *, is_used: bool) -> DirectoryLook:
-        """What is used changes all the time, and nobody walks through it. Locking is no change. Raises OSError."""
-        changed_ms = self._clock.now_ms() if is_used else self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
-        return DirectoryLook(changed_ms, is_used)
+    def _unchanged_ms(self, task: TaskId) -> int:
+        """How long nothing in the task's directory has changed. Locking is no change. Raises OSError."""
+        return self._clock.now_ms() - self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
 
     def _remove_emptied(self, directory: Path) -> None:
         """Delete a directory without state, its lock file last. Raises OSError."""

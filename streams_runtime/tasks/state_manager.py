@@ -47,9 +47,8 @@ from streams_runtime.common.errors import (
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import RocksDBConfigSetter, StateStore, StoreContext
-from streams_runtime.tasks.checkpoint_file import CheckpointFile
+from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.needed_changes import NeededChanges
-from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
 from streams_runtime.tasks.source_changelog import AppliedRecords
 from streams_runtime.tasks.state_directory import StateDirectory
 
@@ -89,10 +88,6 @@ class StoreMetadata:
         if self.needed is not None:
             self.needed.clear()
 
-    @property
-    def checkpointed(self) -> bool:
-        return self.changelog is not None and self.store.persistent
-
     def __repr__(self) -> str:
         return f"StoreMetadata({self.store.name}: {self.changelog} @ {self.offset})"
 
@@ -112,10 +107,9 @@ class StateManager:
     The order of calls is `lock`, `open_stores`, `load_checkpoint`, then anything, `close` and `unlock`; after `close`
     the stores may be opened again. `changelogs`: the partition that logs each store; a store with None, or not named,
     is not logged. `source_changelogs`: the changelogs that are input of the task, too, and what a restore applies of
-    their records. `compacted_changelogs`: those of
-    stores without windows, which are created with compaction alone. `checkpoint_delta`: by how much offsets have to
-    move, in sum, before a commit writes a checkpoint; a simulation lowers it. `window_retentions_ms`: how long each
-    window store with a changelog of its own keeps windows.
+    their records. `compacted_changelogs`: those of stores without windows, which are created with compaction alone.
+    `checkpoint_delta`: by how much offsets have to move, in sum, before a commit writes a checkpoint; a simulation
+    lowers it. `window_retentions_ms`: how long each window store with a changelog of its own keeps windows.
     """
 
     def __init__(
@@ -138,7 +132,6 @@ class StateManager:
         self.compacted_changelogs = compacted_changelogs
         self.exactly_once = exactly_once
         self.checkpoint_delta = OFFSET_DELTA_FOR_CHECKPOINT
-        self.set_aside_checkpoint: Path | None = None
         self._directory = directory
         self._source_changelogs = source_changelogs or {}
         needed = {store: NeededChanges(kept_ms) for store, kept_ms in (window_retentions_ms or {}).items()}
@@ -146,6 +139,7 @@ class StateManager:
             store.name: StoreMetadata(store, changelogs.get(store.name), needed.get(store.name)) for store in stores
         }
         self._by_changelog = {one.changelog: one for one in self._metadata.values() if one.changelog is not None}
+        self._checkpointed = {p: one for p, one in self._by_changelog.items() if one.store.persistent}
         for name in self._metadata:  # a store of somebody's own may say another name than its builder did
             if not is_legal_name(name):
                 raise ProcessorStateError(f"{shown_name(name)} cannot be the name of a store", task_id)
@@ -172,9 +166,9 @@ class StateManager:
     def lock(self) -> None:
         """Lock the task's directory, if there are stores. Raises LockError when another thread or process has it."""
         if self._metadata and not self._directory.lock(self.task_id):
-            owner = self._directory.lock_owner(self.task_id)
-            name = "another thread" if owner is None else f"thread {owner.name}"
-            raise LockError(f"the task's directory is still locked by {name}", self.task_id)
+            raise LockError(
+                f"the task's directory is still locked by {self._directory.holder(self.task_id)}", self.task_id
+            )
 
     def unlock(self) -> None:
         self._directory.unlock(self.task_id)
@@ -184,14 +178,13 @@ class StateManager:
     def open_stores(self, context: StoreContext) -> None:
         """Open every store that is not open yet. A store without a changelog of its own gets a context without logger.
 
-        When the checkpoint is broken, it is set aside with a warning, as `set_aside_checkpoint`, and all state is
-        deleted. Raises ProcessorStateError, and TaskCorrupted when the files of a store are broken. Differs from Kafka:
-        there, such a store ends the thread again and again, until somebody deletes its files.
+        When the checkpoint is broken, it is set aside with a warning, and all state is deleted. Raises
+        ProcessorStateError, and TaskCorrupted when the files of a store are broken. Differs from Kafka: there, such a
+        store ends the thread again and again, until somebody deletes its files.
         """
         if self._opened or not self._metadata:
             return
         loaded = self._checkpoint_file().load()
-        self.set_aside_checkpoint = loaded.set_aside
         if loaded.set_aside is not None or any(one.corrupted for one in self._metadata.values()):
             self._directory.wipe(self.task_id)
             loaded = loaded._replace(offsets={})
@@ -220,9 +213,8 @@ class StateManager:
             return
         if self._offsets_at_checkpoint is None:
             unused = dict(self._loaded_checkpoint)
-            for one in self._metadata.values():
-                if one.changelog is not None and one.store.persistent:
-                    self._load(one, unused)
+            for partition, one in self._checkpointed.items():
+                self._load(one, unused.pop(partition, None))
             if unused:
                 named = ", ".join(str(partition) for partition in unused)
                 _logger.warning(
@@ -357,8 +349,8 @@ class StateManager:
             return
         offsets = {
             p: OFFSET_UNKNOWN if one.offset is None else one.offset
-            for p, one in self._by_changelog.items()
-            if one.store.persistent and not one.corrupted
+            for p, one in self._checkpointed.items()
+            if not one.corrupted
         }
         file = self._checkpoint_file()
         if offsets != self._on_disk or (offsets and not self._directory.files.exists(file.path)):
@@ -469,17 +461,16 @@ class StateManager:
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
             STORES_DIRECTORY / one.store.name
-            for p, one in self._by_changelog.items()
-            if one.store.persistent and self._loaded_checkpoint.get(p, unnamed) == OFFSET_UNKNOWN
+            for p, one in self._checkpointed.items()
+            if self._loaded_checkpoint.get(p, unnamed) == OFFSET_UNKNOWN
         ]
 
     def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """A cleaner of temporary files, for example, may have deleted a store and left the checkpoint."""
         missing = {
             p
-            for p, one in self._by_changelog.items()
-            if one.store.persistent
-            and offsets.get(p, OFFSET_UNKNOWN) != OFFSET_UNKNOWN
+            for p, one in self._checkpointed.items()
+            if offsets.get(p, OFFSET_UNKNOWN) != OFFSET_UNKNOWN
             and not self._directory.files.is_directory(self.task_directory / STORES_DIRECTORY / one.store.name)
         }
         if missing:
@@ -487,9 +478,7 @@ class StateManager:
             _logger.warning("the checkpoint of task %s names %s, but the stores are not there", self.task_id, named)
         return {p: offset for p, offset in offsets.items() if p not in missing}
 
-    def _load(self, one: StoreMetadata, unused: dict[TopicPartition, int]) -> None:
-        assert one.changelog is not None
-        offset = unused.pop(one.changelog, None)
+    def _load(self, one: StoreMetadata, offset: int | None) -> None:
         if offset is not None:
             one.offset = None if offset == OFFSET_UNKNOWN else offset
         elif self.exactly_once and not self._was_empty:

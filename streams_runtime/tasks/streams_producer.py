@@ -85,11 +85,6 @@ class StreamsProducer:
         except LogError as error:
             raise _translated(error, f"sending a record to {partition}") from error
 
-    def make_ready(self) -> None:
-        """Be open and, under exactly-once, inside a transaction. Raises as `send` does."""
-        if not self._ready:
-            self._begin()
-
     def send_columns(
         self,
         partition: TopicPartition,
@@ -97,9 +92,11 @@ class StreamsProducer:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """Send rows, once it is ready. Raises as `send` does, and has none of them then."""
+        """Send rows. Raises as `send` does, and has none of them then."""
+        if not self._ready:
+            self._begin()
         try:
-            self._open().send_columns(partition, keys, values, timestamps_ms)
+            self.producer.send_columns(partition, keys, values, timestamps_ms)  # type: ignore[union-attr]
         except LogError as error:
             raise _translated(error, f"sending records to {partition}") from error
 

@@ -1,89 +1,332 @@
-"""What a stream thread sees of a task, active or standby.
+"""What active tasks and standbys have in common: their states, their hold on the state on disk, and task.timeout.ms.
 
     CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED        (a standby is RUNNING as soon as it is initialised)
 
-Every state may go to SUSPENDED and from there to CLOSED. A closed task that was corrupt is revived: it is CREATED
-again. Source: `Task`, `AbstractTask`.
+Every state may go to SUSPENDED and from there to CLOSED. A task that was suspended before it was initialised goes back
+to CREATED, since it has no open stores to go on with. A closed task that was corrupt is revived: it is CREATED again.
+The error for an illegal step tells the last twenty states.
+
+A task that never had the lock of its directory does not touch what is on disk. A task that is made from a recycled one
+holds the state from the beginning, with the stores open. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Protocol
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.clock import Clock
+from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout, error_text
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.state_stores.base import StateStore
+from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StateStore, StoreContext, nobody_asks
+from streams_runtime.state_stores.task_cache import TaskCache
+from streams_runtime.tasks.state_manager import StateManager
+
+_STEPS: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.CREATED: frozenset({TaskState.RESTORING, TaskState.SUSPENDED}),
+    TaskState.RESTORING: frozenset({TaskState.RUNNING, TaskState.SUSPENDED}),
+    TaskState.RUNNING: frozenset({TaskState.SUSPENDED}),
+    TaskState.SUSPENDED: frozenset({TaskState.CREATED, TaskState.RESTORING, TaskState.CLOSED}),
+    TaskState.CLOSED: frozenset({TaskState.CREATED}),
+}
+_STORY_LENGTH = 20
+
+_logger = logging.getLogger(__name__)
 
 
-class Task(Protocol):
-    """Only the task's own stream thread calls it. Times are milliseconds."""
+class Task(ABC):
+    """Only the task's own stream thread calls it. Times are milliseconds.
+
+    Its public methods are the steps of its life and of a commit, which a thread takes with all its tasks.
+
+    `state_manager`: made for a task of this type, or handed over, stores open, by `recycle_state` of one of the other
+    type; the changelog reader applies records there.
+    """
+
+    type: TaskType
+
+    def __init__(
+        self, state_manager: StateManager, input_partitions: frozenset[TopicPartition], task_timeout_ms: int
+    ) -> None:
+        self.id = state_manager.task_id
+        self.state = TaskState.CREATED
+        self.state_manager = state_manager
+        self.input_partitions = input_partitions
+        self._story = deque([self.state], maxlen=_STORY_LENGTH)
+        self._deadline = TaskDeadline(self.id, task_timeout_ms)
+        self._holds_state = state_manager.task_type is not self.type
+        self._is_open = False  # the stores are, for this task, and the checkpoint was read
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id}, {self.state})"
 
     @property
-    def id(self) -> TaskId: ...
+    def changelog_partitions(self) -> frozenset[TopicPartition]:
+        return self.state_manager.changelog_partitions
 
     @property
-    def type(self) -> TaskType: ...
-
-    @property
-    def state(self) -> TaskState: ...
-
-    @property
-    def input_partitions(self) -> frozenset[TopicPartition]: ...
-
-    @property
-    def changelog_partitions(self) -> frozenset[TopicPartition]: ...
-
-    @property
+    @abstractmethod
     def stores(self) -> Mapping[str, StateStore]:
         """The open stores, by name: for queries."""
-        ...
 
+    # --- its life
+
+    @abstractmethod
     def initialize_if_needed(self) -> None:
-        """Of a CREATED task: lock the directory, open the stores, read the checkpoint.
+        """Of a CREATED task: lock the directory, open the stores, read the checkpoint. The thread registers its
+        changelogs with the reader afterwards.
 
         Raises LockError (try again in a later pass), LogTimeout, TaskCorrupted, ProcessorStateError.
         """
-        ...
 
-    def changelog_offsets(self) -> Mapping[TopicPartition, int]:
-        """What the leader is told of each changelog: the next offset, or LATEST_OFFSET of a running active task."""
-        ...
-
-    def commit_needed(self) -> bool: ...
-
-    def commit_requested(self) -> bool: ...
-
-    def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """The input offsets to commit; empty when there are none. What the task sent is with the producer."""
-        ...
-
-    def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """The commit is done: write a checkpoint, by the rules of the processing guarantee."""
-        ...
-
+    @abstractmethod
     def suspend(self) -> None:
         """Take no more records, and close the user's processors. Idempotent."""
-        ...
 
+    @abstractmethod
     def resume(self) -> None:
         """A SUSPENDED task is assigned again: it is RESTORING (active) or RUNNING (standby)."""
-        ...
 
     def close_clean(self) -> None:
-        """Of a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory."""
-        ...
+        """Of a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory.
+
+        Raises ProcessorStateError; the task is still SUSPENDED then, and has to be closed dirty.
+        """
+        if self.state is TaskState.CLOSED:
+            return
+        self._expect("be closed", TaskState.SUSPENDED)
+        self._give_up()
+        if self._holds_state:
+            self.state_manager.maybe_checkpoint(enforce=True)
+            self.state_manager.close()
+        self._close()
 
     def close_dirty(self) -> None:
         """After an error: close without committing, and never raise. Under exactly-once, delete the state on disk."""
-        ...
+        if self.state is TaskState.CLOSED:
+            return
+        if self.state is not TaskState.SUSPENDED:
+            self._try("suspend", self.suspend)
+        self._drop_work()
+        if self._holds_state:
+            manager = self.state_manager
+            self._try("close its state", manager.wipe if manager.exactly_once else manager.close)
+        self._try("unlock its directory", self._close)
 
-    def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None: ...
-
-    def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
-        """Drop their checkpoints, so that they are restored from the beginning."""
-        ...
+    def recycle_state(self) -> StateManager:
+        """Of a SUSPENDED, committed task: give its state away, stores open and directory locked, and be CLOSED."""
+        self._expect("be recycled", TaskState.SUSPENDED)
+        self._give_up()
+        self._holds_state = False
+        self._close()
+        return self.state_manager
 
     def revive(self) -> None:
         """Make a CLOSED task CREATED again, after corruption."""
-        ...
+        self._expect("be revived", TaskState.CLOSED)
+        self.clear_task_timeout()
+        self._become(TaskState.CREATED)
+
+    # --- commits
+
+    @abstractmethod
+    def commit_needed(self) -> bool: ...
+
+    @abstractmethod
+    def commit_requested(self) -> bool: ...
+
+    @abstractmethod
+    def prepare_commit(self) -> Mapping[TopicPartition, int]:
+        """The input offsets to commit; empty when there are none. What the task sent is with the producer."""
+
+    @abstractmethod
+    def post_commit(self, *, enforce_checkpoint: bool) -> None:
+        """The commit is done: write a checkpoint, by the rules of the processing guarantee."""
+
+    def changelog_offsets(self) -> Mapping[TopicPartition, int]:
+        """What the leader is told of each changelog: the next offset, or LATEST_OFFSET of a running active task."""
+        return self.state_manager.changelog_offsets()
+
+    # --- what else the thread asks of it
+
+    def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
+        self.input_partitions = partitions
+
+    def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
+        """Drop their checkpoints, so that they are restored from the beginning."""
+        self.state_manager.mark_changelogs_corrupted(partitions)
+
+    def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
+        """It made no progress; the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
+        self._deadline.failed(now_ms, cause)
+
+    def clear_task_timeout(self) -> None:
+        self._deadline.succeeded()
+
+    # --- for tasks of each type
+
+    def _give_up(self) -> None:
+        """The next owner is about to get it. Raises when it may not be given up yet."""
+        return
+
+    def _drop_work(self) -> None:
+        """Have nobody commit what was not committed."""
+        return
+
+    def _become(self, state: TaskState) -> None:
+        """Take a step. Raises StreamsRuntimeError for an illegal one."""
+        if state not in _STEPS[self.state]:
+            raise self._illegal(f"become {state.value}")
+        self.state = state
+        self._story.append(state)
+
+    def _expect(self, doing: str, *states: TaskState) -> None:
+        """Raises StreamsRuntimeError unless the state is one of these. `doing`: what was tried, such as `be closed`."""
+        if self.state not in states:
+            raise self._illegal(doing)
+
+    def _illegal(self, doing: str) -> StreamsRuntimeError:
+        story = " -> ".join(state.value for state in self._story)
+        return StreamsRuntimeError(
+            f"({self.type.value}) is {self.state.value} and cannot {doing}; its story: {story}", self.id
+        )
+
+    def _lock_state(self) -> None:
+        """Raises LockError while another thread or process has the directory."""
+        self.state_manager.lock()
+        self._holds_state = True
+
+    def _open_state(
+        self,
+        changes: ChangeLogger | None,
+        clock: RecordClock,
+        expired: Callable[[str], None] = nobody_asks,
+        cache: TaskCache | None = None,
+    ) -> None:
+        """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the present record;
+        `expired`: hears of what stores leave out as too old; `cache`: holds changes back, None if nothing is to.
+
+        Raises TaskCorrupted, ProcessorStateError.
+        """
+        manager = self.state_manager
+        context = StoreContext(
+            manager.task_id, manager.task_directory, changes, clock, manager.rocksdb_config_setter, expired, cache
+        )
+        if manager.task_type is not self.type:
+            manager.transition_to(self.type, context)
+        manager.open_stores(context)
+        manager.load_checkpoint()
+        self._is_open = True
+
+    def _close(self) -> None:
+        """Be CLOSED, and unlock the directory for other tasks. Raises ProcessorStateError; it is CLOSED even then."""
+        holds_state, self._holds_state, self._is_open = self._holds_state, False, False
+        try:
+            if holds_state:
+                self.state_manager.unlock()
+        finally:
+            self._become(TaskState.CLOSED)
+
+    def _try(self, what: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception:
+            _logger.exception("task %s could not %s while it is closed dirty", self.id, what)
+
+
+class TaskDeadline:
+    """How long one thing that a task tries makes no progress, against task.timeout.ms; `what` names it in the message.
+
+    The first failure starts the time, a success ends it, and a failure after the time is over raises TaskTimeout.
+    Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
+    """
+
+    __slots__ = ("_deadline_ms", "_task_id", "_timeout_ms", "_what")
+
+    def __init__(self, task_id: TaskId, timeout_ms: int, what: str = "make progress") -> None:
+        self._task_id = task_id
+        self._timeout_ms = timeout_ms
+        self._what = what
+        self._deadline_ms: int | None = None
+
+    def failed(self, now_ms: int, cause: Exception | None) -> None:
+        """It failed again at `now_ms` (monotonic). Raises TaskTimeout."""
+        if self._deadline_ms is None:
+            self._deadline_ms = now_ms + self._timeout_ms
+        elif now_ms > self._deadline_ms:
+            took_ms = now_ms - self._deadline_ms + self._timeout_ms
+            limit = f"task.timeout.ms is {self._timeout_ms}"
+            raise TaskTimeout(
+                f"could not {self._what} within {took_ms} ms ({limit}): {cause}", self._task_id
+            ) from cause
+
+    def succeeded(self) -> None:
+        self._deadline_ms = None
+
+
+class TaskDeadlines:
+    """Deadlines of several tasks.
+
+    Each thing that a task tries has a deadline of its own: a task that can read one of its changelogs is still late
+    when the topic of the other one is missing.
+    """
+
+    def __init__(self, timeout_ms: int, clock: Clock) -> None:
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._deadlines: dict[tuple[TaskId, str], TaskDeadline] = {}
+
+    def failed(self, task_id: TaskId, what: str, cause: Exception) -> None:
+        """The task could not do `what`. Raises TaskTimeout."""
+        deadline = self._deadlines.get((task_id, what))
+        if deadline is None:
+            deadline = self._deadlines[task_id, what] = TaskDeadline(task_id, self._timeout_ms, what)
+        deadline.failed(self._clock.monotonic_ms(), cause)
+
+    def succeeded(self, task_id: TaskId, what: str) -> None:
+        if self._deadlines:
+            self._deadlines.pop((task_id, what), None)
+
+    def forget(self, task_id: TaskId) -> None:
+        for waiting in [each for each in self._deadlines if each[0] == task_id]:
+            del self._deadlines[waiting]
+
+
+def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
+    """Several tasks failed in one step: raise the most severe error; nothing happens when there is none.
+
+    An error that ends the thread goes first, then a migration (which loses all tasks anyway), then all corruptions as
+    one. Source: `TaskManager.maybeThrowTaskExceptions`.
+    """
+    corrupted: set[TaskId] = set()
+    reasons: dict[str, None] = {}  # in order, each once
+    migrated: TaskMigrated | None = None
+    fatal: Exception | None = None
+    for task, error in errors.items():
+        if isinstance(error, TaskMigrated):
+            migrated = error
+        elif isinstance(error, TaskCorrupted):
+            corrupted |= error.tasks
+            reasons[error.reason] = None
+        else:
+            fatal = with_task(error, task)
+    if fatal is not None:
+        raise fatal
+    if migrated is not None:
+        raise migrated
+    if corrupted:
+        raise TaskCorrupted(corrupted, "; ".join(reasons))
+
+
+def with_task(error: Exception, task: TaskId) -> Exception:
+    """The error, with the task named: an error of the runtime itself, or one of which `error` is the cause."""
+    if isinstance(error, StreamsRuntimeError):
+        if error.task_id is None:
+            error.task_id = task
+        return error
+    wrapped = StreamsRuntimeError(f"failed: {type(error).__name__}: {error_text(error)}", task)
+    wrapped.__cause__ = error
+    return wrapped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assignor.types import TopicPartition
@@ -12,8 +12,8 @@ from streams_runtime.logs.base import OffsetAndMetadata, RecordBatch
 from streams_runtime.restore.changelog_reader import ChangelogReader
 from streams_runtime.task_manager.restoration import TaskInputs
 from streams_runtime.task_manager.task_manager import TaskManager
-from streams_runtime.tasks.commit_state import CommitState
-from streams_runtime.tasks.input_buffer import InputBuffer, InputPosition
+from streams_runtime.tasks.input_offsets import InputOffsets
+from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
@@ -52,10 +52,10 @@ def opens_without_a_claim(_: Any) -> Any:
     def initialize_if_needed(self: StreamTask) -> None:
         if self.state is TaskState.CREATED:
             self.lock()
-            self._producer.initialize()
-            self._own_state.open(self._collector, self.runtime, self._losses.expired)
-            self.runtime.stores = dict(self.state_manager.stores)
-            self._lifecycle.to(TaskState.RESTORING)
+            runtime = self.runtime
+            self._open_state(runtime.collector, runtime, runtime.losses.expired)
+            runtime.stores = dict(self.state_manager.stores)
+            self._become(TaskState.RESTORING)
 
     return initialize_if_needed
 
@@ -63,17 +63,9 @@ def opens_without_a_claim(_: Any) -> Any:
 # --- commits and checkpoints
 
 
-def prepares_what_was_aborted(original: Any) -> Any:
-    def prepare(self: CommitState) -> None:
-        self._aborted_before = self._producer.aborted
-        original(self)
-
-    return prepare
-
-
 def stands_where_it_has_polled(original: Any) -> Any:
-    def positions(self: InputBuffer) -> Iterator[InputPosition]:
-        return (one._replace(next_offset=None) for one in original(self))
+    def positions(self: PartitionGroup) -> list[InputPosition]:
+        return [one._replace(next_offset=None) for one in original(self)]
 
     return positions
 
@@ -81,7 +73,7 @@ def stands_where_it_has_polled(original: Any) -> Any:
 def checkpoints_while_it_runs(original: Any) -> Any:
     def post_commit(self: StreamTask, *, enforce_checkpoint: bool) -> None:
         original(self, enforce_checkpoint=enforce_checkpoint)
-        if self._own_state.is_open:
+        if self._is_open:
             self.state_manager.maybe_checkpoint(enforce=True)
 
     return post_commit
@@ -142,7 +134,7 @@ BUGS_OF_TASKS: tuple[Bug, ...] = (
         "aborted work committed",
         "Offsets are committed of records whose outputs were aborted.",
         EXACT_COUNTS,
-        (CommitState, "prepare", prepares_what_was_aborted),
+        (InputOffsets, "expect_transaction", always(None)),
     ),
     bug(
         "checkpoint kept under exactly-once",
@@ -172,7 +164,7 @@ BUGS_OF_TASKS: tuple[Bug, ...] = (
         "polled counts as processed",
         "Offsets are committed of records that still wait in the task.",
         EXACT_COUNTS,
-        (InputBuffer, "positions", stands_where_it_has_polled),
+        (PartitionGroup, "positions", stands_where_it_has_polled),
     ),
     bug(
         "offsets outside of the transaction",

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError
 from streams_runtime.tasks.directory_lock import LOCK_FILE_NAME
-from streams_runtime.tasks.file_system import HeldLock
+from streams_runtime.tasks.file_system import FileSystem, HeldLock
 from tests.simulation.fate import Fate, Point
 from tests.simulation.thread_clock import Pauses
 
@@ -90,8 +90,8 @@ class SimulatedDisk:
         return node
 
 
-class DiskView:
-    """The disk as one process sees it: a `FileSystem`. `clock`: the time of what it writes."""
+class DiskView(FileSystem):
+    """The disk as one process sees it. `clock`: the time of what it writes."""
 
     def __init__(self, disk: SimulatedDisk, fate: Fate, clock: Clock, pauses: Pauses) -> None:
         self.disk = disk

@@ -12,7 +12,7 @@ import pytest
 from assignor.types import TaskId
 from streams_runtime.common.errors import LockError, ProcessorStateError, StoreCorrupted
 from streams_runtime.state_stores.base import StoreContext
-from streams_runtime.tasks.file_system import FileSystem, SystemFiles
+from streams_runtime.tasks.file_system import FileSystem
 from tests.simulation.disk import DiskView, Machine
 from tests.simulation.fate import Fate, Point, ProcessKilled
 from tests.simulation.simulated_store import SimulatedStore
@@ -95,7 +95,7 @@ def _conversation(files: FileSystem, root: Path) -> list[object]:
 
 def test_should_answer_as_the_systems_file_system_does(tmp_path: Path) -> None:
     computer = Computer()
-    assert _conversation(computer.view, computer.root) == _conversation(SystemFiles(), tmp_path)
+    assert _conversation(computer.view, computer.root) == _conversation(FileSystem(), tmp_path)
 
 
 def test_should_keep_what_was_synced_and_lose_or_tear_what_was_not() -> None:

@@ -27,8 +27,7 @@ from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LongSerde, StringSerde
 from streams_runtime.state_stores.rocksdb import ROCKSDB_DIRECTORY
-from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
-from streams_runtime.tasks.offset_checkpoint import parse_checkpoint
+from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, parse_checkpoint
 from tests.simulation.disk import Database, File, Machine
 from tests.simulation.log import SharedLog
 from tests.simulation.simulated_store import CountsBuilder

@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from assignor.operating_system import reset_in_children
@@ -321,7 +322,7 @@ class KafkaLog:
             checks = BrokerChecks(*times_ms)
         else:
             checks.configure(*times_ms)  # producers have it
-        limits = configs.record_limits._replace(checks=checks)
+        limits = replace(configs.record_limits, checks=checks)
         return _KnownLimits(time.monotonic(), there[name].partitions, limits, configs.deletes_after_ms)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:

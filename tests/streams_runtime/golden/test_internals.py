@@ -14,9 +14,11 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskType
+from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl.change import Change, ChangedSerde
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.partitioner import murmur2, partition_of
 from streams_runtime.processors.receivers import ReceiverNames
 from streams_runtime.processors.source_node import SourceRunner
@@ -27,7 +29,7 @@ from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.offset_metadata import encode_partition_time
+from streams_runtime.tasks.input_offsets import encode_partition_time
 from streams_runtime.tasks.partition_group import PartitionGroup
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.record_queue import RecordQueue
@@ -112,8 +114,13 @@ class Group:
         self.partitions = [TopicPartition(f"t{number}", 0) for number in range(partitions)]
         self.lags = KnownLags()
         runner = SourceRunner("source", SourceSettings(), ReceiverNames())
-        queues = [RecordQueue(TaskId(0, 0), partition, runner, never) for partition in self.partitions]
-        self.group = PartitionGroup(queues, self.lags, max_task_idle_ms)  # type: ignore[arg-type]
+
+        def new_queue(partition: TopicPartition) -> RecordQueue:
+            return RecordQueue(TaskId(0, 0), partition, runner, never)
+
+        configs = StreamsConfig("app", "memory:test", max_task_idle_ms=max_task_idle_ms)
+        consumer = InMemoryLog().consumer()
+        self.group = PartitionGroup(self.partitions, new_queue, consumer, self.lags, configs)  # type: ignore[arg-type]
         self.offsets: Counter[TopicPartition] = Counter()
         self.noted: list[object] = []
         self.stream_time_ms = -1

@@ -53,7 +53,7 @@ class Member:
             stores=[key_value_store("counts", BYTES, BYTES).build()],
             changelogs={"counts": COUNTS},
         )
-        self.standby = StandbyTask(TASK, frozenset({WORDS}), self.state, configs=self.configs, clock=SystemClock())
+        self.standby = StandbyTask(self.state, frozenset({WORDS}), configs=self.configs, clock=SystemClock())
         self.consumer = self.log.consumer(self.configs.isolation_level)
         self.reader = ChangelogReader(
             self.log,

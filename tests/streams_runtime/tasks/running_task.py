@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.application import Application
 from streams_runtime.common.records import Headers, Record
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
@@ -14,16 +16,16 @@ from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, RecordBatch
 from streams_runtime.processors.api import ExceptionHandler, Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING
+from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores.base import KeyValueStore
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import fail
 from streams_runtime.tasks.source_changelog import source_changelogs
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
-from streams_runtime.tasks.stream_task import StreamTask
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from streams_runtime.testing.topology_test_driver import MockClock
 from tests.streams_runtime.tasks.watched_log import WatchedLog
@@ -137,20 +139,17 @@ class RunningTask:
         self.consumer = self.log.log.consumer()
         self.producer = StreamsProducer(self.log, "app-0" if self.configs.exactly_once else None)
         self.inputs = frozenset(TopicPartition(topic, 0) for topic in self.graph.sources)
-        self.task = StreamTask(
-            TASK,
-            self.inputs,
-            self.graph,
-            self.state,
-            log=self.log,
-            consumer=self.consumer,
-            producer=self.producer,
-            configs=self.configs,
-            clock=self.clock,
-            processing_handler=processing_handler,
-            deserialization_handler=deserialization_handler,
-            cache=cache,
+        application = Application(
+            self.topology,
+            # an application needs serdes that these topologies leave out
+            replace(self.configs, default_key_serde=BYTES, default_value_serde=BYTES),
+            processing_exception_handler=processing_handler,
+            deserialization_exception_handler=deserialization_handler,
         )
+        creator = TaskCreator(
+            application, self.directory, self.log, self.consumer, self.producer, self.clock, cache=cache
+        )
+        self.task = creator.stream_task(TASK, self.inputs, self.graph, self.state)
 
     def _new_state(self) -> StateManager:
         changelogs = {

@@ -13,6 +13,7 @@ from assignor.types import TaskId
 from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
+from streams_runtime.processors.runtime import Sender
 from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.tasks.exception_handling import (
@@ -47,16 +48,13 @@ class Mailbox:
     def __init__(self) -> None:
         self.letters: list[Letter] = []
 
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        self.letters.append(Letter(topic, partition, key, value, timestamp_ms, headers))
+    def sender(self, topic: str) -> Sender:
+        def send(
+            key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, partition: int | None
+        ) -> None:
+            self.letters.append(Letter(topic, partition, key, value, timestamp_ms, headers))
+
+        return send
 
 
 def failed(error: Exception | None = None, timestamp_ms: int = 9) -> FailedInputRecord:
@@ -70,7 +68,7 @@ def failed(error: Exception | None = None, timestamp_ms: int = 9) -> FailedInput
 def handling(
     handler: ExceptionHandler, mailbox: Mailbox, topic: str | None = "dead", losses: TaskLosses | None = None
 ) -> ExceptionHandling:
-    return ExceptionHandling(mailbox, topic, handler, fail, losses or uncounted(TASK))
+    return ExceptionHandling(mailbox.sender, topic, handler, fail, losses or uncounted(TASK))
 
 
 def test_should_raise_with_task_topic_partition_offset_and_node_when_the_handler_says_fail() -> None:
@@ -156,9 +154,9 @@ def test_should_ask_the_handler_of_its_own_kind() -> None:
         raise AssertionError
 
     mailbox = Mailbox()
-    ExceptionHandling(mailbox, None, never, log_and_continue, uncounted(TASK)).deserialization_failed(failed())
+    ExceptionHandling(mailbox.sender, None, never, log_and_continue, uncounted(TASK)).deserialization_failed(failed())
     with pytest.raises(ProcessingFailed, match="deserialization failed"):
-        ExceptionHandling(mailbox, None, never, fail, uncounted(TASK)).deserialization_failed(failed())
+        ExceptionHandling(mailbox.sender, None, never, fail, uncounted(TASK)).deserialization_failed(failed())
 
 
 def test_should_fail_when_there_is_no_dead_letter_topic() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from assignor.types import TopicPartition
+from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.tasks.input_offsets import InputClaim
+from streams_runtime.tasks.input_claim import InputClaim
+from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -16,30 +17,35 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 def claim_of() -> tuple[InputClaim, WatchedLog]:
     log = WatchedLog()
     log.create_topics([NewTopic("a", 1), NewTopic("b", 1)])
-    return InputClaim(log, "app", None), log
+    return InputClaim(TaskId(0, 0), StreamsProducer(log), "app"), log
 
 
 def test_should_claim_again_only_after_a_release_or_for_other_partitions() -> None:
     claim, log = claim_of()
-    first = claim.take(frozenset({A}))
-    assert claim.take_if_needed(frozenset({A})) is first
-    both = claim.take_if_needed(frozenset({A, B}))
+    for _ in range(2):
+        claim.take_if_needed(frozenset({A}))
+    claim.take_if_needed(frozenset({A, B}))
+    both = claim.value
+    assert both is not None
     assert both.epochs.keys() == {A, B}
     claim.release()
     claim.release()
-    assert claim.take_if_needed(frozenset({A, B})) is not both
+    claim.take_if_needed(frozenset({A, B}))
+    assert claim.value is not both
     assert [call for call in log.calls if call in ("claim", "release")] == ["claim", "claim", "release", "claim"]
 
 
 def test_should_try_to_claim_again_when_the_log_was_away_after_a_release() -> None:
     claim, log = claim_of()
-    released = claim.take(frozenset({A}))
+    claim.take_if_needed(frozenset({A}))
+    released = claim.value
     claim.release()
     log.fail["claim"] = LogTimeout("away")
     with pytest.raises(LogTimeout):
         claim.take_if_needed(frozenset({A}))
     log.fail.clear()
-    assert claim.take_if_needed(frozenset({A})) is not released
+    claim.take_if_needed(frozenset({A}))
+    assert claim.value is not released
 
 
 def test_should_release_nothing_before_the_first_claim() -> None:

@@ -25,29 +25,29 @@ def test_should_need_nothing_before_the_first_change() -> None:
     changes = NeededChanges(HOUR_MS)
     assert (changes.needed_from, changes.needed, changes.newest_ms) == (None, 0, -1)
     changes.has_read(500)
-    changes.sent(DAY_MS)
+    changes.sent([DAY_MS])
     assert (changes.needed_from, changes.needed, changes.newest_ms) == (500, 1, DAY_MS)
 
 
 def test_should_need_no_change_of_a_window_that_has_expired() -> None:
     """Two months in one commit: what the log may delete of the first is not missed."""
     changes = NeededChanges(HOUR_MS)
-    changes.sent_many([0] * 100 + [30 * DAY_MS] * 100)
+    changes.sent([0] * 100 + [30 * DAY_MS] * 100)
     assert (changes.needed_from, changes.needed) == (100, 100)
 
 
 def test_should_need_everything_until_stream_time_has_moved_by_the_retention() -> None:
     changes = NeededChanges(HOUR_MS)
-    changes.sent_many([DAY_MS, DAY_MS + HOUR_MS - 1])
+    changes.sent([DAY_MS, DAY_MS + HOUR_MS - 1])
     assert changes.needed_from == 0
-    changes.sent(DAY_MS + HOUR_MS)
+    changes.sent([DAY_MS + HOUR_MS])
     assert changes.needed_from == 1
 
 
 def test_should_not_need_less_because_of_late_changes() -> None:
     changes = NeededChanges(HOUR_MS)
     for timestamp_ms in (DAY_MS, DAY_MS + HOUR_MS // 2, DAY_MS + 1, DAY_MS):
-        changes.sent(timestamp_ms)
+        changes.sent([timestamp_ms])
     assert (changes.needed_from, changes.needed) == (0, 4)
 
 
@@ -55,14 +55,14 @@ def test_should_take_the_offsets_that_the_log_gave() -> None:
     """Between the changes of two transactions lies a marker; from the second on it is known before."""
     changes = NeededChanges(HOUR_MS)
     changes.has_read(10)
-    changes.sent(0)
+    changes.sent([0])
     changes.acknowledged(10)
     changes.acknowledged(10)  # once more, with nothing sent since
-    changes.sent(DAY_MS)
+    changes.sent([DAY_MS])
     assert changes.needed_from == 11
     changes.acknowledged(12)
     assert changes.needed_from == 12
-    changes.sent(2 * DAY_MS)
+    changes.sent([2 * DAY_MS])
     assert changes.needed_from == 14
     changes.acknowledged(14)
     assert (changes.needed_from, changes.needed) == (14, 2)
@@ -72,10 +72,10 @@ def test_should_leave_the_offsets_of_restored_changes_as_they_are() -> None:
     changes = NeededChanges(HOUR_MS)
     changes.from_beginning()
     changes.restored(batch(40, [DAY_MS, DAY_MS + HOUR_MS // 2]))
-    changes.sent(DAY_MS + HOUR_MS // 2)
+    changes.sent([DAY_MS + HOUR_MS // 2])
     changes.acknowledged(50)  # something else lies between
     assert changes.needed_from == 40
-    changes.sent(DAY_MS + HOUR_MS)
+    changes.sent([DAY_MS + HOUR_MS])
     assert changes.needed_from == 41
 
 
@@ -85,7 +85,7 @@ def test_should_go_on_after_a_checkpoint_with_what_was_committed() -> None:
     changes.restored(batch(300, [DAY_MS + 5]))
     changes.continue_from(120, DAY_MS)
     assert changes.needed_from == 120
-    changes.sent(DAY_MS + HOUR_MS)
+    changes.sent([DAY_MS + HOUR_MS])
     assert changes.needed_from == 300
     changes.continue_from(7, DAY_MS)  # a later start of the same task knows more
     assert changes.needed_from == 300
@@ -120,7 +120,7 @@ def test_should_need_the_same_however_changes_come_and_never_too_little(
         part = timestamps_ms[start : start + size]
         restored.restored(batch(start, part))
         for timestamp_ms in part:
-            one_by_one.sent(timestamp_ms)
+            one_by_one.sent([timestamp_ms])
         one_by_one.acknowledged(start + len(part) - 1)
     newest_ms = max(timestamps_ms)
     first_needed = next(i for i, timestamp_ms in enumerate(timestamps_ms) if timestamp_ms > newest_ms - retention_ms)

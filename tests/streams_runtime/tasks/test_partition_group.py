@@ -1,4 +1,7 @@
-"""Which partition goes next, and for whom it waits. Cases follow Kafka's `PartitionGroupTest`."""
+"""Batches go in, records come out: which partition goes next, and for whom it waits.
+
+Cases follow Kafka's `PartitionGroupTest`.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.receivers import ReceiverNames
 from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
-from streams_runtime.tasks.partition_group import ASK_AGAIN_MS, InputLags, PartitionGroup
+from streams_runtime.tasks.partition_group import ASK_AGAIN_MS, InputLags, InputPosition, PartitionGroup
 from streams_runtime.tasks.record_queue import RecordQueue
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
@@ -31,18 +35,21 @@ def batch(partition: TopicPartition, *times: int) -> RecordBatch:
 class Group:
     """A group on a real log; `on_log` writes records there, `buffer` reads them into the group."""
 
-    def __init__(self, max_task_idle_ms: int, *partitions: TopicPartition) -> None:
+    def __init__(self, max_task_idle_ms: int, *partitions: TopicPartition, most: int = 1_000) -> None:
         self.log = WatchedLog()
         self.log.create_topics([NewTopic(partition.topic, 1) for partition in partitions])
         self.consumer: Consumer = self.log.consumer()
         self.consumer.assign(partitions)
         for partition in partitions:
             self.consumer.seek(partition, 0)
-        queues = [
-            RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), ReceiverNames()), never)
-            for partition in partitions
-        ]
-        self.group = PartitionGroup(queues, InputLags(self.log, self.consumer), max_task_idle_ms)
+        configs = StreamsConfig(
+            "app", "memory:test", max_task_idle_ms=max_task_idle_ms, buffered_records_per_partition=most
+        )
+        lags = InputLags(self.log, self.consumer)
+        self.group = PartitionGroup(partitions, self._queue, self.consumer, lags, configs)
+
+    def _queue(self, partition: TopicPartition) -> RecordQueue:
+        return RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), ReceiverNames()), never)
 
     def on_log(self, partition: TopicPartition, *times: int) -> None:
         self.log.write(partition, *((None, None, time) for time in times))
@@ -109,7 +116,9 @@ def test_should_need_no_choice_with_one_partition() -> None:
     assert one.group.next_run(0, 10) is None
     one.group.add(batch(A, 1))
     assert one.group.ready(0)
-    assert one.group.next_run(0, 10) == (one.group[A], 10)
+    run = one.group.next_run(0, 10)
+    assert run is not None
+    assert (run[0].partition, run[1]) == (A, 10)
     assert one.log.calls == []
 
 
@@ -260,13 +269,43 @@ def test_should_ask_again_when_a_partition_ran_dry_at_the_same_time() -> None:
 
 
 def test_should_keep_records_of_partitions_that_stay_when_partitions_change() -> None:
+    one = Group(-1, A, B, most=1)
+    one.group.add(batch(A, 5, 6))
+    one.group.add(batch(B, 1))
+    one.group.set_partitions([A, C])
+    assert (len(one.group), one.group.partitions, one.group.paused) == (2, frozenset({A, C}), {A})
+    one.group.add(batch(C, 3))
+    one.group.set_partitions([C])
+    assert (one.group.paused, one.take_all()) == (set(), [("c", 3)])
+
+
+def test_should_pause_a_partition_with_too_many_records_until_enough_are_taken() -> None:
+    one = Group(-1, A, B, most=2)
+    one.group.add(batch(A, 1, 2, 3, 4))
+    assert one.consumer.paused() == {A}
+    for paused in ({A}, set()):
+        one.take()
+        one.group.resume_partitions()
+        assert one.consumer.paused() == paused
+
+
+def test_should_end_a_run_where_another_partition_may_be_next() -> None:
     one = Group(-1, A, B)
-    one.group.add(batch(A, 1, 3))
-    one.group.add(batch(B, 2, 4))
-    assert one.take() == ("a", 1)
-    kept = one.group[A]
-    one.group.set_queues([kept])
-    assert (one.group.next_run(0, 10), len(one.group), one.group.queues()) == ((kept, 10), 1, [kept])
+    one.group.add(batch(A, 1, 4))
+    one.group.add(batch(B, 2, 3))
+    runs = []
+    while (run := one.group.next_run(0, 10)) is not None:
+        queue, most = run
+        runs.append((queue.partition, [queue.poll() for _ in range(most)][-1]))
+    assert [(partition, record and record.timestamp_ms) for partition, record in runs] == [(A, 1), (B, 3), (A, 4)]
+
+
+def test_should_say_where_the_task_stands_in_each_partition() -> None:
+    one = Group(-1, A, B)
+    one.group.set_partition_times({A: 12})
+    one.group.add(batch(B, 5, 7))
+    assert one.take() == ("b", 5)
+    assert one.group.positions() == [InputPosition(A, None, 12), InputPosition(B, 1, 5)]
 
 
 def test_should_forget_records_and_what_it_knew_when_cleared() -> None:

@@ -49,7 +49,7 @@ class Standby:
         self.task = self.standby(self.state)
 
     def standby(self, state: StateManager) -> StandbyTask:
-        return StandbyTask(TASK, INPUT, state, configs=self.configs, clock=self.clock)
+        return StandbyTask(state, INPUT, configs=self.configs, clock=self.clock)
 
     def _state(self, task_type: TaskType) -> StateManager:
         return StateManager(

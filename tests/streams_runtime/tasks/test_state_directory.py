@@ -16,8 +16,7 @@ from assignor.errors import InputError
 from assignor.types import TaskId
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
-from streams_runtime.tasks.checkpoint_file import CheckpointFile
-from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
+from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
 from tests.streams_runtime.tasks.other_processes import end_soon, hold, hold_and_fork, other_process
 from tests.streams_runtime.tasks.state_on_disk import CHANGELOG, OTHER, TASK, in_thread, put_state

@@ -12,7 +12,7 @@ from assignor.types import TopicPartition
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.common.states import TaskType
-from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
+from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, batch_of, store_context

@@ -16,7 +16,7 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import ProcessorStateError, TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskType
 from streams_runtime.state_stores.rocksdb import RocksDBStore
-from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
+from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from tests.streams_runtime.tasks.file_store import batch_of, store_context
@@ -127,8 +127,7 @@ def test_should_set_a_broken_checkpoint_aside_and_restore_from_the_beginning_of_
     with caplog.at_level(logging.WARNING):
         state = task.initialize()
 
-    assert state.set_aside_checkpoint == task.path / ".checkpoint.corrupt-1"
-    assert state.set_aside_checkpoint.read_text() == content
+    assert (task.path / ".checkpoint.corrupt-1").read_text() == content
     assert str(task.file.path) in caplog.text
     assert state.changelog_offsets() == {COUNTS: 0}
     assert task.stores["counts"].content == {}

@@ -21,8 +21,7 @@ from streams_runtime.state_stores import (
     window_store,
 )
 from streams_runtime.state_stores.window_keys import window_key
-from streams_runtime.tasks.checkpoint_file import CheckpointFile
-from streams_runtime.tasks.offset_checkpoint import OFFSET_UNKNOWN
+from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from tests.streams_runtime.tasks.file_store import batch_of, store_context

@@ -14,7 +14,7 @@ from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
-from streams_runtime.tasks.offset_metadata import encode_partition_time
+from streams_runtime.tasks.input_offsets import encode_partition_time
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.stream_task import StreamTask
 from tests.streams_runtime.tasks.running_task import (
@@ -242,7 +242,7 @@ def test_should_become_a_standby_and_active_again_with_its_stores_open(tmp_path:
     one.task.suspend()
     given_up = one.task.recycle_state()
     assert (one.task.state, store.is_open, one.directory.lock_owner(TASK) is not None) == (TaskState.CLOSED, True, True)
-    standby = StandbyTask(TASK, one.inputs, given_up, configs=one.configs, clock=one.clock)
+    standby = StandbyTask(given_up, one.inputs, configs=one.configs, clock=one.clock)
     standby.initialize_if_needed()
     assert (standby.stores["counts"], standby.changelog_offsets(), store.is_open) == (store, {COUNTS: 2}, True)
     standby.suspend()

@@ -14,7 +14,7 @@ from streams_runtime.processors.api import ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.tasks.offset_metadata import encode_partition_time
+from streams_runtime.tasks.input_offsets import encode_partition_time
 from streams_runtime.tasks.state_manager import OFFSET_DELTA_FOR_CHECKPOINT
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,

@@ -17,7 +17,7 @@ from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.standby_task import StandbyTask
 from tests.examples import share
-from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, TASK, Count, RunningTask
+from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, Count, RunningTask
 
 STEPS = st.sampled_from(
     ["write", "poll", "process", "process", "commit", "crash", "stop", "suspend", "recycle", "abort"]
@@ -77,7 +77,7 @@ class Story:
         one = self.one
         one.commit()
         one.task.suspend()
-        standby = StandbyTask(TASK, one.inputs, one.task.recycle_state(), configs=one.configs, clock=one.clock)
+        standby = StandbyTask(one.task.recycle_state(), one.inputs, configs=one.configs, clock=one.clock)
         standby.initialize_if_needed()
         standby.suspend()
         one.producer.close()

@@ -336,7 +336,8 @@ def test_should_count_the_input_records_that_a_cache_keeps_for_a_handler(tmp_pat
 
     def size(handler: ExceptionHandler, value: bytes, headers: Headers = ()) -> int:
         cache = ThreadCache(PLENTY)
-        one = RunningTask(next(directories), counted(), processing_handler=handler, cache=cache)
+        configs = {"errors.dead.letter.queue.topic.name": "dead"}
+        one = RunningTask(next(directories), counted(), configs, processing_handler=handler, cache=cache)
         producer = one.start().log.log.producer()
         producer.send(IN, b"k", value, 1, headers)
         producer.flush()
@@ -465,7 +466,7 @@ def test_should_give_a_standby_what_was_flushed_and_take_it_back(tmp_path: Path)
     one.run()
     one.commit()
     one.task.suspend()
-    standby = StandbyTask(one.task.id, one.inputs, one.task.recycle_state(), configs=one.configs, clock=one.clock)
+    standby = StandbyTask(one.task.recycle_state(), one.inputs, configs=one.configs, clock=one.clock)
     standby.initialize_if_needed()
     assert standby.stores["counts"].get("k").value == 2  # type: ignore[attr-defined]
     standby.suspend()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.tasks.offset_metadata import (
+from streams_runtime.tasks.input_offsets import (
     decode_needed_from,
     decode_partition_time,
     encode_partition_time,
