@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
@@ -71,6 +72,37 @@ class RecordBatch:
             self.values[start:stop],
             None if self.headers is None else self.headers[start:stop],
         )
+
+
+def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
+    """Joins batches of one partition, at least one and in order, into a single one."""
+    first, last = batches[0], batches[-1]
+    if len(batches) == 1:
+        return first
+    count = sum(map(len, batches))
+    offsets: Sequence[int] = range(first.offsets[0], last.offsets[-1] + 1)
+    if len(offsets) != count:
+        offsets = list(chain.from_iterable(batch.offsets for batch in batches))
+    headers: list[Headers] | None = None
+    if any(batch.headers is not None for batch in batches):
+        headers = []
+        for batch in batches:
+            headers += [()] * len(batch) if batch.headers is None else batch.headers
+    return RecordBatch(
+        first.partition,
+        offsets,
+        list(chain.from_iterable(batch.timestamps_ms for batch in batches)),
+        list(chain.from_iterable(batch.keys for batch in batches)),
+        list(chain.from_iterable(batch.values for batch in batches)),
+        headers,
+    )
+
+
+BATCH_BYTES = 256 * 1024
+"""A writer closes a batch before its keys, values and headers grow beyond this; only a single record can be larger."""
+
+BATCH_RECORDS = 4_096
+"""A writer closes a batch with so many records. The brokers' own batches may have more."""
 
 
 @dataclass(frozen=True, slots=True)

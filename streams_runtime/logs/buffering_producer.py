@@ -16,18 +16,30 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import add
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import Claim, OffsetsToCommit
+from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, ProducerFenced
 from streams_runtime.logs.producer_state import ProducerIdentity, ProducerState, check_offsets
-from streams_runtime.logs.record_batches import BATCH_BYTES, BATCH_RECORDS, EncodedBatch, encoded
 from streams_runtime.logs.record_limits import RecordLimits
 
 PENDING_BYTES = 256 * 1024
 """How much is held back at most without a transaction."""
+
+
+class NewBatch(NamedTuple):
+    """Consecutive records that have no offsets yet, as columns of the same length. They do not change any more.
+
+    `headers`: None when no record has any. `size`: bytes of keys, values and headers.
+    """
+
+    timestamps_ms: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers] | None
+    size: int
 
 
 class Destination(Protocol):
@@ -39,28 +51,28 @@ class Destination(Protocol):
 
     def append(
         self,
-        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
         """Write all of it or, with an error, nothing. Gives the offset of the last record of each partition.
 
-        Raises ProducerFenced, CommitFenced, LogTimeout.
+        `batches`: in the order of each partition's first record since the last write. Raises ProducerFenced,
+        CommitFenced, LogTimeout.
         """
         ...
 
 
 class _Pending:
-    """Records of one partition: columns that grow, and batches that are full."""
+    """Records of one partition: columns that grow, and batches that are closed."""
 
-    __slots__ = ("full", "headers", "keys", "limits", "size", "timestamps_ms", "values")
+    __slots__ = ("closed", "headers", "keys", "size", "timestamps_ms", "values")
 
-    def __init__(self, limits: RecordLimits) -> None:
-        self.limits = limits
-        self.full: list[EncodedBatch] = []
-        self.start()
+    def __init__(self) -> None:
+        self.closed: list[NewBatch] = []
+        self._start()
 
-    def start(self) -> None:
+    def _start(self) -> None:
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps_ms: list[int] = []
@@ -90,12 +102,12 @@ class _Pending:
 
     def close_batch(self) -> None:
         if self.keys:
-            self.full.append(encoded(self.timestamps_ms, self.keys, self.values, self.headers))
-            self.start()
+            self.closed.append(NewBatch(self.timestamps_ms, self.keys, self.values, self.headers, self.size))
+            self._start()
 
-    def batches(self) -> list[EncodedBatch]:
+    def batches(self) -> list[NewBatch]:
         self.close_batch()
-        return self.full
+        return self.closed
 
 
 def _lengths(column: Sequence[bytes | None]) -> list[int]:
@@ -113,7 +125,8 @@ class BufferingProducer:
         self._destination = destination
         self._identity = identity
         self._state = ProducerState(None if identity is None else identity.transactional_id)
-        self._pending: dict[TopicPartition, _Pending] = {}
+        self._pending: dict[TopicPartition, _Pending] = {}  # only of partitions that have any
+        self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
         # inside a transaction no amount is written before the commit: every send compares with this and nothing else
         self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
@@ -144,8 +157,9 @@ class BufferingProducer:
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
+        limits = self._limits.get(partition) or self.limits_of(partition)
+        key, value, timestamp_ms, headers, size = limits.checked(partition, key, value, timestamp_ms, headers)
         pending = self._pending.get(partition) or self._pending_of(partition)
-        key, value, timestamp_ms, headers, size = pending.limits.checked(partition, key, value, timestamp_ms, headers)
         if pending.size + size > BATCH_BYTES or len(pending.keys) == BATCH_RECORDS:
             pending.close_batch()
         if headers:
@@ -173,10 +187,14 @@ class BufferingProducer:
             self._state.refuse_record()
         if self._pending_bytes >= self._write_at_bytes:  # before the rows are taken: it may fail
             self._write(self._guards)
-        self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms)
+        if keys:
+            self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms)
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
-        return self._pending_of(partition).limits
+        limits = self._limits.get(partition)
+        if limits is None:
+            limits = self._limits[partition] = self._destination.limits_of(partition)
+        return limits
 
     def send_now(self) -> None:
         """As `flush`: a write to this machine's disk is short, and its error is raised where it can be handled."""
@@ -185,7 +203,7 @@ class BufferingProducer:
     def flush(self) -> None:
         """Inside a transaction there is nothing to wait for: the commit writes what was taken."""
         self._state.check_usable()
-        if not self._state.in_transaction and any(pending.keys or pending.full for pending in self._pending.values()):
+        if self._pending and not self._state.in_transaction:
             self._write(self._guards)
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
@@ -226,15 +244,17 @@ class BufferingProducer:
             self._state.close()
 
     def _pending_of(self, partition: TopicPartition) -> _Pending:
+        """Raises UnknownTopicOrPartition."""
         pending = self._pending.get(partition)
         if pending is None:
-            pending = self._pending[partition] = _Pending(self._destination.limits_of(partition))
+            self.limits_of(partition)
+            pending = self._pending[partition] = _Pending()
         return pending
 
     def _write(self, offsets: OffsetsToCommit) -> None:
-        batches = {partition: full for partition, pending in self._pending.items() if (full := pending.batches())}
-        if not batches and not offsets:
+        if not self._pending and not offsets:
             return
+        batches = {partition: pending.batches() for partition, pending in self._pending.items()}
         try:
             written = self._destination.append(batches, offsets, self._identity)
         except (ProducerFenced, CommitFenced) as error:
@@ -245,9 +265,7 @@ class BufferingProducer:
 
     def _forget_pending(self) -> None:
         self._pending_bytes = 0
-        for pending in self._pending.values():
-            pending.full = []
-            pending.start()
+        self._pending = {}
 
     def _end_transaction(self) -> None:
         self._forget_pending()

@@ -2,7 +2,7 @@
 
 Rules: a poll looks at all its partitions at one moment (a snapshot). No partition can starve another: each gets an
 equal share of `max_records`, what one does not need goes to the others, and when there are more partitions than records
-to give, they take turns. A batch is read and decoded once; what a poll could not give of it is kept for the next poll.
+to give, they take turns. A batch is read once; what a poll could not give of it is kept for the next poll.
 When a poll fails, no position has moved. A consumer that has read everything takes no snapshot until the log changes:
 a snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
@@ -13,15 +13,14 @@ import threading
 import time
 import weakref
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
-from streams_runtime.logs.record_batches import StoredBatch, concatenated, decoded
 
 
 class AppendSignals:
@@ -60,9 +59,9 @@ class Bounds(NamedTuple):
 class Snapshot(Protocol):
     """Partitions at one moment. Valid inside the `with` block that gave it."""
 
-    def bounds(self) -> Mapping[TopicPartition, Bounds]: ...
+    bounds: Mapping[TopicPartition, Bounds]
 
-    def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
         """Batches in order, one at a time, from the first one whose last offset is at least `offset`."""
         ...
 
@@ -86,15 +85,15 @@ class BatchSource(Protocol):
 
 
 class _Taken(NamedTuple):
+    """Of one partition. `rest`: of the batch that was read last."""
+
     batches: list[RecordBatch]
     position: int
     rest: RecordBatch | None
 
 
 class PollingConsumer:
-    """A `Consumer`. `signal`: set by everybody who appends in this process. `decode`: what batches are decoded with."""
-
-    decode: Callable[[TopicPartition, StoredBatch], RecordBatch] = staticmethod(decoded)
+    """A `Consumer`. `signal`: set by everybody who appends in this process."""
 
     def __init__(self, source: BatchSource, signal: threading.Event) -> None:
         self._source = source
@@ -184,11 +183,12 @@ class PollingConsumer:
         if not wanted:
             return []
         with self._source.snapshot(wanted) as snapshot:
-            bounds = snapshot.bounds()
-            self._check_positions(wanted, bounds)
-            lags = {p: lag for p in self._rotated(wanted) if (lag := bounds[p].end - self._positions[p])}
+            lags = self._lags(wanted, snapshot.bounds)
+            if not lags:
+                self._is_at_end = True
+                return []
             taken = {
-                partition: self._take_from(partition, share, bounds[partition].end, snapshot)
+                partition: self._take_from(partition, share, snapshot)
                 for partition, share in _shares(lags, max_records).items()
             }
         for partition, of_it in taken.items():  # positions move last, when nothing can fail any more
@@ -197,42 +197,51 @@ class PollingConsumer:
                 self._rests.pop(partition, None)
             else:
                 self._rests[partition] = of_it.rest
-        self._is_at_end = not lags
         return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
 
     def _wanted(self) -> list[TopicPartition]:
         return [p for p in self._assigned if p in self._positions and p not in self._paused]
 
-    def _take_from(self, partition: TopicPartition, share: int, end: int, snapshot: Snapshot) -> _Taken:
+    def _lags(self, wanted: list[TopicPartition], bounds: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, int]:
+        """How far each partition is behind its end, without those that are not; beginning with another one each time.
+
+        Raises OffsetOutOfRange.
+        """
+        self._turn += 1
+        start = self._turn % len(wanted)
+        lags: dict[TopicPartition, int] = {}
+        outside: dict[TopicPartition, int] = {}
+        for partition in wanted[start:] + wanted[:start]:
+            position = self._positions[partition]
+            begin, end = bounds[partition]
+            if not begin <= position <= end:
+                outside[partition] = position
+            elif position < end:
+                lags[partition] = end - position
+        if outside:
+            raise OffsetOutOfRange(outside)
+        return lags
+
+    def _take_from(self, partition: TopicPartition, share: int, snapshot: Snapshot) -> _Taken:
         position = self._positions[partition]
         rest = self._rests.get(partition)
         batches: list[RecordBatch] = []
-        stored: Iterator[StoredBatch] | None = None
+        stored: Iterator[RecordBatch] | None = None
         while share > 0:
             if rest is None:
                 if stored is None:
                     stored = snapshot.batches(partition, position)
-                following = next(stored, None)
-                if following is None:
-                    return _Taken(batches, end, None)  # only a gap is left
-                rest = _from_offset(self.decode(partition, following), position)
-            part = rest.part(0, share)
-            rest = rest.part(share, len(rest)) if len(rest) > share else None
+                rest = next(stored, None)
+                if rest is None:
+                    return _Taken(batches, snapshot.bounds[partition].end, None)  # only a gap is left
+                if rest.offsets[0] < position:
+                    rest = rest.part(bisect_left(rest.offsets, position), len(rest.offsets))
+            count = len(rest.offsets)
+            part, rest = (rest, None) if count <= share else (rest.part(0, share), rest.part(share, count))
             batches.append(part)
-            share -= len(part)
+            share -= min(share, count)
             position = part.offsets[-1] + 1
         return _Taken(batches, position, rest)
-
-    def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        self._turn += 1
-        start = self._turn % len(partitions)
-        return partitions[start:] + partitions[:start]
-
-    def _check_positions(self, partitions: list[TopicPartition], bounds: Mapping[TopicPartition, Bounds]) -> None:
-        positions = self._positions
-        outside = {p: positions[p] for p in partitions if not bounds[p].begin <= positions[p] <= bounds[p].end}
-        if outside:
-            raise OffsetOutOfRange(outside)
 
     def _check_assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         asked = list(partitions)
@@ -257,5 +266,10 @@ def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicP
     return shares
 
 
-def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
-    return batch.part(bisect_left(batch.offsets, offset), len(batch))
+def first_offset_at(batches: Iterable[RecordBatch], begin: int, timestamp_ms: int) -> int | None:
+    """The lowest offset, from `begin` on, whose record has this timestamp or a later one. `batches`: in order."""
+    for batch in batches:
+        for offset, of_record in zip(batch.offsets, batch.timestamps_ms, strict=True):
+            if offset >= begin and of_record >= timestamp_ms:
+                return offset
+    return None

@@ -10,7 +10,7 @@ producer that was fenced stays fenced: it can only be aborted and closed. Source
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from assignor.types import TopicPartition
@@ -126,13 +126,13 @@ def check_identity(identity: ProducerIdentity, current_epoch: int | None) -> Non
         )
 
 
-def check_claim(claim: Claim, current_epoch: Callable[[str, TopicPartition], int | None]) -> None:
+def check_claim(claim: Claim, current_epochs: Mapping[TopicPartition, int]) -> None:
     """All partitions of the claim count, moved or not: a task that lost one of them has migrated as a whole.
 
-    `current_epoch`: of the newest claim of a group and partition. Raises CommitFenced.
+    `current_epochs`: of the group's newest claims. Raises CommitFenced.
     """
     for partition, epoch in claim.epochs.items():
-        current = current_epoch(claim.group_id, partition)
+        current = current_epochs.get(partition)
         if current != epoch:
             raise claimed_since(claim, partition, current)
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from assignor.types import TopicPartition
 from streams_runtime.common.clock import Clock
-from streams_runtime.logs.cleanup_policy import BatchSummary, LatestOffsets, cleaned, head_start
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.cleanup_policy import BatchSummary, LatestOffsets, Replacement, cleaned, head_start
 from streams_runtime.logs.embedded.connections import SharedConnection
-from streams_runtime.logs.embedded.reads import BATCH_COLUMNS
+from streams_runtime.logs.embedded.record_batches import decoded, encoded
 from streams_runtime.logs.embedded.schema import KnownPartition
-from streams_runtime.logs.embedded.writes import EmbeddedWriter, insert_batches
-from streams_runtime.logs.record_batches import StoredBatch, decoded
+from streams_runtime.logs.embedded.writes import EmbeddedWriter, insert_batch
 
 _LEASE_MS = 30_000
 _MAX_KEYS = 250_000
@@ -60,7 +60,7 @@ class PartitionCleaner:
                 return Dirt(0, 0, 0)
             end, cleaned_to, size, dirty_size = row
             rows = connection.execute(
-                "SELECT base_offset, last_offset, max_timestamp_ms, size FROM batches"
+                "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
                 " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
                 (known.id, cleaned_to),
             ).fetchall()
@@ -87,39 +87,45 @@ class PartitionCleaner:
         latest = LatestOffsets()
         at = self.cleaned_to(known)
         while at < until and len(latest.offsets) < _MAX_KEYS and latest.key_bytes < _MAX_KEY_BYTES:
-            for batch in (batches := self._read(known, at, until)):
-                latest.add(decoded(partition, batch))
-            at = batches[-1].last_offset + 1 if batches else until
+            for _, records in (batches := self._read(partition, known, at, until)):
+                latest.add(records)
+            at = batches[-1][0].last_offset + 1 if batches else until
             yield
         map_end, at = at, 0
-        while at < map_end and (batches := self._read(known, at, map_end)):
-            at = batches[-1].last_offset + 1
-            replacements = list(cleaned(partition, batches, latest.offsets, known.configs, now_ms))
+        while at < map_end and (batches := self._read(partition, known, at, map_end)):
+            at = batches[-1][0].last_offset + 1
+            replacements = list(cleaned(batches, latest.offsets, known.configs, now_ms))
             if not self._replace(known, replacements):
                 return
             yield
         self._finish(known, map_end)
 
-    def _read(self, known: KnownPartition, offset: int, until: int) -> list[StoredBatch]:
+    def _read(
+        self, partition: TopicPartition, known: KnownPartition, offset: int, until: int
+    ) -> list[tuple[BatchSummary, RecordBatch]]:
         with self._reads.use() as connection:
             rows = connection.execute(
-                f"SELECT {BATCH_COLUMNS} FROM batches WHERE partition=? AND last_offset>=? AND last_offset<?"  # noqa: S608
-                " ORDER BY last_offset LIMIT ?",
+                "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms, payload FROM batches"
+                " WHERE partition=? AND last_offset>=? AND last_offset<? ORDER BY last_offset LIMIT ?",
                 (known.id, offset, until, _ROWS_A_STEP),
             ).fetchall()
-        return list(map(StoredBatch._make, rows))
+        return [(BatchSummary(*row), decoded(partition, row[0], payload)) for *row, payload in rows]
 
-    def _replace(self, known: KnownPartition, replacements: list[tuple[list[StoredBatch], list[StoredBatch]]]) -> bool:
+    def _replace(self, known: KnownPartition, replacements: list[Replacement]) -> bool:
         """False when another process has the lease. Batches that were deleted meanwhile stay deleted."""
+        as_bytes = [  # before the transaction: other writers wait for that
+            None if kept is None else encoded(kept.timestamps_ms, kept.keys, kept.values, kept.headers, kept.offsets)
+            for _, kept, _ in replacements
+        ]
         with self._writer.transaction() as connection:
             if not self._extend_lease(connection, known):
                 return False
-            for taken, placed in replacements:
-                if self._take_out(connection, known, taken):
-                    insert_batches(connection, known.id, placed)
+            for (sources, kept, horizon_ms), batch in zip(replacements, as_bytes, strict=True):
+                if self._take_out(connection, known, sources) and kept is not None and batch is not None:
+                    insert_batch(connection, known.id, batch, kept.offsets[0], kept.offsets[-1], horizon_ms)
             return True
 
-    def _take_out(self, connection: sqlite3.Connection, known: KnownPartition, batches: list[StoredBatch]) -> bool:
+    def _take_out(self, connection: sqlite3.Connection, known: KnownPartition, batches: list[BatchSummary]) -> bool:
         first, last = batches[0].last_offset, batches[-1].last_offset
         there = connection.execute(
             "SELECT COUNT(*) FROM batches WHERE partition=? AND last_offset BETWEEN ? AND ?", (known.id, first, last)

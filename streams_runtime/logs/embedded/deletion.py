@@ -78,8 +78,8 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
         return None
     begin, end, size = row
     rows = read.execute(
-        "SELECT base_offset, last_offset, max_timestamp_ms, size FROM batches WHERE partition=? AND last_offset>=?"
-        " ORDER BY last_offset",
+        "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
+        " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
         (known.id, begin),
     )
     oldest = list(islice(map(BatchSummary._make, rows), ROWS_A_STEP + 1))

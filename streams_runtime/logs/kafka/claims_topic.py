@@ -39,7 +39,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from assignor.types import TopicPartition
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow
-from streams_runtime.logs.base import Claim
+from streams_runtime.logs.base import BATCH_BYTES, Claim
 from streams_runtime.logs.base import claims_topic as claims_topic
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
@@ -49,7 +49,6 @@ from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager
-from streams_runtime.logs.record_batches import BATCH_BYTES
 
 CLAIMS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 _LATEST, _EARLIEST = -1, -2

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
-from streams_runtime.logs.base import IsolationLevel, RecordBatch
+from streams_runtime.logs.base import IsolationLevel, RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
 from streams_runtime.logs.kafka.settings import LogSettings
-from streams_runtime.logs.record_batches import concatenated
 
 _LONGEST_LOOK_S = 1.0
 
