@@ -27,8 +27,10 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, OffsetReset
+from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetReset, OffsetsToCommit
+from streams_runtime.logs.buffering_producer import NewBatch
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.producer_state import ProducerIdentity
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.processors.topology import Topology
@@ -69,35 +71,22 @@ class MockClock:
         self._now_ms += by_ms
 
 
-class _OrderedProducer(StreamsProducer):
-    """`order`: the partitions that got records, in the order of the first record that was not read yet."""
+class _OrderedLog(InMemoryLog):
+    """`order`: the partitions to which producers wrote, in the order of the first record that was not read yet."""
 
-    __slots__ = ("order",)
-
-    def __init__(self, log: Log, transactional_id: str | None) -> None:
-        super().__init__(log, transactional_id)
+    def __init__(self) -> None:
+        super().__init__()
         self.order: dict[TopicPartition, None] = {}
 
-    def send(
+    def append(
         self,
-        partition: TopicPartition,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers = (),
-    ) -> None:
-        self.order[partition] = None
-        super().send(partition, key, value, timestamp_ms, headers)
-
-    def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
-    ) -> None:
-        self.order[partition] = None
-        super().send_columns(partition, keys, values, timestamps_ms)
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        last_offsets = super().append(batches, offsets, identity)
+        self.order |= last_offsets.fromkeys(last_offsets)
+        return last_offsets
 
 
 class TopologyTestDriver:
@@ -130,13 +119,13 @@ class TopologyTestDriver:
         # an error of the clean-up would hide the one that it comes of
         self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-", ignore_cleanup_errors=True)
         self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
-        self._log = InMemoryLog()
+        self._log = _OrderedLog()
         self._log.create_topics(topics_of(application))
         self._consumer = self._log.consumer(self._isolation)
-        self._input = self._log.producer()
-        self._producer = _OrderedProducer(self._log, application.id if exactly_once else None)
+        self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
+        self._unprocessed: Counter[TaskId] = Counter()  # records that were read; dropped ones count as well
         self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
         try:
@@ -187,9 +176,7 @@ class TopologyTestDriver:
 
     def _pipe(self, topic: str, rows: Sequence[Row]) -> None:
         with self._noticing_errors():
-            for key, value, timestamp_ms, headers in rows:
-                self._input.send(TopicPartition(topic, _PARTITION), key, value, timestamp_ms, headers)
-            self._input.flush()
+            self._log.append_records(TopicPartition(topic, _PARTITION), rows)
             self._run_until_idle(max(1, len(rows)))
 
     def advance_wall_clock_time(self, by_ms: int) -> None:
@@ -266,7 +253,6 @@ class TopologyTestDriver:
             self._close_tasks()
         finally:
             self._producer.close()
-            self._input.close()
             self._consumer.close()
             self._state.close()
             self._log.close()
@@ -309,22 +295,32 @@ class TopologyTestDriver:
 
     def _run_until_idle(self, at_a_time: int = 1) -> None:
         """Run the loop of a stream thread until a pass neither reads nor processes anything."""
-        while self._read() + self._process(at_a_time) > 0:
-            self._commit()
+        while True:
+            read, processed = self._read(), self._process(at_a_time)
+            if read == processed == 0:
+                return
+            if read != processed:  # records that were dropped are consumed as well
+                self._commit()
 
     def _read(self) -> int:
         batches = self._consumer.poll(0, self._application.configs.max_poll_records)
-        place = {partition: index for index, partition in enumerate(self._producer.order)}
-        batches.sort(key=lambda batch: place.get(batch.partition, -1))
-        self._producer.order.clear()
+        if len(batches) > 1:
+            place = {partition: index for index, partition in enumerate(self._log.order)}
+            batches.sort(key=lambda batch: place.get(batch.partition, -1))
+        self._log.order.clear()
+        read = 0
         for batch in batches:
-            self._task_of[batch.partition].add_records(batch)
-        return len(batches)
+            task = self._task_of[batch.partition]
+            task.add_records(batch)
+            self._unprocessed[task.id] += len(batch.offsets)
+            read += len(batch.offsets)
+        return read
 
     def _process(self, at_a_time: int) -> int:
         processed = 0
-        for task in self._tasks.values():
-            while (records := task.process(self.clock.now_ms(), at_a_time)) > 0:
+        for task_id, task in self._tasks.items():
+            while self._unprocessed[task_id] and (records := task.process(self.clock.now_ms(), at_a_time)) > 0:
+                self._unprocessed[task_id] -= records
                 processed += records
                 task.maybe_punctuate_stream_time()
                 self._commit()
