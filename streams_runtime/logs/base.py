@@ -77,8 +77,6 @@ class RecordBatch:
 def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
     """Joins batches of one partition, at least one and in order, into a single one."""
     first, last = batches[0], batches[-1]
-    if len(batches) == 1:
-        return first
     count = sum(map(len, batches))
     offsets: Sequence[int] = range(first.offsets[0], last.offsets[-1] + 1)
     if len(offsets) != count:

@@ -30,7 +30,6 @@ from streams_runtime.logs.base import (
     RecordBatch,
     TopicDescription,
 )
-from streams_runtime.logs.buffering_producer import BufferingProducer, NewBatch
 from streams_runtime.logs.cleanup_policy import (
     BatchSummary,
     LatestOffsets,
@@ -41,7 +40,7 @@ from streams_runtime.logs.cleanup_policy import (
 )
 from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer, first_offset_at
-from streams_runtime.logs.producer_state import ProducerIdentity, check_claim, check_identity
+from streams_runtime.logs.producers import BufferingProducer, NewBatch, ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
@@ -70,6 +69,7 @@ class _Partition:
     """`cleaned_to`: everything below it has been compacted."""
 
     configs: TopicConfigs
+    limits: RecordLimits
     begin: int = 0
     end: int = 0
     cleaned_to: int = 0
@@ -119,8 +119,7 @@ class InMemoryLog:
         with self._lock:
             for topic in topics_to_add(asked, self._topics):
                 self._topics[topic.name] = TopicDescription(topic.name, topic.partitions, dict(topic.configs))
-                for number in range(topic.partitions):
-                    self._partitions[TopicPartition(topic.name, number)] = _Partition(meanings[topic.name])
+                self._configure(topic.name, topic.partitions, meanings[topic.name])
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
         with self._lock:
@@ -129,10 +128,13 @@ class InMemoryLog:
             changed = altered_topic(before, partitions, configs)
             meaning = TopicConfigs.of(name, changed.configs)
             self._topics[name] = changed
-            for number in range(before.partitions):
-                self._partitions[TopicPartition(name, number)].configs = meaning
-            for number in range(before.partitions, changed.partitions):
-                self._partitions[TopicPartition(name, number)] = _Partition(meaning)
+            self._configure(name, changed.partitions, meaning)
+
+    def _configure(self, topic: str, partitions: int, configs: TopicConfigs) -> None:
+        for number in range(partitions):
+            partition, limits = TopicPartition(topic, number), configs.record_limits
+            stored = self._partitions.setdefault(partition, _Partition(configs, limits))
+            stored.configs, stored.limits = configs, limits
 
     def delete_topics(self, names: Iterable[str]) -> None:
         asked = list(dict.fromkeys(names))
@@ -253,14 +255,14 @@ class InMemoryLog:
             yield _Snapshot({partition: self._partition(partition) for partition in partitions})
 
     def is_unchanged(self) -> bool:
-        return False
+        return True
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         signal.wait(timeout_s)
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         with self._lock:
-            return self._partition(partition).configs.record_limits
+            return self._partition(partition).limits
 
     def append(
         self,
@@ -288,14 +290,14 @@ class InMemoryLog:
 
     def append_records(self, partition: TopicPartition, records: Sequence[AnyRecord]) -> None:
         """Write records without a producer, as one batch. Raises as `Producer.send` does; then none is written."""
-        limits = self.limits_of(partition)
-        checked = [limits.checked(partition, *record) for record in records]
+        stored = self._partition(partition)
+        checked = [stored.limits.checked(partition, *record) for record in records]
         if not checked:
             return
         keys, values, timestamps_ms, headers, sizes = map(list, zip(*checked, strict=True))
         batch = NewBatch(timestamps_ms, keys, values, headers if any(headers) else None, sum(sizes))
         with self._lock:
-            self._partition(partition).append(partition, batch)
+            stored.append(partition, batch)
         self._signals.appended()
 
     def _partition(self, partition: TopicPartition) -> _Partition:

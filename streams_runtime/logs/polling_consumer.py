@@ -74,7 +74,7 @@ class BatchSource(Protocol):
         ...
 
     def is_unchanged(self) -> bool:
-        """Whether a new snapshot would certainly equal the last one. False where the source cannot tell."""
+        """Whether no other process has appended since the last snapshot. This one sets the consumer's signal."""
         ...
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
@@ -108,7 +108,8 @@ class PollingConsumer:
         self._closed = False
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        self._check_open()
+        if self._closed:
+            raise LogError("the consumer is closed")
         keep = set(partitions)
         self._assigned = dict.fromkeys(sorted(keep))
         self._is_at_end = False
@@ -146,13 +147,16 @@ class PollingConsumer:
         return frozenset(self._paused)
 
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
-        self._check_open()
+        if self._closed:
+            raise LogError("the consumer is closed")
         if max_records < 1:
             raise ValueError(f"a poll gives at least one record, not {max_records}")
         deadline = time.monotonic() + timeout_ms / 1_000
         while True:
-            self._signal.clear()  # before looking: an append while we look sets it again
-            if not (self._is_at_end and self._source.is_unchanged()):
+            has_news = self._signal.is_set()
+            if has_news:
+                self._signal.clear()  # before the snapshot: an append after it sets it again
+            if has_news or not self._is_at_end or not self._source.is_unchanged():
                 batches = self._take(max_records)
                 if batches:
                     return batches
@@ -197,7 +201,11 @@ class PollingConsumer:
                 self._rests.pop(partition, None)
             else:
                 self._rests[partition] = of_it.rest
-        return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
+        return [
+            of_it.batches[0] if len(of_it.batches) == 1 else concatenated(of_it.batches)
+            for of_it in taken.values()
+            if of_it.batches
+        ]
 
     def _wanted(self) -> list[TopicPartition]:
         return [p for p in self._assigned if p in self._positions and p not in self._paused]
@@ -249,10 +257,6 @@ class PollingConsumer:
             if partition not in self._assigned:
                 raise LogError(f"{partition} is not assigned to this consumer")
         return asked
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise LogError("the consumer is closed")
 
 
 def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:

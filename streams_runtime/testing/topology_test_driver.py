@@ -28,9 +28,8 @@ from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetReset, OffsetsToCommit
-from streams_runtime.logs.buffering_producer import NewBatch
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.logs.producer_state import ProducerIdentity
+from streams_runtime.logs.producers import NewBatch, ProducerIdentity
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.processors.topology import Topology

@@ -27,11 +27,10 @@ from streams_runtime.logs.base import (
     RecordBatch,
     TopicDescription,
 )
-from streams_runtime.logs.buffering_producer import BufferingProducer, NewBatch
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.polling_consumer import PollingConsumer
-from streams_runtime.logs.producer_state import ProducerIdentity, check_identity
+from streams_runtime.logs.producers import BufferingProducer, NewBatch, ProducerIdentity, check_identity
 from streams_runtime.logs.record_limits import RecordLimits
 from tests.simulation.fate import Fate, Point
 from tests.simulation.thread_clock import Pauses

@@ -30,7 +30,6 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
-from streams_runtime.logs.buffering_producer import BufferingProducer
 from streams_runtime.logs.embedded.cleaning import PartitionCleaner
 from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection, Synchronous
 from streams_runtime.logs.embedded.deletion import (
@@ -46,7 +45,7 @@ from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer
-from streams_runtime.logs.producer_state import ProducerIdentity
+from streams_runtime.logs.producers import BufferingProducer, ProducerIdentity
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,

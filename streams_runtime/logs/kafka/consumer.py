@@ -175,7 +175,7 @@ class KafkaConsumer:
                         ready.remove(partition)
                     if not left:
                         break
-        return [concatenated(batches) for batches in given.values()]
+        return [batches[0] if len(batches) == 1 else concatenated(batches) for batches in given.values()]
 
     def _raise_errors(self, wanted: dict[TopicPartition, FetchedPartition]) -> None:
         error, self._fetcher.error = self._fetcher.error, None

@@ -27,7 +27,7 @@ from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
-from streams_runtime.logs.producer_state import ProducerState, check_offsets
+from streams_runtime.logs.producers import ProducerState, check_offsets
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 
 _FAREWELL_S = 2.0
