@@ -18,8 +18,7 @@ from typing import NamedTuple
 from assignor.access.private_files import create_private_file
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import TopicDescription
-from streams_runtime.logs.embedded.connections import SharedConnection, as_log_errors
-from streams_runtime.logs.embedded.write_lock import WriteLock
+from streams_runtime.logs.embedded.connections import SharedConnection, WriteLock, as_log_errors
 from streams_runtime.logs.errors import LogError, UnknownTopicOrPartition
 from streams_runtime.logs.topic_configs import TopicConfigs
 

@@ -17,10 +17,9 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetsToCommit
-from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, as_log_errors
+from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, WriteLock, as_log_errors
 from streams_runtime.logs.embedded.record_batches import EncodedBatch, encoded
 from streams_runtime.logs.embedded.schema import Catalog
-from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import AppendSignals
 from streams_runtime.logs.producers import NewBatch, ProducerIdentity, check_claim, check_identity
