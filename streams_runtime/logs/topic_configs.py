@@ -12,15 +12,18 @@ would be refused. A topic whose configs name one has that one.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import ConfigChanges, NewTopic, TopicDescription
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
 from streams_runtime.logs.record_limits import BrokerChecks, RecordLimits
+
+N = TypeVar("N", int, float)
 
 _POLICIES = frozenset({"compact", "delete"})
 
@@ -151,27 +154,21 @@ class _ConfigReader:
         return policies
 
     def integer(self, name: str, default: int, low: int, high: int) -> int:
-        given = self._configs.get(name)
-        if given is None:
-            return default
-        try:
-            value = int(given)
-        except ValueError:
-            raise self._invalid(name, "a whole number") from None
-        if not low <= value <= high:
-            raise self._invalid(name, f"from {low} to {high}")
-        return value
+        return self._number(name, default, low, high, int, "a whole number")
 
     def ratio(self, name: str, default: float) -> float:
+        return self._number(name, default, 0, 1, float, "a number")
+
+    def _number(self, name: str, default: N, low: int, high: int, parse: Callable[[str], N], kind: str) -> N:
         given = self._configs.get(name)
         if given is None:
             return default
         try:
-            value = float(given)
+            value = parse(given)
         except ValueError:
-            raise self._invalid(name, "a number") from None
-        if not 0 <= value <= 1:
-            raise self._invalid(name, "from 0 to 1")
+            raise self._invalid(name, kind) from None
+        if not low <= value <= high:
+            raise self._invalid(name, f"from {low} to {high}")
         return value
 
     def _invalid(self, name: str, expected: str) -> InvalidTopic:

@@ -13,15 +13,13 @@ import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
 from assignor.types import TopicPartition
-from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError
 from streams_runtime.logs.kafka.batch_rows import Columns
 from streams_runtime.logs.kafka.record_batch_v2 import CONTROL, TRANSACTIONAL, BatchHeader, check, decoded
@@ -72,7 +70,7 @@ class CompletedFetch:
 
         None when there are no more. Raises LogError.
         """
-        found: list[Columns] = []
+        found: list[RecordBatch] = []
         count = 0
         while count < most and not self.is_read:
             try:
@@ -82,11 +80,11 @@ class CompletedFetch:
                     break  # the next call meets it again
                 raise
             if columns is not None:
-                found.append(columns)
+                found.append(RecordBatch(self._partition, *columns))
                 count += len(columns[0])
         if not found:
             return None
-        return RecordBatch(self._partition, *(found[0] if len(found) == 1 else _joined(found)))
+        return found[0] if len(found) == 1 else concatenated(found)
 
     def _next(self) -> Columns | None:
         """What the next batch has from the position on, which moves behind it. Raises LogError."""
@@ -137,24 +135,6 @@ def _from_position(columns: Columns, position: int) -> Columns | None:
         left = range(left[0], left[-1] + 1)
     own = None if headers is None or not any(headers[start:]) else headers[start:]
     return left, timestamps_ms[start:], keys[start:], values[start:], own
-
-
-def _joined(parts: Sequence[Columns]) -> Columns:
-    first, last = parts[0][0][0], parts[-1][0][-1]
-    count = sum(len(part[0]) for part in parts)
-    offsets: Sequence[int] = range(first, last + 1)
-    if len(offsets) != count:
-        offsets = list(chain.from_iterable(part[0] for part in parts))
-    headers: list[Headers] | None = None
-    if any(part[4] is not None for part in parts):
-        headers = list(chain.from_iterable(part[4] or [()] * len(part[0]) for part in parts))
-    return (
-        offsets,
-        list(chain.from_iterable(part[1] for part in parts)),
-        list(chain.from_iterable(part[2] for part in parts)),
-        list(chain.from_iterable(part[3] for part in parts)),
-        headers,
-    )
 
 
 def _is_abort(marker: Columns) -> bool:

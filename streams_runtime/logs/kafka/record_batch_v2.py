@@ -16,16 +16,14 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import cramjam
 from aiokafka.record.util import calc_crc32c
 
-from streams_runtime.common.records import Headers
 from streams_runtime.logs.kafka import batch_rows, library_rows
-from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns, Written
+from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -46,23 +44,7 @@ _BLOCK_LENGTH = struct.Struct(">i")
 IS_COMPILED = batch_rows.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 
 
-class RowWriter(Protocol):
-    """`batch_rows` says what it does."""
-
-    @property
-    def count(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    def extend(
-        self,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
-        start: int,
-        stop: int,
-    ) -> int: ...
-    def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool: ...
-    def finish(self) -> Written: ...
+RowWriter = batch_rows.BatchRowWriter | library_rows.LibraryRowWriter
 
 
 def row_writer(limit: int, most: int) -> RowWriter:
