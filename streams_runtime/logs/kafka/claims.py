@@ -65,17 +65,20 @@ class ClaimTable:
         self._settled: dict[TopicPartition, Settled] = {}
         self._newest: dict[str, ClaimOwner] = {}
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take in the next record. Raises LogError for one that cannot be read."""
+    def apply(self, key: bytes | None, value: bytes | None) -> tuple[TopicPartition, ClaimRecord] | None:
+        """Take in the next record. Returns it when it is a claim, with the epoch and the predecessors that it has now.
+
+        Raises LogError for one that cannot be read.
+        """
         if key is None or value is None:
-            return
+            return None
         try:
             name, document = key.decode(), json.loads(value)
             if name.endswith(_SETTLED):
                 self._settled[_partition(name.removesuffix(_SETTLED))] = Settled(
                     document["mark"], document["fenced"], document["released"]
                 )
-                return
+                return None
             partition = _partition(name)
             owner = None if document["owner"] is None else ClaimOwner(*document["owner"])
             predecessors = {ClaimOwner(*each) for each in document["predecessors"]}
@@ -91,6 +94,7 @@ class ClaimTable:
         self._claims[partition] = record
         if owner is not None:
             self._newest[owner.transactional_id] = max(owner, self._newest.get(owner.transactional_id, owner))
+        return partition, record
 
     def epoch(self, partition: TopicPartition) -> int:
         """Of the newest claim; 0 when there is none."""

@@ -30,8 +30,8 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Iterable
+from typing import NamedTuple, Protocol
 
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
@@ -43,7 +43,14 @@ from streams_runtime.logs.base import BATCH_BYTES, Claim
 from streams_runtime.logs.base import claims_topic as claims_topic
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
-from streams_runtime.logs.kafka.claims import ClaimOwner, ClaimTable, Settled, claim_records, settled_records
+from streams_runtime.logs.kafka.claims import (
+    ClaimOwner,
+    ClaimRecord,
+    ClaimTable,
+    Settled,
+    claim_records,
+    settled_records,
+)
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.sending import Sender
@@ -71,6 +78,13 @@ class ClaimsCluster(Protocol):
     async def fence(self, transactional_id: str) -> None: ...
 
 
+class _OwnClaim(NamedTuple):
+    """`records`: of the claim with this mark, as far as they were read."""
+
+    mark: str
+    records: dict[TopicPartition, ClaimRecord]
+
+
 class GroupClaims:
     """The claims of one group. Used inside one event loop."""
 
@@ -94,21 +108,15 @@ class GroupClaims:
         async with self._claiming:
             await self._make_and_read()
             mark = uuid.uuid4().hex
-            known = {each: self._table.not_fenced(each, owner) for each in asked}
+            known = [self._table.not_fenced(each, owner) for each in asked]
             end = await self._cluster.write_claims(self._partition, claim_records(asked, mark, owner, self._table))
-            raced: dict[TopicPartition, set[ClaimOwner]] = {}
-            epochs: dict[TopicPartition, int] = {}
-
-            def before(table: ClaimTable, partition: TopicPartition) -> None:
-                raced[partition] = table.not_fenced(partition, owner)
-
-            def after(table: ClaimTable, partition: TopicPartition) -> None:
-                epochs[partition] = table.epoch(partition)
-
-            await self._read(_OwnRecords(mark, set(asked), before, after), end)
-            for partition in asked:  # where compaction has removed our record, a newer claim has replaced it
-                epochs.setdefault(partition, self._table.epoch(partition))
-        to_fence = set().union(*known.values(), *raced.values())
+            own = _OwnClaim(mark, {})
+            await self._read(own, end)
+            epochs = {  # where compaction has removed our record, a newer claim has replaced it
+                partition: own.records[partition].epoch if partition in own.records else self._table.epoch(partition)
+                for partition in asked
+            }
+        to_fence = set().union(*known, *(record.predecessors for record in own.records.values()))
         await _all_of(self._cluster.fence(each) for each in sorted({owner.transactional_id for owner in to_fence}))
         if to_fence:
             await self._cluster.write_claims(
@@ -168,7 +176,7 @@ class GroupClaims:
         if self._position is None:
             await self._read()
 
-    async def _read(self, own: _OwnRecords | None = None, end: int | None = None) -> None:
+    async def _read(self, own: _OwnClaim | None = None, end: int | None = None) -> None:
         """Up to `end`; None for the end of the topic. Later tries read to the end of the topic in any case."""
         ends = [end]
 
@@ -178,7 +186,7 @@ class GroupClaims:
         async with self._reading:
             await self._leadership.call("claims", attempt)
 
-    async def _read_to_end(self, own: _OwnRecords | None, known_end: int | None = None) -> None:
+    async def _read_to_end(self, own: _OwnClaim | None, known_end: int | None = None) -> None:
         """One try; each asks for the end again. Raises NotNow while a new leader does not give everything yet."""
         end = await self._offset(_LATEST) if known_end is None else known_end
         if known_end is None and self._position is not None and end < self._position:
@@ -202,7 +210,7 @@ class GroupClaims:
         found: int = offset
         return found
 
-    async def _fetch(self, own: _OwnRecords | None) -> None:
+    async def _fetch(self, own: _OwnClaim | None) -> None:
         leaders = await self._leadership.leaders([self._partition])
         position = self._position or 0
         topics = [(self._partition.topic, [(0, position, _FETCH_BYTES)])]
@@ -217,39 +225,10 @@ class GroupClaims:
         fetched = CompletedFetch(self._partition, of_it[-1] or b"", position, None)
         while (batch := fetched.read()) is not None:
             for key, value in zip(batch.keys, batch.values, strict=True):
-                if own is None:
-                    self._table.apply(key, value)
-                else:
-                    own.apply(self._table, key, value)
+                claimed = self._table.apply(key, value)
+                if own is not None and claimed is not None and claimed[1].mark == own.mark:
+                    own.records[claimed[0]] = claimed[1]
         self._position = max(position, fetched.next_offset)
-
-
-class _OwnRecords:
-    """Notes what the table says right before and right after the records of our own claim."""
-
-    def __init__(
-        self,
-        mark: str,
-        partitions: set[TopicPartition],
-        before: Callable[[ClaimTable, TopicPartition], None],
-        after: Callable[[ClaimTable, TopicPartition], None],
-    ) -> None:
-        self._mark = mark
-        self._keys = {str(partition).encode(): partition for partition in partitions}
-        self._before = before
-        self._after = after
-
-    def apply(self, table: ClaimTable, key: bytes | None, value: bytes | None) -> None:
-        partition = self._keys.get(key or b"")
-        if partition is None:
-            table.apply(key, value)
-            return
-        if self._mark.encode() in (value or b""):
-            self._before(table, partition)
-            table.apply(key, value)
-            self._after(table, partition)
-        else:
-            table.apply(key, value)
 
 
 class ClaimsWriter:
