@@ -3,8 +3,8 @@
 compact: of each key the latest record stays where it is. Offsets never change, so gaps are left. The newest records, up
 to `segment.bytes` and at least the last batch, are left alone, and so is everything younger than
 `min.compaction.lag.ms`. A tombstone stays until `delete.retention.ms` after compaction first saw it, so that a reader
-on its way learns of the deletion. Batches are cleaned from the lowest offset up, so that what a tombstone deletes is
-gone before the tombstone is. Small neighbours become one batch.
+on its way learns of the deletion. Batches are cleaned from the lowest offset up, so that older records of a key are
+gone before its tombstone is. Small neighbours become one batch.
 
 delete: batches go from the oldest on. A batch goes when its latest record is older than `retention.ms`, or when the
 others still have at least `retention.bytes` without it. The first batch that may stay ends this. All batches may go,
@@ -65,7 +65,7 @@ class LatestOffsets:
 
 @dataclass(slots=True)
 class _BatchGroup:
-    """Neighbours that become one batch. `sources`: as read; `kept`: what stays of them; `size`: bytes of `kept`."""
+    """Neighbours that become one batch. `sources`: as read; `kept`: their records that stay; `size`: bytes of `kept`."""
 
     sources: list[BatchSummary] = field(default_factory=list)
     kept: list[RecordBatch] = field(default_factory=list)
@@ -175,8 +175,8 @@ def expired_count(
     now_ms: int,
     newest_ms: Callable[[], int],
 ) -> int:
-    """How many of the oldest batches go. `size`: bytes of all batches of the partition. `newest_ms`: gives the newest
-    timestamp of the partition; asked only where age counts from it.
+    """The number of the oldest batches to delete. `size`: bytes of all batches of the partition. `newest_ms`: gives the
+    newest timestamp of the partition; asked only where age counts from it.
     """
     if not configs.deletes:
         return 0

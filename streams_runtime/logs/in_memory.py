@@ -149,7 +149,7 @@ class InMemoryLog:
                 for partition in gone & epochs.keys():
                     epochs[partition] += 1
                     self._committed.pop((group, partition), None)
-        self._signals.appended()  # a consumer that waits looks again
+        self._signals.appended()  # a consumer that waits polls again, and raises
 
     def topics(self) -> Mapping[str, TopicDescription]:
         with self._lock:
@@ -247,7 +247,7 @@ class InMemoryLog:
     def close(self) -> None:
         pass
 
-    # --- what its consumers read, and its producers write
+    # --- for its consumers and producers
 
     @contextmanager
     def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[_Snapshot]:

@@ -1,10 +1,10 @@
-"""A consumer that looks for records itself. The logs of one machine share it.
+"""A consumer that reads the log in its own `poll`, without a thread. The logs of one machine share it.
 
-Rules: a poll looks at all its partitions at one moment (a snapshot). No partition can starve another: each gets an
-equal share of `max_records`, what one does not need goes to the others, and when there are more partitions than records
-to give, they take turns. A batch is read once; what a poll could not give of it is kept for the next poll.
-When a poll fails, no position has moved. A consumer that has read everything takes no snapshot until the log changes:
-a snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
+Rules: a poll reads all its partitions at one moment (a snapshot). No partition can starve another: each gets an
+equal share of `max_records`, the unused rest of a share goes to the others, and when there are more partitions than
+records to give, they take turns. A batch is read once; its records beyond `max_records` are kept for the next poll.
+When a poll fails, no position has moved. A consumer that has read everything takes no snapshot until the log changes: a
+snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streams_runtime.logs.errors import LogError, OffsetOutOfRange
 class AppendSignals:
     """Inside one process, an append wakes the consumers that wait for records, by one event for each consumer.
 
-    The event of a consumer that nobody holds any more disappears by itself.
+    The event of a consumer disappears with the consumer.
     """
 
     def __init__(self) -> None:
@@ -93,12 +93,12 @@ class _Taken(NamedTuple):
 
 
 class PollingConsumer:
-    """A `Consumer`. `signal`: set by everybody who appends in this process."""
+    """A `Consumer`. `signal`: set by every append in this process."""
 
     def __init__(self, source: BatchSource, signal: threading.Event) -> None:
         self._source = source
         self._signal = signal
-        self._assigned: dict[TopicPartition, None] = {}  # sorted: callers have sets, which each process orders anew
+        self._assigned: dict[TopicPartition, None] = {}  # sorted: the order of a set differs from process to process
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._rests: dict[TopicPartition, RecordBatch] = {}
@@ -132,7 +132,7 @@ class PollingConsumer:
         return self._positions.get(partition)
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """Nobody tells it: it looks."""
+        """None: this consumer gets no end offsets pushed."""
         self._check_assigned([partition])
         return None
 
@@ -169,7 +169,7 @@ class PollingConsumer:
             if self._wanted():
                 self._source.wait(self._signal, remaining_s)
             else:
-                self._signal.wait(remaining_s)  # whatever is appended, this consumer reads none of it
+                self._signal.wait(remaining_s)  # it reads no partition, so it waits for `wakeup` only
 
     def wakeup(self) -> None:
         self._woken = True
@@ -211,7 +211,7 @@ class PollingConsumer:
         return [p for p in self._assigned if p in self._positions and p not in self._paused]
 
     def _lags(self, wanted: list[TopicPartition], bounds: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, int]:
-        """How far each partition is behind its end, without those that are not; beginning with another one each time.
+        """The lag of each partition that has one; each call begins with another partition.
 
         Raises OffsetOutOfRange.
         """
@@ -260,7 +260,7 @@ class PollingConsumer:
 
 
 def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:
-    """How many records each partition gives: at least one, and no more than it has."""
+    """The number of records to take from each partition: at least one, and no more than its lag."""
     served = list(lags)[:max_records]
     shares = {}
     remaining = max_records

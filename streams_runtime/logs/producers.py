@@ -1,8 +1,8 @@
-"""What a producer may do right now, and the producer that the logs of one machine share.
+"""The rules of every producer, and the producer that the logs of one machine share.
 
-Rules of every producer, which asks its `ProducerState` before each call: records are accepted outside of transactions
+Every producer checks its `ProducerState` before each call. Rules: records are accepted outside of transactions
 without a transactional id, and only inside of them with one. A producer that was fenced stays fenced: it can only be
-aborted and closed. A log that can check while it writes asks `check_identity` and `check_claim` inside the step that
+aborted and closed. A log that can check while it writes calls `check_identity` and `check_claim` inside the step that
 writes.
 
 Rules of `BufferingProducer`, which keeps records in memory until it writes them in one step: with a transactional id
@@ -30,7 +30,7 @@ from streams_runtime.logs.errors import CommitFenced, LogError, ProducerFenced
 from streams_runtime.logs.record_limits import RecordLimits
 
 PENDING_BYTES = 256 * 1024
-"""How much is held back at most without a transaction."""
+"""The most bytes that a producer without transactions holds back."""
 
 
 class ProducerState:
@@ -60,7 +60,9 @@ class ProducerState:
 
     @property
     def writes_on_close(self) -> bool:
-        """Whether `close` has to write what was taken: without transactions, unless it was refused or discarded."""
+        """Whether `close` has to write the pending records: without transactions, unless an error ended the producer or
+        they were discarded.
+        """
         return self.accepts_records and not self.is_transactional
 
     def begin_transaction(self) -> None:
@@ -78,7 +80,7 @@ class ProducerState:
         self.accepts_records = not (self.is_transactional or self.is_closed or self._discarded or self._error)
 
     def give_up(self, error: LogError) -> None:
-        """The producer is of no more use: every call but abort and close raises this error from now on."""
+        """From now on every call except abort and close raises this error."""
         self._error = error
         self.accepts_records = False
 
@@ -210,7 +212,7 @@ class _Pending:
         self.size = 0
 
     def extend(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> int:
-        """Take rows without headers; how many bytes of keys and values they have."""
+        """Take rows without headers. Returns how many bytes their keys and values have."""
         ends = list(accumulate(map(add, _lengths(keys), _lengths(values))))
         count, start, before = len(ends), 0, 0
         while start < count:
@@ -241,7 +243,7 @@ class _Pending:
 
 
 def _lengths(column: Sequence[bytes | None]) -> list[int]:
-    """Of a column; null has none."""
+    """The bytes of each key or value; 0 for null."""
     try:
         return list(map(len, column))  # type: ignore[arg-type]
     except TypeError:
@@ -331,7 +333,7 @@ class BufferingProducer:
         self.flush()
 
     def flush(self) -> None:
-        """Inside a transaction there is nothing to wait for: the commit writes what was taken."""
+        """Does nothing inside a transaction: the commit writes the pending records."""
         self._state.check_usable()
         if self._pending and not self._state.in_transaction:
             self._write(self._guards)

@@ -1,6 +1,6 @@
-"""What a topic's configs mean to a log that keeps the records itself, with Kafka's names, defaults and bounds.
+"""The configs of topics in a log that keeps the records itself, with Kafka's names, defaults and bounds.
 
-Configs that are not listed here are kept and otherwise ignored, because they are for brokers. Source: `TopicConfig`,
+Other configs are stored and ignored, because they are for brokers. Source: `TopicConfig`,
 `LogConfig`, `Topic.validate`. Differs from Kafka: `segment.bytes` is the size of the newest records that compaction
 leaves alone (the active segment), 1 MiB by default. With Kafka's 1 GiB the changelogs of one machine would never be
 compacted. `retention.ms` has no limit by default. With Kafka's seven days, records that are older by their own
@@ -69,7 +69,7 @@ class TopicConfigs:
         """Raises InvalidTopic."""
         read = _ConfigReader(topic, configs)
         policies = read.policies()
-        # the log's own time is never too far from its clock
+        # with LogAppendTime a record's own timestamp is not kept, so it is not checked
         times_given = configs.get("message.timestamp.type") != "LogAppendTime"
         limit_ms = partial(read.integer, default=JAVA_LONG_MAX, low=0, high=JAVA_LONG_MAX)
         after_max_ms = limit_ms("message.timestamp.after.max.ms")
@@ -118,7 +118,7 @@ def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescrip
 
 
 def altered_topic(topic: TopicDescription, partitions: int | None, configs: ConfigChanges) -> TopicDescription:
-    """The topic with its new partitions and configs. Raises InvalidTopic for what it cannot have.
+    """The topic with its new partitions and configs. Raises InvalidTopic if no topic can have them.
 
     Source: `ReplicationControlManager.createPartitions`.
     """

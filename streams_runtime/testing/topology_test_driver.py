@@ -93,7 +93,7 @@ class TopologyTestDriver:
 
     `configs`: as for an Application; a mapping need not have application.id and bootstrap.servers. The driver ignores
     bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms` None: the machine's time now.
-    Raises InputError for what an Application refuses, and what processors' `init` raises.
+    Raises InputError as an Application does, and the errors of processors' `init`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class TopologyTestDriver:
         self.clock = MockClock(SystemClock().now_ms() if initial_wall_clock_ms is None else initial_wall_clock_ms)
         self._application = application
         self._isolation = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
-        # an error of the clean-up would hide the one that it comes of
+        # an error of the clean-up would hide the error that led to it
         self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-", ignore_cleanup_errors=True)
         self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
         self._log = _OrderedLog()
@@ -214,8 +214,8 @@ class TopologyTestDriver:
         return frozenset(partition.topic for partition in self._producer.last_offsets())
 
     def dropped_records(self) -> dict[str, int]:
-        """How many records were left out, by reason: `late`, `null-key`, ... Source: `metrics()`, of which this is
-        `dropped-records-total`; so it has not what `filtered_null_keys` counts.
+        """The number of dropped records by reason: `late`, `null-key`, ... Source: `dropped-records-total` of
+        `metrics()`. Records that `filtered_null_keys` counts are not among them.
         """
         return {
             str(reason): count
@@ -224,8 +224,8 @@ class TopologyTestDriver:
         }
 
     def filtered_null_keys(self) -> int:
-        """How many records ended before a repartition topic, because they have no key. Not in Kafka, which filters them
-        out and does not count them.
+        """The number of records without a key that were filtered out before a repartition topic. Kafka filters them
+        out as well, and does not count them.
         """
         return self._lost()[DropReason.NULL_KEY_BEFORE_REPARTITION]
 
@@ -236,15 +236,15 @@ class TopologyTestDriver:
         return counts
 
     def node_runs(self) -> dict[str, NodeRun]:
-        """How each node below a source runs, by its name: once a batch or once a record, and why so.
+        """For each node below a source, by name: whether it runs once a batch or once a record, and the reason.
 
-        It is known of a source once that has had a record. `Topology.describe` has the text of Kafka, and says nothing
-        of it.
+        A source without a record so far is left out, with its nodes. `Topology.describe` has Kafka's text, and does not
+        show this.
         """
         return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
 
     def close(self) -> None:
-        """Close processors and stores, and delete the state; idempotent. Raises what a processor's `close` raises."""
+        """Close processors and stores, and delete the state; idempotent. Raises the error of a processor's `close`."""
         if self._closed:
             return
         self._closed = True

@@ -32,7 +32,7 @@ from streams_runtime.logs.errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):
-    """What a commit that has returned survives: the end of any process, or a power loss, too."""
+    """Which losses a commit survives once it has returned: NORMAL the end of any process, FULL a power loss as well."""
 
     NORMAL = "NORMAL"
     FULL = "FULL"
@@ -42,7 +42,7 @@ _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CACHE_KIB = 4_096
 _CHECKPOINT_PAGES = 1_000
 _FILES = 4
-"""As many files does a connection open: the log, its write-ahead log, the index of that, and the directory."""
+"""The files that a connection opens: the log, its write-ahead log, the index of that, and the directory."""
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def as_log_errors(file: Path) -> Iterator[None]:
 
 
 def _text(error: sqlite3.Error, code: int) -> str:
-    """SQLite's words, and what to do: SQLite does not tell the operating system's own error."""
+    """SQLite's message with advice: SQLite does not pass on the operating system's own error."""
     if code == sqlite3.SQLITE_FULL:
         return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
     if code == sqlite3.SQLITE_CANTOPEN:

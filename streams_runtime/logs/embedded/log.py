@@ -61,8 +61,8 @@ class EmbeddedLog:
     """A `Log` in a directory, which is created when it is missing.
 
     `timeout_ms`: how long a call waits for other writers. `minimum_dirty_bytes`: `maintain` compacts a partition only
-    with at least so many bytes to look at. `maintenance_ms`: about how long one `maintain` works. `synchronous`: what
-    a commit of this object survives. Raises LogError, LogTimeout.
+    with at least so many dirty bytes. `maintenance_ms`: about how long one `maintain` works. `synchronous`: see
+    `Synchronous`. Raises LogError, LogTimeout.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class EmbeddedLog:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
             return
-        self._bounds(before)  # so that what is known of them is not older than this call
+        self._bounds(before)  # also looks up partitions again that were deleted and made again
         known = self._catalog.find(before)
         with self._writer.transaction() as connection:
             ends = bounds_of(connection, known)

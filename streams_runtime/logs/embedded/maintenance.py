@@ -89,7 +89,7 @@ class Maintenance:
         try:
             deadline = time.monotonic() + self._maintenance_s
             partitions = self._catalog.all()
-            delete_rows_of_deleted(self._writer, self._reads)  # of a topic whose deleter has died
+            delete_rows_of_deleted(self._writer, self._reads)  # of a topic whose deleting process has died
             self._expire_until(deadline, list(partitions.values()))
             self._clean_until(deadline, partitions)
         finally:
@@ -149,7 +149,9 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True)
 class Dirt:
-    """How much of a partition compaction could look at, in bytes. `until`: the offset at which the head begins."""
+    """Bytes of a partition below its head: `dirty` ones were never compacted. `until`: the offset where the head
+    begins.
+    """
 
     until: int
     dirty: int

@@ -1,10 +1,10 @@
-"""What consumers do with the file.
+"""How consumers read the file, and wait for news.
 
 Rules: a poll reads inside one read transaction, so bounds and batches belong to the same moment. Batches are read one
 row at a time, so a topic of any size needs the memory of one batch. A waiting consumer learns at once of appends in its
 own process; of appends in other processes it learns by `PRAGMA data_version`, which it reads every few milliseconds.
-The same number tells that the file is as it was at the last snapshot: it changes with each commit of another
-connection, and a consumer's own connection never writes.
+That number changes with each commit of another connection, and a consumer's own connection never writes. So as long as
+the number stays, the file is as it was at the last snapshot.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import Bounds, first_offset_at
 
-_FIRST_LOOK_S = 0.001
-_LONGEST_LOOK_S = 0.005
+_FIRST_PAUSE_S = 0.001
+_LONGEST_PAUSE_S = 0.005
 
 
 class EmbeddedSource:
@@ -67,15 +67,15 @@ class EmbeddedSource:
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        look_s = _FIRST_LOOK_S
+        pause_s = _FIRST_PAUSE_S
         with as_log_errors(self._connection.file):
             connection = self._connection.get()
             while (remaining_s := deadline - time.monotonic()) > 0:
-                if signal.wait(min(look_s, remaining_s)):
+                if signal.wait(min(pause_s, remaining_s)):
                     return
                 if not self._is_unchanged(connection):
                     return
-                look_s = min(2 * look_s, _LONGEST_LOOK_S)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _is_unchanged(self, connection: sqlite3.Connection) -> bool:
         return self._seen == (connection, _data_version(connection))

@@ -71,8 +71,8 @@ def encoded(
 
 
 def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> RecordBatch:
-    """`base_offset`: of the first record. Raises LogError that names partition and offset when the bytes are not what
-    was written.
+    """`base_offset`: of the first record. Raises LogError that names partition and offset when the bytes are
+    damaged.
     """
     try:
         if _CRC.unpack_from(payload)[0] != zlib.crc32(memoryview(payload)[_CRC.size :]):

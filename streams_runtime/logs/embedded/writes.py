@@ -1,9 +1,9 @@
-"""What producers do with the file, and the transaction in which everybody writes.
+"""How producers write to the file, and the transaction that every writer uses.
 
-Rules: records, group offsets and the checks of who may write them are one SQLite transaction. So a process that dies at
-any moment has written all or nothing, and a fenced one writes nothing. Offsets are given inside of it. The write-ahead
-log is emptied when it has grown beyond 64 MiB, because overlapping readers could otherwise keep SQLite from emptying it
-for ever.
+Rules: records, group offsets and the checks of producers and claims are one SQLite transaction. So a process that dies
+at any moment has written all or nothing, and a fenced one writes nothing. Offsets are given inside of it. The
+write-ahead log is emptied when it has grown beyond 64 MiB, because overlapping readers could otherwise keep SQLite from
+emptying it for ever.
 """
 
 from __future__ import annotations

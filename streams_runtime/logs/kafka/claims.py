@@ -1,4 +1,4 @@
-"""Who holds a group's partitions, worked out from the records of its claims topic in their order.
+"""The owners of a group's partitions, as its claims topic has them: the order of its records decides.
 
 A claim writes one record for each of its partitions, keyed by the partition:
 - `mark`: random text, the same for all partitions of the claim;
@@ -6,15 +6,15 @@ A claim writes one record for each of its partitions, keyed by the partition:
 - `owner`: the transactional id that will commit with the claim, its producer id and its epoch; or null;
 - `predecessors`: earlier owners that may still have a transaction open.
 
-What becomes of a claim later is written under a second key, `<partition>/settled`: its predecessors are fenced, or the
-owner has released it. It must not be written under the key of the claim. A late record of an older owner would replace
-a newer claim there as soon as the topic is compacted.
+A second key, `<partition>/settled`, has the later state of a claim: its predecessors are fenced, or the owner has
+released it. That state must not be written under the key of the claim: a late record of an older owner would replace a
+newer claim there as soon as the topic is compacted.
 
 Two claims that race may be written with the same epoch. The order of the records decides: every reader takes the later
 one as one epoch higher.
 
-An owner that has opened its transactional id again has a higher producer epoch, so everybody knows that it has fenced
-its former self. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
+An owner that has opened its transactional id again has a higher producer epoch. So every reader knows that it has
+fenced its former self. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ClaimOwner(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of the claim with this mark.
+    """The later state of the claim with this mark.
 
     `fenced`: its predecessors have no open transaction any more. `released`: its owner gave it up cleanly.
     """

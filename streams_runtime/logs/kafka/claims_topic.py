@@ -19,9 +19,10 @@ down (`release`): it may be alive, working on other tasks, and must not be fence
 The end of the topic is asked for with ListOffsets, because the high watermark in the answer to a fetch may lag right
 after the leader has moved. Commits that wait at the same time share one read.
 
-A claim that fences nobody is three round trips, however many partitions it names: fetch what is new, write, and fetch
-up to what was written, whose offset the answer to the write has told. What the first fetch may miss is what another
-claim may write right after it, too: the records after it settle both.
+A claim that fences no other owner takes three round trips, however many partitions it names: fetch new records, write,
+and fetch up to the records just written, whose offset is in the answer to the write. The first fetch may miss a record
+that another claim has just written. That does no harm: another claim could as well be written right after the fetch,
+and the second fetch reads both.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _FETCH_BYTES = 1024 * 1024
 
 
 class ClaimsCluster(Protocol):
-    """What claims ask of the log. Called in the event loop; every call raises LogTimeout, LogError."""
+    """The calls of the log that claims need, made in the event loop. Every one raises LogTimeout, LogError."""
 
     async def make_claims_topic(self, name: str) -> None: ...
 
@@ -134,7 +135,7 @@ class GroupClaims:
         await self._cluster.write_claims(self._partition, records)
 
     async def check(self, claims: Iterable[Claim]) -> None:
-        """By a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
+        """Check against a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
         try:
             await self._read_shared()
         except UnknownTopicOrPartition as error:
@@ -143,7 +144,7 @@ class GroupClaims:
             self._table.check(claim)
 
     async def _make_and_read(self) -> None:
-        """Makes the topic again, too, when somebody has deleted it."""
+        """Creates the topic if it is missing, also when it was deleted since."""
         if self._is_made:
             with contextlib.suppress(UnknownTopicOrPartition):
                 await self._read_news()
@@ -159,7 +160,7 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             if self._given_up >= mine:
-                raise LogTimeout(self._reason)  # those who shared the failed read must not each wait for another one
+                raise LogTimeout(self._reason)  # callers that shared the failed read must not each wait for another one
             newest = self._asked
             try:
                 await self._leadership.call("claims", lambda: self._read_to_end(None))
@@ -169,7 +170,7 @@ class GroupClaims:
             self._answered = newest
 
     async def _read_news(self) -> None:
-        """What one fetch gives; all that is there when nothing was read before."""
+        """Read the records of one fetch; the whole topic when nothing was read before."""
         async with self._reading:
             if self._position is not None:
                 await self._leadership.call("claims", lambda: self._fetch(None))

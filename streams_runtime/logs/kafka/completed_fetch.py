@@ -1,10 +1,10 @@
-"""What a fetch has brought of one partition, decoded batch by batch as it is asked for.
+"""The answer to a fetch for one partition, decoded batch by batch as the consumer reads.
 
 Rules: control batches (transaction markers) give no records, nor do batches of aborted transactions under
 READ_COMMITTED. The position moves past them, as it moves past gaps of compaction, so a reader reaches the end offset
 even when only markers lie before it. The broker lists aborted transactions by producer and first offset; each ends with
-its marker. A batch that cannot be read, as one with a wrong checksum, is an error each time it is asked for: only a
-`seek` goes past it. Messages of before version 2 are read by aiokafka. Source: `CompletedFetch`.
+its marker. A batch that cannot be read, as one with a wrong checksum, is an error in each `read`: only a `seek` goes
+past it. Messages of before version 2 are read by aiokafka. Source: `CompletedFetch`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CompletedFetch:
         return found[0] if len(found) == 1 else concatenated(found)
 
     def _next(self) -> Columns | None:
-        """What the next batch has from the position on, which moves behind it. Raises LogError."""
+        """The records of the next batch from the position on. The position moves behind the batch. Raises LogError."""
         batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
         try:
             next_offset, columns = self._columns(batch)
@@ -104,7 +104,7 @@ class CompletedFetch:
         return columns if columns[0][0] >= position else _from_position(columns, position)
 
     def _columns(self, batch: memoryview) -> tuple[int, Columns | None]:
-        """The offset after the batch, and what is in it; None for what nobody may see or has asked for."""
+        """The offset after the batch, and its records; None if they are hidden from readers or before the position."""
         if len(batch) < _LENGTH.size + _LEAST_LENGTH:
             raise ValueError(f"it says that it has {_LENGTH.unpack_from(batch)[1]} bytes more")
         if batch[_MAGIC_AT] in _OF_MESSAGES:

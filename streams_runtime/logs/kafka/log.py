@@ -189,8 +189,8 @@ class KafkaLog:
         asked = list(partitions)
         if not asked:
             return Claim(group_id, {})
-        who = None if owner is None else self._owners.get(owner, ClaimOwner(owner, -1, -1))
-        return self._run(self._in_claims(group_id).claim(asked, who))
+        claim_owner = None if owner is None else self._owners.get(owner, ClaimOwner(owner, -1, -1))
+        return self._run(self._in_claims(group_id).claim(asked, claim_owner))
 
     def release(self, *claims: Claim) -> None:
         for group_id, of_it in _by_group(claims).items():
@@ -256,7 +256,7 @@ class KafkaLog:
         await self._leadership.close()
         await self._admin.close()
 
-    # --- what producers and claims ask of it
+    # --- for producers and claims
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition, LogTimeout."""
@@ -274,7 +274,7 @@ class KafkaLog:
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """Recognise the record when it is sent again. The topic's configs are read anew, as they may have changed."""
+        """Recognise the record when it is sent again. Reads the topic's configs again: they may have changed."""
         known = self._limits.get(partition.topic)
         if known is not None and known.limits.checks is not None:
             known.limits.checks.was_refused(record, reason, for_its_timestamp=for_its_timestamp)
@@ -362,8 +362,8 @@ async def _translated(call: Coroutine[Any, Any, T], partitions: Sequence[TopicPa
         raise kind(str(error)) from error
 
 
-def _unknown(said: str, partitions: Sequence[TopicPartition]) -> str:
+def _unknown(message: str, partitions: Sequence[TopicPartition]) -> str:
     for partition in partitions:
-        if str(partition) in said or said.endswith(f"no topic {partition.topic}"):
+        if str(partition) in message or message.endswith(f"no topic {partition.topic}"):
             return f"there is no partition {partition}"
-    return said
+    return message

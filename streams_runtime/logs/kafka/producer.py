@@ -5,8 +5,9 @@ after the first of them, after `send_now`, and at the latest by `flush` or a com
 acknowledged, `send` waits. A time-out of `flush` or a commit leaves everything as it was: the same call can be tried
 again.
 
-A commit goes in this order: records and offsets, claims, end of the transaction; `claims_topic` says why. When nobody
-knows whether the end has arrived, only the same commit can be tried again; otherwise the id has to be opened again.
+A commit goes in this order: records and offsets, claims, end of the transaction; `claims_topic` has the reason.
+When the answer to the end of the transaction is lost, only the same commit can be tried again, or the id is opened
+again.
 Source: `KafkaProducer`, `TransactionManager`.
 """
 
@@ -35,7 +36,7 @@ _NOT_KNOWN = "it is not known whether the last transaction of {} was committed: 
 
 
 class ProducerLog(Protocol):
-    """What a producer asks of its log."""
+    """The calls of the log that a producer needs."""
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
@@ -117,7 +118,7 @@ class KafkaProducer:
         target = self._targets.get(partition) or self._new_target(partition)
         key, value, timestamp_ms, headers, size = target.limits.checked(partition, key, value, timestamp_ms, headers)
         if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size):
-            self._send_something()
+            self._send_or_wait()
 
     def send_columns(
         self,
@@ -131,13 +132,13 @@ class KafkaProducer:
         target = self._targets.get(partition) or self._new_target(partition)
         self._make_room()  # before the rows are taken: it may fail
         if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms):
-            self._tell_sender()
+            self._notify_sender()
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return (self._targets.get(partition) or self._new_target(partition)).limits
 
     def send_now(self) -> None:
-        """Returns at once. A later call raises what goes wrong."""
+        """Returns at once. A later call raises the errors."""
         self._state.check_usable()
         if self._accumulator.lingers:
             self._call_soon(self._sender.send_open)
@@ -162,7 +163,7 @@ class KafkaProducer:
         try:
             self._loop.run(self._abort())
         except ProducerFenced as fenced:
-            self._state.give_up(fenced)  # whoever fenced it has ended the transaction
+            self._state.give_up(fenced)  # the producer that fenced this one has ended the transaction
         finally:
             self._transaction_ended()
 
@@ -269,7 +270,7 @@ class KafkaProducer:
         await self._sender.stop()
         await self._leadership.close()
 
-    # --- small things
+    # --- helpers
 
     def _run(self, coroutine: Awaitable[None]) -> None:
         async def awaited() -> None:
@@ -287,11 +288,11 @@ class KafkaProducer:
             raise
         except LogError:
             if not self.is_transactional:
-                self._sender.error = None  # the caller gets it now; what can be written is still written
+                self._sender.error = None  # the caller gets it now; the sender goes on with the rest
             raise
 
     def _look_up_limits_again(self) -> None:
-        """Something was refused that had passed them."""
+        """A record was refused that had passed the limits."""
         with suppress(LogError):
             for partition, target in self._targets.items():
                 self._targets[partition] = target._replace(limits=self._log.limits_of(partition))
@@ -304,13 +305,13 @@ class KafkaProducer:
         target = self._targets[partition] = _Target(queue, limits)
         return target
 
-    def _send_something(self) -> None:
-        """Send full batches at once, waiting for room if there is too much; send the rest soon."""
-        if self._tell_sender():
+    def _send_or_wait(self) -> None:
+        """Have full batches sent at once, and others after `linger.ms`. Waits for room when a batch is full."""
+        if self._notify_sender():
             self._make_room()
 
-    def _tell_sender(self) -> bool:
-        """Whether a batch is full, which is sent at once; others are sent soon."""
+    def _notify_sender(self) -> bool:
+        """Have full batches sent at once, and others after `linger.ms`. Returns whether a batch is full."""
         if self._accumulator.lingers:
             self._call_soon(self._sender.linger)
         if not self._accumulator.has_full:
@@ -320,7 +321,7 @@ class KafkaProducer:
         return True
 
     def _make_room(self) -> None:
-        """Wait while there is too much. Raises what the sender met."""
+        """Wait while more than `buffer.memory` is unacknowledged. Raises errors of the sender."""
         most = self._settings.buffer_memory
         if self._accumulator.bytes > most:
             self._run(self._sender.drain(lambda: self._accumulator.bytes <= most))
