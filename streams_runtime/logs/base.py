@@ -203,17 +203,12 @@ class Producer(Protocol):
     of the first two, the producer can only be aborted and closed.
     """
 
-    @property
-    def is_transactional(self) -> bool: ...
-
     def begin_transaction(self) -> None: ...
 
     @property
     def lingers(self) -> bool:
         """Whether the producer itself writes a record after `linger.ms`. If not, its owner calls `send_now` by then."""
         ...
-
-    def in_transaction(self) -> bool: ...
 
     def send(
         self,

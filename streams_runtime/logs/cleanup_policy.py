@@ -65,7 +65,7 @@ class LatestOffsets:
 
 @dataclass(slots=True)
 class _BatchGroup:
-    """Neighbours that become one batch. `sources`: as read; `kept`: their records that stay; `size`: bytes of `kept`."""
+    """Neighbours that become one batch. `sources`: as read; `kept`: the records that stay; `size`: bytes of `kept`."""
 
     sources: list[BatchSummary] = field(default_factory=list)
     kept: list[RecordBatch] = field(default_factory=list)

@@ -266,15 +266,8 @@ class BufferingProducer:
         self._last_offsets: dict[TopicPartition, int] = {}
 
     @property
-    def is_transactional(self) -> bool:
-        return self._state.is_transactional
-
-    @property
     def lingers(self) -> bool:
         return False
-
-    def in_transaction(self) -> bool:
-        return self._state.in_transaction
 
     def begin_transaction(self) -> None:
         self._state.begin_transaction()

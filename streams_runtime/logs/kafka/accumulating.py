@@ -153,7 +153,7 @@ class Accumulator:
         headers: Headers,
         size: int,
     ) -> bool:
-        """True when the sender has to be notified: a batch is full, or this is the first record that waits for others."""
+        """True when the sender has to be notified: a batch is full, or this is the first record that waits."""
         with self.lock:
             return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
 

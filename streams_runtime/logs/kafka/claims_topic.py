@@ -31,8 +31,8 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Awaitable, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NamedTuple
 
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
@@ -64,21 +64,6 @@ _OFFSET_OUT_OF_RANGE = 1
 _FETCH_BYTES = 1024 * 1024
 
 
-class ClaimsCluster(Protocol):
-    """The calls of the log that claims need, made in the event loop. Every one raises LogTimeout, LogError."""
-
-    async def make_claims_topic(self, name: str) -> None: ...
-
-    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> int | None:
-        """In one batch, acknowledged on return. After an error they are not written later, either.
-
-        The offset behind the last of them; None when it is not known.
-        """
-        ...
-
-    async def fence(self, transactional_id: str) -> None: ...
-
-
 class _OwnClaim(NamedTuple):
     """`records`: of the claim with this mark, as far as they were read."""
 
@@ -87,13 +72,20 @@ class _OwnClaim(NamedTuple):
 
 
 class GroupClaims:
-    """The claims of one group. Used inside one event loop."""
+    """The claims of one group. Used inside one event loop. `make_topic`: creates a claims topic if it is missing."""
 
-    def __init__(self, group_id: str, leadership: Leadership, cluster: ClaimsCluster) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        leadership: Leadership,
+        writer: ClaimsWriter,
+        make_topic: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._group_id = group_id
         self._partition = TopicPartition(claims_topic(group_id), 0)
         self._leadership = leadership
-        self._cluster = cluster
+        self._writer = writer
+        self._make_topic = make_topic
         self._table = ClaimTable()
         self._position: int | None = None
         self._is_made = False
@@ -110,7 +102,7 @@ class GroupClaims:
             await self._make_and_read()
             mark = uuid.uuid4().hex
             known = [self._table.not_fenced(each, owner) for each in asked]
-            end = await self._cluster.write_claims(self._partition, claim_records(asked, mark, owner, self._table))
+            end = await self._writer.write(self._partition, claim_records(asked, mark, owner, self._table))
             own = _OwnClaim(mark, {})
             await self._read(own, end)
             epochs = {  # where compaction has removed our record, a newer claim has replaced it
@@ -118,9 +110,9 @@ class GroupClaims:
                 for partition in asked
             }
         to_fence = set().union(*known, *(record.predecessors for record in own.records.values()))
-        await _all_of(self._cluster.fence(each) for each in sorted({owner.transactional_id for owner in to_fence}))
+        await _all_of(self._writer.fence(each) for each in sorted({owner.transactional_id for owner in to_fence}))
         if to_fence:
-            await self._cluster.write_claims(
+            await self._writer.write(
                 self._partition, settled_records(asked, Settled(mark, fenced=True, released=False))
             )
         return Claim(self._group_id, epochs, mark)
@@ -132,7 +124,7 @@ class GroupClaims:
             for claim in claims
             for record in settled_records(claim.epochs, Settled(claim.mark, fenced=True, released=True))
         ]
-        await self._cluster.write_claims(self._partition, records)
+        await self._writer.write(self._partition, records)
 
     async def check(self, claims: Iterable[Claim]) -> None:
         """Check against a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
@@ -149,7 +141,7 @@ class GroupClaims:
             with contextlib.suppress(UnknownTopicOrPartition):
                 await self._read_news()
                 return
-        await self._cluster.make_claims_topic(self._partition.topic)
+        await self._make_topic(self._partition.topic)
         self._is_made = True
         await self._read()
 
@@ -273,6 +265,10 @@ class ClaimsWriter:
                 raise
             last = self._accumulator.last_offsets.get(partition)
             return None if last is None else last + 1
+
+    async def fence(self, transactional_id: str) -> None:
+        """End the open transaction of this id. Raises LogTimeout, LogError."""
+        await TransactionManager(self._leadership, transactional_id, self._settings.transaction_timeout_ms).open()
 
     async def close(self) -> None:
         sender, self._sender = self._sender, None

@@ -49,7 +49,6 @@ from streams_runtime.logs.kafka.consumer import KafkaConsumer
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.producer import KafkaProducer
 from streams_runtime.logs.kafka.settings import LogSettings, log_settings
-from streams_runtime.logs.kafka.transaction_manager import TransactionManager
 from streams_runtime.logs.record_limits import AnyRecord, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
@@ -288,18 +287,13 @@ class KafkaLog:
         topic = CreatedTopic(1, self.settings.replication_factor, CLAIMS_CONFIGS)
         await _translated(self._admin.create_topics({name: topic}))
 
-    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> int | None:
-        return await self._claims_writer.write(partition, records)
-
-    async def fence(self, transactional_id: str) -> None:
-        await TransactionManager(self._leadership, transactional_id, self.settings.transaction_timeout_ms).open()
-
     # --- inside
 
     def _in_claims(self, group_id: str) -> GroupClaims:
         found = self._claims.get(group_id)
         if found is None:
-            found = self._claims.setdefault(group_id, GroupClaims(group_id, self._leadership, self))
+            made = GroupClaims(group_id, self._leadership, self._claims_writer, self.make_claims_topic)
+            found = self._claims.setdefault(group_id, made)
         return found
 
     def _created(self, topic: NewTopic) -> CreatedTopic:

@@ -92,15 +92,8 @@ class KafkaProducer:
         self._loop.run(self.transactions.open())
 
     @property
-    def is_transactional(self) -> bool:
-        return self._state.is_transactional
-
-    @property
     def lingers(self) -> bool:
         return True
-
-    def in_transaction(self) -> bool:
-        return self._state.in_transaction
 
     def begin_transaction(self) -> None:
         self._state.begin_transaction()
@@ -182,7 +175,7 @@ class KafkaProducer:
         self._outcome_unknown |= self._loop.run(self._sender.stop())
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        if self.is_transactional:
+        if self._state.is_transactional:
             return dict(self._last_offsets)
         with self._accumulator.lock:
             return dict(self._accumulator.last_offsets)
@@ -287,7 +280,7 @@ class KafkaProducer:
             self._look_up_limits_again()
             raise
         except LogError:
-            if not self.is_transactional:
+            if not self._state.is_transactional:
                 self._sender.error = None  # the caller gets it now; the sender goes on with the rest
             raise
 
@@ -299,7 +292,7 @@ class KafkaProducer:
 
     def _new_target(self, partition: TopicPartition) -> _Target:
         limits = self._log.limits_of(partition)
-        queue = PartitionQueue(limits.max_bytes, self._settings.codec, is_transactional=self.is_transactional)
+        queue = PartitionQueue(limits.max_bytes, self._settings.codec, is_transactional=self._state.is_transactional)
         with self._accumulator.lock:
             self._accumulator.queues[partition] = queue
         target = self._targets[partition] = _Target(queue, limits)

@@ -107,7 +107,7 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
 
 
 def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray:
-    """A batch of at least one row, without sequence numbers: see `number`. Nothing can be added to `rows` afterwards."""
+    """A batch of at least one row, without sequence numbers: see `number`. Nothing can be added to `rows` then."""
     count = rows.count
     batch, first_ms, max_ms = rows.finish()
     attributes = TRANSACTIONAL if is_transactional else 0
