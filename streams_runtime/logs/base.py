@@ -1,4 +1,4 @@
-"""A partitioned log: everything that the runtime asks of the place where records live, in Kafka's terms.
+"""A partitioned log: the interface through which the runtime reads and writes records, in Kafka's terms.
 
 Rules that every implementation keeps (and `tests/streams_runtime/logs/conformance` checks):
 - The offsets of a partition rise, but need not be dense: compaction and transaction markers leave gaps. A position is
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from assignor.types import TopicPartition
@@ -71,6 +72,35 @@ class RecordBatch:
             self.values[start:stop],
             None if self.headers is None else self.headers[start:stop],
         )
+
+
+def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
+    """Joins batches of one partition, at least one and in order, into a single one."""
+    first, last = batches[0], batches[-1]
+    count = sum(map(len, batches))
+    offsets: Sequence[int] = range(first.offsets[0], last.offsets[-1] + 1)
+    if len(offsets) != count:
+        offsets = list(chain.from_iterable(batch.offsets for batch in batches))
+    headers: list[Headers] | None = None
+    if any(batch.headers is not None for batch in batches):
+        headers = []
+        for batch in batches:
+            headers += [()] * len(batch) if batch.headers is None else batch.headers
+    return RecordBatch(
+        first.partition,
+        offsets,
+        list(chain.from_iterable(batch.timestamps_ms for batch in batches)),
+        list(chain.from_iterable(batch.keys for batch in batches)),
+        list(chain.from_iterable(batch.values for batch in batches)),
+        headers,
+    )
+
+
+BATCH_BYTES = 256 * 1024
+"""A writer closes a batch before its keys, values and headers grow beyond this; only a single record can be larger."""
+
+BATCH_RECORDS = 4_096
+"""A writer closes a batch with so many records. The brokers' own batches may have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +169,8 @@ class Consumer(Protocol):
         ...
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """The end offset, as far as this consumer can read, where it need not be asked for: because the log has told
-        that there is more than `position`, or would tell at once. None: `Log.end_offsets` has to be asked.
+        """The end offset that this consumer can read up to, if it is known without a request: the log pushed one beyond
+        `position`, or pushes each new one at once. None: call `Log.end_offsets`.
         """
         ...
 
@@ -173,17 +203,12 @@ class Producer(Protocol):
     of the first two, the producer can only be aborted and closed.
     """
 
-    @property
-    def is_transactional(self) -> bool: ...
-
     def begin_transaction(self) -> None: ...
 
     @property
     def lingers(self) -> bool:
-        """Whether it writes by itself what was sent, `linger.ms` later. If not, its owner calls `send_now` by then."""
+        """Whether the producer itself writes a record after `linger.ms`. If not, its owner calls `send_now` by then."""
         ...
-
-    def in_transaction(self) -> bool: ...
 
     def send(
         self,
@@ -210,18 +235,18 @@ class Producer(Protocol):
         ...
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
-        """What its topic takes as one record."""
+        """The limits of the partition's topic for one record."""
         ...
 
     def send_now(self) -> None:
-        """Write what was taken without waiting for `linger.ms`. It may return before all of it is written.
+        """Write the pending records without waiting for `linger.ms`. May return before all of them are written.
 
         Inside a transaction, a log that writes at the commit only does nothing.
         """
         ...
 
     def flush(self) -> None:
-        """Write everything that was taken."""
+        """Write all pending records, and wait until they are written."""
         ...
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
@@ -233,7 +258,8 @@ class Producer(Protocol):
         ...
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Without a transaction: write what was taken, then all of the offsets. After an error no offset has moved.
+        """Without a transaction: write the pending records, then all of the offsets. After an error no offset has
+        moved.
 
         A log that can do both in one step writes nothing when a claim was fenced.
         """
@@ -247,7 +273,7 @@ class Producer(Protocol):
         ...
 
     def discard(self) -> None:
-        """Forget what was taken and is not written yet. Only `close` may follow."""
+        """Forget the records that are not written yet. Only `close` may follow."""
         ...
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
@@ -255,7 +281,7 @@ class Producer(Protocol):
         ...
 
     def close(self) -> None:
-        """Abort an open transaction. Write what was taken without one and not discarded."""
+        """Abort an open transaction. Without transactions: write the pending records, unless they were discarded."""
         ...
 
 
@@ -267,7 +293,7 @@ class Log(Protocol):
     """One cluster. Any thread may call it. Every call raises LogTimeout when the cluster does not answer in time."""
 
     def cluster_id(self) -> str | None:
-        """Stays the same as long as the log is there, for all who open it; no other log has it. None: not known.
+        """An id that every user of this log sees, that never changes, and that no other log has. None: not known.
 
         Source: `DescribeClusterResult.clusterId`.
         """
@@ -294,7 +320,7 @@ class Log(Protocol):
     def topics(self) -> Mapping[str, TopicDescription]: ...
 
     def partitions_of(self, topic: str) -> int:
-        """As it was some minutes ago at most; 0 when there is no such topic. Cheaper than `topics`."""
+        """The number of partitions; 0 when there is no such topic. May be some minutes old. Cheaper than `topics`."""
         ...
 
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
@@ -340,9 +366,9 @@ class Log(Protocol):
         ...
 
     def deletes_after_ms(self, topic: str) -> int | None:
-        """How old, by the clock, a record has to be before the log may delete it, as it was some minutes ago at most.
+        """The age by the clock from which the log may delete a record. The answer may be some minutes old.
 
-        None: however old it is, the log keeps it; or it does not say. Raises UnknownTopicOrPartition.
+        None: the log deletes no record for its age, or its retention is not known. Raises UnknownTopicOrPartition.
         """
         ...
 
@@ -350,7 +376,7 @@ class Log(Protocol):
         """The changelog of a window store has to go back so far from its newest timestamp.
 
         A log that deletes by stream time raises `retention.ms` of the topic where it is less: the topic may have been
-        made for a store that kept windows for a shorter time. Other logs do nothing, and `deletes_after_ms` tells.
+        made for a store that kept windows for a shorter time. Other logs do nothing; see `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
         ...
@@ -360,7 +386,7 @@ class Log(Protocol):
         ...
 
     def maintain(self) -> None:
-        """Do a bounded piece of what a broker does by itself (compaction, retention). Any process may call it."""
+        """Do a bounded piece of compaction and retention, which brokers do by themselves. Any process may call it."""
         ...
 
     def close(self) -> None: ...

@@ -3,8 +3,8 @@
 compact: of each key the latest record stays where it is. Offsets never change, so gaps are left. The newest records, up
 to `segment.bytes` and at least the last batch, are left alone, and so is everything younger than
 `min.compaction.lag.ms`. A tombstone stays until `delete.retention.ms` after compaction first saw it, so that a reader
-on its way learns of the deletion. Batches are cleaned from the lowest offset up, so that what a tombstone deletes is
-gone before the tombstone is. Small neighbours become one batch.
+on its way learns of the deletion. Batches are cleaned from the lowest offset up, so that older records of a key are
+gone before its tombstone is. Small neighbours become one batch.
 
 delete: batches go from the oldest on. A batch goes when its latest record is older than `retention.ms`, or when the
 others still have at least `retention.bytes` without it. The first batch that may stay ends this. All batches may go,
@@ -22,16 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from assignor.types import TopicPartition
-from streams_runtime.logs.base import RecordBatch
-from streams_runtime.logs.record_batches import (
-    BATCH_BYTES,
-    BATCH_RECORDS,
-    StoredBatch,
-    concatenated,
-    decoded,
-    encoded,
-)
+from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, RecordBatch, concatenated
 from streams_runtime.logs.topic_configs import TopicConfigs
 
 _MAX_SPAN = 2**31  # offsets in a batch are 32-bit deltas
@@ -39,12 +30,24 @@ _MAX_SOURCE_BYTES = 4 * 1024 * 1024  # read, held and taken out in one step
 
 
 class BatchSummary(NamedTuple):
-    """A stored batch without its records. `size`: bytes of its payload."""
+    """A stored batch without its records. `size`: how many bytes it takes in the log.
+
+    `delete_horizon_ms`: the time from which its tombstones may go; None until compaction has seen them.
+    """
 
     base_offset: int
     last_offset: int
     max_timestamp_ms: int
     size: int
+    delete_horizon_ms: int | None = None
+
+
+class Replacement(NamedTuple):
+    """Neighbouring batches to take out, and their records that stay, as one batch. `records`: None when none stays."""
+
+    sources: list[BatchSummary]
+    records: RecordBatch | None
+    delete_horizon_ms: int | None
 
 
 @dataclass(slots=True)
@@ -57,14 +60,14 @@ class LatestOffsets:
     def add(self, batch: RecordBatch) -> None:
         before = len(self.offsets)
         self.offsets.update(zip(batch.keys, batch.offsets, strict=True))
-        self.key_bytes += (len(self.offsets) - before) * _bytes_of(batch.keys) // len(batch)
+        self.key_bytes += (len(self.offsets) - before) * bytes_of(batch.keys) // len(batch)
 
 
 @dataclass(slots=True)
 class _BatchGroup:
-    """Neighbours that become one batch. `sources`: as read; `kept`: what stays of them; `size`: bytes of `kept`."""
+    """Neighbours that become one batch. `sources`: as read; `kept`: the records that stay; `size`: bytes of `kept`."""
 
-    sources: list[StoredBatch] = field(default_factory=list)
+    sources: list[BatchSummary] = field(default_factory=list)
     kept: list[RecordBatch] = field(default_factory=list)
     size: int = 0
     horizon_ms: int | None = None
@@ -88,19 +91,17 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
 
 
 def cleaned(
-    partition: TopicPartition,
-    batches: Iterable[StoredBatch],
+    batches: Iterable[tuple[BatchSummary, RecordBatch]],
     latest: Mapping[bytes | None, int],
     configs: TopicConfigs,
     now_ms: int,
-) -> Iterator[tuple[list[StoredBatch], list[StoredBatch]]]:
-    """Batches to take out, and the batches that replace them, in order. Batches that stay as they are do not appear."""
+) -> Iterator[Replacement]:
+    """Which batches are replaced, in order. Batches that stay as they are do not appear."""
     group = _BatchGroup()
-    for batch in batches:
-        records = decoded(partition, batch)
+    for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)
         kept = records if len(keep) == len(records) else _selected(records, keep)
-        size = 0 if kept is None else _bytes_of(kept.keys) + _bytes_of(kept.values)
+        size = 0 if kept is None else bytes_of(kept.keys) + bytes_of(kept.values)
         horizon_ms = _horizon(batch, kept, configs, now_ms)
         if group.sources and not _fits(group, batch, kept, size, horizon_ms):
             yield from _closed(group)
@@ -115,7 +116,7 @@ def cleaned(
         yield from _closed(group)
 
 
-def _kept(records: RecordBatch, batch: StoredBatch, latest: Mapping[bytes | None, int], now_ms: int) -> list[int]:
+def _kept(records: RecordBatch, batch: BatchSummary, latest: Mapping[bytes | None, int], now_ms: int) -> list[int]:
     """Indices of the records that stay. A record without a key cannot be in such a topic, and does not stay."""
     find = latest.get
     tombstones_go = batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= now_ms
@@ -139,14 +140,14 @@ def _selected(records: RecordBatch, keep: list[int]) -> RecordBatch | None:
     )
 
 
-def _horizon(batch: StoredBatch, kept: RecordBatch | None, configs: TopicConfigs, now_ms: int) -> int | None:
+def _horizon(batch: BatchSummary, kept: RecordBatch | None, configs: TopicConfigs, now_ms: int) -> int | None:
     if kept is None or None not in kept.values:
         return None
     return now_ms + configs.delete_retention_ms if batch.delete_horizon_ms is None else batch.delete_horizon_ms
 
 
-def _fits(group: _BatchGroup, batch: StoredBatch, kept: RecordBatch | None, size: int, horizon_ms: int | None) -> bool:
-    if sum(len(source.payload) for source in group.sources) + len(batch.payload) > _MAX_SOURCE_BYTES:
+def _fits(group: _BatchGroup, batch: BatchSummary, kept: RecordBatch | None, size: int, horizon_ms: int | None) -> bool:
+    if sum(source.size for source in group.sources) + batch.size > _MAX_SOURCE_BYTES:
         return False
     if kept is None or not group.kept:
         return True
@@ -157,20 +158,12 @@ def _fits(group: _BatchGroup, batch: StoredBatch, kept: RecordBatch | None, size
     return same_horizon and records <= BATCH_RECORDS and group.size + size <= BATCH_BYTES and span < _MAX_SPAN
 
 
-def _closed(group: _BatchGroup) -> Iterator[tuple[list[StoredBatch], list[StoredBatch]]]:
-    if not group.changed and len(group.sources) == 1:
-        return
-    if not group.kept:
-        yield group.sources, []
-        return
-    records = concatenated(group.kept)
-    batch = encoded(records.timestamps_ms, records.keys, records.values, records.headers, records.offsets)
-    base, last = records.offsets[0], records.offsets[-1]
-    replacement = StoredBatch(base, last, batch.record_count, batch.max_timestamp_ms, group.horizon_ms, batch.payload)
-    yield group.sources, [replacement]
+def _closed(group: _BatchGroup) -> Iterator[Replacement]:
+    if group.changed or len(group.sources) > 1:
+        yield Replacement(group.sources, concatenated(group.kept) if group.kept else None, group.horizon_ms)
 
 
-def _bytes_of(column: Sequence[bytes | None]) -> int:
+def bytes_of(column: Sequence[bytes | None]) -> int:
     return sum(len(item) for item in column if item is not None)
 
 
@@ -182,8 +175,8 @@ def expired_count(
     now_ms: int,
     newest_ms: Callable[[], int],
 ) -> int:
-    """How many of the oldest batches go. `size`: bytes of all batches of the partition. `newest_ms`: gives the newest
-    timestamp of the partition; asked only where age counts from it.
+    """The number of the oldest batches to delete. `size`: bytes of all batches of the partition. `newest_ms`: gives the
+    newest timestamp of the partition; asked only where age counts from it.
     """
     if not configs.deletes:
         return 0

@@ -1,8 +1,8 @@
-"""A log as the leader sees it: topics, changelog end offsets and committed offsets at the moment of a rebalance.
+"""The leader's view of a log: topics, changelog end offsets and committed offsets at the moment of a rebalance.
 
 The coordinator finds `log_cluster_provider` by entry point and calls it for groups whose definition names a provider.
 When end offsets cannot be read they are None, and the leader does without lags in this rebalance, as Kafka's does. When
-topics cannot be listed, the rebalance waits. Between rebalances the coordinator asks for the topics only. Source:
+topics cannot be listed, the rebalance waits. Between rebalances the coordinator reads the topics only. Source:
 `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
 """
 
@@ -29,7 +29,7 @@ def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
 
 
 class LogOutOfReach(LogError, Unavailable):
-    """The log did not answer in time. `retriable` tells the coordinator that asking again may help."""
+    """The log did not answer in time. `retriable`: the coordinator may try again."""
 
     retriable = True
 
@@ -71,7 +71,7 @@ class LogClusterProvider:
             return ClusterView(cluster, existing, changelog_end_offsets=None)
 
     def topics(self, definition: RebalanceSnapshot) -> dict[str, int]:
-        """How many partitions the topology's topics have. Missing topics are left out. Raises as `view` does."""
+        """The partition counts of the topology's topics, without missing ones. Raises as `view` does."""
         known = self._known()
         topology = definition.topology
         wanted = _internal_topics(topology) | {topic for each in topology.subtopologies for topic in each.source_topics}

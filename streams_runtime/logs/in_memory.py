@@ -1,7 +1,7 @@
 """A log inside one process, for tests and for `TopologyTestDriver`. It is gone when the process ends.
 
-Rules: those of `base`, with one lock over everything. Batches are stored as bytes like those of the embedded log, so
-that tests measure and break the same code. Source: the mock clients and the cluster inside of `TopologyTestDriver`.
+Rules: those of `base`, with one lock over everything. Batches stay the columns that the producer made. Source: the mock
+clients and the cluster inside of `TopologyTestDriver`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
 
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
@@ -25,15 +27,21 @@ from streams_runtime.logs.base import (
     OffsetAndMetadata,
     OffsetsToCommit,
     Producer,
+    RecordBatch,
     TopicDescription,
 )
-from streams_runtime.logs.buffering_producer import BufferingProducer
-from streams_runtime.logs.cleanup_policy import BatchSummary, LatestOffsets, cleaned, expired_count, head_start
+from streams_runtime.logs.cleanup_policy import (
+    BatchSummary,
+    LatestOffsets,
+    bytes_of,
+    cleaned,
+    expired_count,
+    head_start,
+)
 from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer
-from streams_runtime.logs.producer_state import ProducerIdentity, check_claim, check_identity
-from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, decoded, first_offset_at, stored_at
-from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer, first_offset_at
+from streams_runtime.logs.producers import BufferingProducer, NewBatch, ProducerIdentity, check_claim, check_identity
+from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,
@@ -43,29 +51,46 @@ from streams_runtime.logs.topic_configs import (
 )
 
 
+class _Stored(NamedTuple):
+    """A batch of a partition. `last_offset`: by which it is found."""
+
+    last_offset: int
+    summary: BatchSummary
+    records: RecordBatch
+
+
+_last_offset = attrgetter("last_offset")
+_RECORD_BYTES = 16
+"""About as many bytes as a record takes in other logs beside its key, value and headers."""
+
+
 @dataclass(slots=True)
 class _Partition:
     """`cleaned_to`: everything below it has been compacted."""
 
     configs: TopicConfigs
+    limits: RecordLimits
     begin: int = 0
     end: int = 0
     cleaned_to: int = 0
-    batches: list[StoredBatch] = field(default_factory=list)
+    batches: list[_Stored] = field(default_factory=list)
+
+    def append(self, partition: TopicPartition, batch: NewBatch) -> None:
+        offsets = range(self.end, self.end + len(batch.keys))
+        self.end = offsets.stop
+        records = RecordBatch(partition, offsets, batch.timestamps_ms, batch.keys, batch.values, batch.headers)
+        self.batches.append(_stored(records, batch.size))
 
     def first_index(self, offset: int) -> int:
         """Index of the first batch whose last offset is at least `offset`."""
-        return bisect_left(self.batches, offset, key=lambda batch: batch.last_offset)
+        return bisect_left(self.batches, offset, key=_last_offset)
 
     def delete_before(self, offset: int) -> None:
         self.begin = max(self.begin, offset)
         del self.batches[: self.first_index(self.begin)]
 
     def summaries(self, from_offset: int) -> list[BatchSummary]:
-        return [
-            BatchSummary(batch.base_offset, batch.last_offset, batch.max_timestamp_ms, len(batch.payload))
-            for batch in self.batches[self.first_index(from_offset) :]
-        ]
+        return [batch.summary for batch in self.batches[self.first_index(from_offset) :]]
 
 
 class InMemoryLog:
@@ -80,7 +105,7 @@ class InMemoryLog:
         self._topics: dict[str, TopicDescription] = {}
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._committed: dict[tuple[str, TopicPartition], OffsetAndMetadata] = {}
-        self._claim_epochs: dict[tuple[str, TopicPartition], int] = {}
+        self._claim_epochs: dict[str, dict[TopicPartition, int]] = {}
         self._producer_epochs: dict[str, int] = {}
         self._signals = AppendSignals()
         self._cluster_id = str(uuid.uuid4())
@@ -94,8 +119,7 @@ class InMemoryLog:
         with self._lock:
             for topic in topics_to_add(asked, self._topics):
                 self._topics[topic.name] = TopicDescription(topic.name, topic.partitions, dict(topic.configs))
-                for number in range(topic.partitions):
-                    self._partitions[TopicPartition(topic.name, number)] = _Partition(meanings[topic.name])
+                self._configure(topic.name, topic.partitions, meanings[topic.name])
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
         with self._lock:
@@ -104,10 +128,13 @@ class InMemoryLog:
             changed = altered_topic(before, partitions, configs)
             meaning = TopicConfigs.of(name, changed.configs)
             self._topics[name] = changed
-            for number in range(before.partitions):
-                self._partitions[TopicPartition(name, number)].configs = meaning
-            for number in range(before.partitions, changed.partitions):
-                self._partitions[TopicPartition(name, number)] = _Partition(meaning)
+            self._configure(name, changed.partitions, meaning)
+
+    def _configure(self, topic: str, partitions: int, configs: TopicConfigs) -> None:
+        for number in range(partitions):
+            partition, limits = TopicPartition(topic, number), configs.record_limits
+            stored = self._partitions.setdefault(partition, _Partition(configs, limits))
+            stored.configs, stored.limits = configs, limits
 
     def delete_topics(self, names: Iterable[str]) -> None:
         asked = list(dict.fromkeys(names))
@@ -118,10 +145,11 @@ class InMemoryLog:
             gone = {partition for partition in self._partitions if partition.topic in asked}
             for partition in gone:
                 del self._partitions[partition]
-            for group, partition in [each for each in self._claim_epochs if each[1] in gone]:
-                self._claim_epochs[group, partition] += 1
-                self._committed.pop((group, partition), None)
-        self._signals.appended()  # a consumer that waits looks again
+            for group, epochs in self._claim_epochs.items():
+                for partition in gone & epochs.keys():
+                    epochs[partition] += 1
+                    self._committed.pop((group, partition), None)
+        self._signals.appended()  # a consumer that waits polls again, and raises
 
     def topics(self) -> Mapping[str, TopicDescription]:
         with self._lock:
@@ -147,7 +175,8 @@ class InMemoryLog:
         with self._lock:
             for partition in partitions:
                 stored = self._partition(partition)
-                offset = first_offset_at(partition, stored.batches, stored.begin, timestamp_ms)
+                late = (each.records for each in stored.batches if each.summary.max_timestamp_ms >= timestamp_ms)
+                offset = first_offset_at(late, stored.begin, timestamp_ms)
                 if offset is not None:
                     found[partition] = offset
         return found
@@ -160,11 +189,10 @@ class InMemoryLog:
         return committed if partitions is None else {p: committed[p] for p in partitions if p in committed}
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
-        epochs = {}
         with self._lock:
-            for partition in partitions:
-                epochs[partition] = self._claim_epochs.get((group_id, partition), 0) + 1
-                self._claim_epochs[group_id, partition] = epochs[partition]
+            current = self._claim_epochs.setdefault(group_id, {})
+            epochs = {partition: current.get(partition, 0) + 1 for partition in partitions}
+            current.update(epochs)
         return Claim(group_id, epochs)
 
     def release(self, *claims: Claim) -> None:
@@ -219,26 +247,26 @@ class InMemoryLog:
     def close(self) -> None:
         pass
 
-    # --- what its consumers read, and its producers write
+    # --- for its consumers and producers
 
     @contextmanager
-    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[InMemorySnapshot]:
+    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[_Snapshot]:
         with self._lock:
-            yield InMemorySnapshot({partition: self._partition(partition) for partition in partitions})
+            yield _Snapshot({partition: self._partition(partition) for partition in partitions})
 
     def is_unchanged(self) -> bool:
-        return False
+        return True
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         signal.wait(timeout_s)
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         with self._lock:
-            return self._partition(partition).configs.record_limits
+            return self._partition(partition).limits
 
     def append(
         self,
-        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
@@ -247,18 +275,30 @@ class InMemoryLog:
             if identity is not None:
                 check_identity(identity, self._producer_epochs.get(identity.transactional_id))
             for claim, _ in offsets:
-                check_claim(claim, lambda group, partition: self._claim_epochs.get((group, partition)))
-            for partition, encoded in batches.items():
-                stored = self._partition(partition)
-                for batch in encoded:
-                    stored.batches.append(stored_at(batch, stored.end))
-                    stored.end += batch.record_count
+                check_claim(claim, self._claim_epochs.get(claim.group_id, {}))
+            written = {partition: self._partition(partition) for partition in batches}
+            for partition, stored in written.items():
+                for batch in batches[partition]:
+                    stored.append(partition, batch)
                 last_offsets[partition] = stored.end - 1
             for claim, moved in offsets:
                 for partition, offset in moved.items():
                     self._committed[claim.group_id, partition] = offset
-        self._signals.appended()
+        if last_offsets:
+            self._signals.appended()
         return last_offsets
+
+    def append_records(self, partition: TopicPartition, records: Sequence[AnyRecord]) -> None:
+        """Write records without a producer, as one batch. Raises as `Producer.send` does; then none is written."""
+        stored = self._partition(partition)
+        checked = [stored.limits.checked(partition, *record) for record in records]
+        if not checked:
+            return
+        keys, values, timestamps_ms, headers, sizes = map(list, zip(*checked, strict=True))
+        batch = NewBatch(timestamps_ms, keys, values, headers if any(headers) else None, sum(sizes))
+        with self._lock:
+            stored.append(partition, batch)
+        self._signals.appended()
 
     def _partition(self, partition: TopicPartition) -> _Partition:
         found = self._partitions.get(partition)
@@ -284,30 +324,39 @@ class InMemoryLog:
         first_dirty, first_head = stored.first_index(stored.cleaned_to), stored.first_index(until)
         latest = LatestOffsets()
         for batch in stored.batches[first_dirty:first_head]:
-            latest.add(decoded(partition, batch))
-        at = 0
-        for taken, placed in cleaned(partition, stored.batches[:first_head], latest.offsets, stored.configs, now_ms):
-            at = stored.batches.index(taken[0], at)
-            stored.batches[at : at + len(taken)] = placed
-            at += len(placed)
+            latest.add(batch.records)
+        batches = [(batch.summary, batch.records) for batch in stored.batches[:first_head]]
+        for sources, kept, horizon_ms in cleaned(batches, latest.offsets, stored.configs, now_ms):
+            at = stored.first_index(sources[0].last_offset)
+            placed = [] if kept is None else [_stored(kept, bytes_of(kept.keys) + bytes_of(kept.values), horizon_ms)]
+            stored.batches[at : at + len(sources)] = placed
         stored.cleaned_to = until
 
 
-class InMemorySnapshot:
+class _Snapshot:
     def __init__(self, partitions: Mapping[TopicPartition, _Partition]) -> None:
         self._partitions = partitions
+        self.bounds: Mapping[TopicPartition, Bounds] = {
+            partition: Bounds(stored.begin, stored.end) for partition, stored in partitions.items()
+        }
 
-    def bounds(self) -> dict[TopicPartition, Bounds]:
-        return {partition: Bounds(stored.begin, stored.end) for partition, stored in self._partitions.items()}
-
-    def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
         stored = self._partitions[partition]
         for index in range(stored.first_index(offset), len(stored.batches)):
-            yield stored.batches[index]
+            yield stored.batches[index].records
+
+
+def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = None) -> _Stored:
+    """`size`: of keys, values and headers."""
+    offsets = records.offsets
+    size += _RECORD_BYTES * len(offsets)
+    summary = BatchSummary(offsets[0], offsets[-1], max(records.timestamps_ms), size, delete_horizon_ms)
+    return _Stored(offsets[-1], summary, records)
 
 
 def _is_dirty_enough(stored: _Partition, now_ms: int) -> bool:
-    until = head_start(stored.summaries(stored.cleaned_to), stored.configs, now_ms, stored.end)
-    clean = sum(len(batch.payload) for batch in stored.batches[: stored.first_index(stored.cleaned_to)])
-    dirty = sum(b.size for b in stored.summaries(stored.cleaned_to) if b.base_offset < until)
+    unclean = stored.summaries(stored.cleaned_to)
+    until = head_start(unclean, stored.configs, now_ms, stored.end)
+    clean = sum(batch.summary.size for batch in stored.batches[: stored.first_index(stored.cleaned_to)])
+    dirty = sum(batch.size for batch in unclean if batch.base_offset < until)
     return dirty > 0 and dirty >= stored.configs.min_cleanable_dirty_ratio * (clean + dirty)

@@ -26,7 +26,7 @@ _LOCK = threading.Lock()
 
 def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None, *, create: bool = True) -> Log:
     """Opens Kafka for `host:port,...`, also with `kafka:` before it, SQLite in a directory for `embedded:<directory>`,
-    and for `memory:<name>` a log that everybody in this process shares who uses that name. After the directory,
+    and for `memory:<name>` a log that all users of that name in this process share. After the directory,
     `?synchronous=FULL` has each commit survive a power loss; without it (`NORMAL`) only the end of processes.
 
     `properties`: of Kafka's clients (`security.protocol`, ...). The other logs take `linger.ms` only: their producers
@@ -37,7 +37,7 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return _kafka_log(servers, properties)
-    linger_ms(properties)  # raises what is wrong with it
+    linger_ms(properties)  # raises InputError
     unknown = (properties or {}).keys() - {LINGER_MS}
     if unknown:
         raise InputError(
@@ -66,7 +66,7 @@ def kafka_servers(bootstrap_servers: str) -> str | None:
 
 
 def cluster_provider_name(bootstrap_servers: str) -> str:
-    """The cluster provider by which a coordinator, another process, looks at this log (`assignor.cluster_providers`).
+    """The cluster provider with which a coordinator, another process, reads this log (`assignor.cluster_providers`).
 
     Raises InputError for a log that other processes cannot find: one in memory, or one in a relative directory, which
     every process would look for in its own working directory.
@@ -88,7 +88,7 @@ def cluster_provider_name(bootstrap_servers: str) -> str:
 
 
 def cluster_address(bootstrap_servers: str) -> str:
-    """How other processes find this log: without what is this process's own choice. Raises InputError."""
+    """The address for other processes: without the options that concern this process only. Raises InputError."""
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return servers

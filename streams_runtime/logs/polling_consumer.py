@@ -1,10 +1,10 @@
-"""A consumer that looks for records itself. The logs of one machine share it.
+"""A consumer that reads the log in its own `poll`, without a thread. The logs of one machine share it.
 
-Rules: a poll looks at all its partitions at one moment (a snapshot). No partition can starve another: each gets an
-equal share of `max_records`, what one does not need goes to the others, and when there are more partitions than records
-to give, they take turns. A batch is read and decoded once; what a poll could not give of it is kept for the next poll.
-When a poll fails, no position has moved. A consumer that has read everything takes no snapshot until the log changes:
-a snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
+Rules: a poll reads all its partitions at one moment (a snapshot). No partition can starve another: each gets an
+equal share of `max_records`, the unused rest of a share goes to the others, and when there are more partitions than
+records to give, they take turns. A batch is read once; its records beyond `max_records` are kept for the next poll.
+When a poll fails, no position has moved. A consumer that has read everything takes no snapshot until the log changes: a
+snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ import threading
 import time
 import weakref
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
-from streams_runtime.logs.record_batches import StoredBatch, concatenated, decoded
 
 
 class AppendSignals:
     """Inside one process, an append wakes the consumers that wait for records, by one event for each consumer.
 
-    The event of a consumer that nobody holds any more disappears by itself.
+    The event of a consumer disappears with the consumer.
     """
 
     def __init__(self) -> None:
@@ -60,9 +59,9 @@ class Bounds(NamedTuple):
 class Snapshot(Protocol):
     """Partitions at one moment. Valid inside the `with` block that gave it."""
 
-    def bounds(self) -> Mapping[TopicPartition, Bounds]: ...
+    bounds: Mapping[TopicPartition, Bounds]
 
-    def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
         """Batches in order, one at a time, from the first one whose last offset is at least `offset`."""
         ...
 
@@ -75,7 +74,7 @@ class BatchSource(Protocol):
         ...
 
     def is_unchanged(self) -> bool:
-        """Whether a new snapshot would certainly equal the last one. False where the source cannot tell."""
+        """Whether no other process has appended since the last snapshot. This one sets the consumer's signal."""
         ...
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
@@ -86,20 +85,20 @@ class BatchSource(Protocol):
 
 
 class _Taken(NamedTuple):
+    """Of one partition. `rest`: of the batch that was read last."""
+
     batches: list[RecordBatch]
     position: int
     rest: RecordBatch | None
 
 
 class PollingConsumer:
-    """A `Consumer`. `signal`: set by everybody who appends in this process. `decode`: what batches are decoded with."""
-
-    decode: Callable[[TopicPartition, StoredBatch], RecordBatch] = staticmethod(decoded)
+    """A `Consumer`. `signal`: set by every append in this process."""
 
     def __init__(self, source: BatchSource, signal: threading.Event) -> None:
         self._source = source
         self._signal = signal
-        self._assigned: dict[TopicPartition, None] = {}  # sorted: callers have sets, which each process orders anew
+        self._assigned: dict[TopicPartition, None] = {}  # sorted: the order of a set differs from process to process
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._rests: dict[TopicPartition, RecordBatch] = {}
@@ -109,7 +108,8 @@ class PollingConsumer:
         self._closed = False
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        self._check_open()
+        if self._closed:
+            raise LogError("the consumer is closed")
         keep = set(partitions)
         self._assigned = dict.fromkeys(sorted(keep))
         self._is_at_end = False
@@ -132,7 +132,7 @@ class PollingConsumer:
         return self._positions.get(partition)
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """Nobody tells it: it looks."""
+        """None: this consumer gets no end offsets pushed."""
         self._check_assigned([partition])
         return None
 
@@ -147,13 +147,16 @@ class PollingConsumer:
         return frozenset(self._paused)
 
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
-        self._check_open()
+        if self._closed:
+            raise LogError("the consumer is closed")
         if max_records < 1:
             raise ValueError(f"a poll gives at least one record, not {max_records}")
         deadline = time.monotonic() + timeout_ms / 1_000
         while True:
-            self._signal.clear()  # before looking: an append while we look sets it again
-            if not (self._is_at_end and self._source.is_unchanged()):
+            has_news = self._signal.is_set()
+            if has_news:
+                self._signal.clear()  # before the snapshot: an append after it sets it again
+            if has_news or not self._is_at_end or not self._source.is_unchanged():
                 batches = self._take(max_records)
                 if batches:
                     return batches
@@ -166,7 +169,7 @@ class PollingConsumer:
             if self._wanted():
                 self._source.wait(self._signal, remaining_s)
             else:
-                self._signal.wait(remaining_s)  # whatever is appended, this consumer reads none of it
+                self._signal.wait(remaining_s)  # it reads no partition, so it waits for `wakeup` only
 
     def wakeup(self) -> None:
         self._woken = True
@@ -184,11 +187,12 @@ class PollingConsumer:
         if not wanted:
             return []
         with self._source.snapshot(wanted) as snapshot:
-            bounds = snapshot.bounds()
-            self._check_positions(wanted, bounds)
-            lags = {p: lag for p in self._rotated(wanted) if (lag := bounds[p].end - self._positions[p])}
+            lags = self._lags(wanted, snapshot.bounds)
+            if not lags:
+                self._is_at_end = True
+                return []
             taken = {
-                partition: self._take_from(partition, share, bounds[partition].end, snapshot)
+                partition: self._take_from(partition, share, snapshot)
                 for partition, share in _shares(lags, max_records).items()
             }
         for partition, of_it in taken.items():  # positions move last, when nothing can fail any more
@@ -197,42 +201,55 @@ class PollingConsumer:
                 self._rests.pop(partition, None)
             else:
                 self._rests[partition] = of_it.rest
-        self._is_at_end = not lags
-        return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
+        return [
+            of_it.batches[0] if len(of_it.batches) == 1 else concatenated(of_it.batches)
+            for of_it in taken.values()
+            if of_it.batches
+        ]
 
     def _wanted(self) -> list[TopicPartition]:
         return [p for p in self._assigned if p in self._positions and p not in self._paused]
 
-    def _take_from(self, partition: TopicPartition, share: int, end: int, snapshot: Snapshot) -> _Taken:
+    def _lags(self, wanted: list[TopicPartition], bounds: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, int]:
+        """The lag of each partition that has one; each call begins with another partition.
+
+        Raises OffsetOutOfRange.
+        """
+        self._turn += 1
+        start = self._turn % len(wanted)
+        lags: dict[TopicPartition, int] = {}
+        outside: dict[TopicPartition, int] = {}
+        for partition in wanted[start:] + wanted[:start]:
+            position = self._positions[partition]
+            begin, end = bounds[partition]
+            if not begin <= position <= end:
+                outside[partition] = position
+            elif position < end:
+                lags[partition] = end - position
+        if outside:
+            raise OffsetOutOfRange(outside)
+        return lags
+
+    def _take_from(self, partition: TopicPartition, share: int, snapshot: Snapshot) -> _Taken:
         position = self._positions[partition]
         rest = self._rests.get(partition)
         batches: list[RecordBatch] = []
-        stored: Iterator[StoredBatch] | None = None
+        stored: Iterator[RecordBatch] | None = None
         while share > 0:
             if rest is None:
                 if stored is None:
                     stored = snapshot.batches(partition, position)
-                following = next(stored, None)
-                if following is None:
-                    return _Taken(batches, end, None)  # only a gap is left
-                rest = _from_offset(self.decode(partition, following), position)
-            part = rest.part(0, share)
-            rest = rest.part(share, len(rest)) if len(rest) > share else None
+                rest = next(stored, None)
+                if rest is None:
+                    return _Taken(batches, snapshot.bounds[partition].end, None)  # only a gap is left
+                if rest.offsets[0] < position:
+                    rest = rest.part(bisect_left(rest.offsets, position), len(rest.offsets))
+            count = len(rest.offsets)
+            part, rest = (rest, None) if count <= share else (rest.part(0, share), rest.part(share, count))
             batches.append(part)
-            share -= len(part)
+            share -= min(share, count)
             position = part.offsets[-1] + 1
         return _Taken(batches, position, rest)
-
-    def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        self._turn += 1
-        start = self._turn % len(partitions)
-        return partitions[start:] + partitions[:start]
-
-    def _check_positions(self, partitions: list[TopicPartition], bounds: Mapping[TopicPartition, Bounds]) -> None:
-        positions = self._positions
-        outside = {p: positions[p] for p in partitions if not bounds[p].begin <= positions[p] <= bounds[p].end}
-        if outside:
-            raise OffsetOutOfRange(outside)
 
     def _check_assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         asked = list(partitions)
@@ -241,13 +258,9 @@ class PollingConsumer:
                 raise LogError(f"{partition} is not assigned to this consumer")
         return asked
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise LogError("the consumer is closed")
-
 
 def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:
-    """How many records each partition gives: at least one, and no more than it has."""
+    """The number of records to take from each partition: at least one, and no more than its lag."""
     served = list(lags)[:max_records]
     shares = {}
     remaining = max_records
@@ -257,5 +270,10 @@ def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicP
     return shares
 
 
-def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
-    return batch.part(bisect_left(batch.offsets, offset), len(batch))
+def first_offset_at(batches: Iterable[RecordBatch], begin: int, timestamp_ms: int) -> int | None:
+    """The lowest offset, from `begin` on, whose record has this timestamp or a later one. `batches`: in order."""
+    for batch in batches:
+        for offset, of_record in zip(batch.offsets, batch.timestamps_ms, strict=True):
+            if offset >= begin and of_record >= timestamp_ms:
+                return offset
+    return None

@@ -1,14 +1,14 @@
-"""What a topic takes as one record, so that `send` itself refuses a record that the log would refuse.
+"""The limits of a topic for one record, so that `send` itself refuses a record that the log would refuse.
 
-`send` of every producer begins with `RecordLimits.checked`, so a wrong record is refused alone: what was taken before
-it is still written.
+`send` of every producer begins with `RecordLimits.checked`, so a wrong record is refused alone: records before it are
+still written.
 
-Brokers check more of a record than its size, and refuse a whole batch for one record, when nobody knows any more what
-the record came of. So `send` refuses it first, as far as a topic's configs and earlier answers show it: a timestamp too
-far from the clock (`message.timestamp.after.max.ms`, one hour unless the topic says otherwise, and
-`message.timestamp.before.max.ms`), and a record that the brokers have refused before. The latter is a record that
-passed here, because the two clocks differ or the topic's configs have changed; its work is done again, and it is
-recognised.
+Brokers check more of a record than its size. They refuse a whole batch for one record, long after `send`, when the
+input record behind it is no longer known. So `send` refuses such a record first, as far as the topic's configs and
+earlier answers of the brokers allow: one whose timestamp is too far from the clock (`message.timestamp.after.max.ms`,
+one hour by default, and `message.timestamp.before.max.ms`), and one that the brokers have refused before. That one had
+passed here, because the two clocks differ or the topic's configs have changed. Its input is processed again, and this
+time `send` recognises and refuses it.
 
 Source: `LogValidator`. Differs from Kafka: there, the producer gets the refusal of a timestamp from the broker, when
 the transaction can only be aborted.
@@ -39,10 +39,10 @@ _MOST_REFUSED = 10_000
 
 
 class BrokerChecks:
-    """What brokers check of a record beside its size. Of one topic, for all producers of a log; any thread may call.
+    """The brokers' checks of a record beside its size, for one topic and all producers of a log. Any thread may call.
 
-    `rows_pass_to_ms`: a record with a timestamp up to this one needs no check. It lies behind what the clock would
-    allow, and `check_timestamp` moves it. -1: each record needs one.
+    `rows_pass_to_ms`: a record with a timestamp up to this one needs no check. It is never later than the clock
+    allows; `check_timestamp` moves it on. -1: each record needs a check.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class BrokerChecks:
         self._move()
 
     def check_timestamp(self, timestamp_ms: int) -> None:
-        """Raises ValueError, whose text goes on after the name of the record."""
+        """Raises ValueError; its text continues the sentence "record for <partition> ..."."""
         self._move()
         later_ms = timestamp_ms - self._clock.now_ms()
         if later_ms > self._after_max_ms - self._ahead_ms:
@@ -82,7 +82,7 @@ class BrokerChecks:
             )
 
     def take_refusal(self, record: AnyRecord) -> str | None:
-        """Why the brokers have refused the record, if they have; reported once."""
+        """The reason why the brokers have refused the record before, else None; given once."""
         return self._refused.pop(record, None) if self._refused else None
 
     def was_refused(self, record: AnyRecord, reason: str, *, for_its_timestamp: bool) -> None:
@@ -113,7 +113,7 @@ made for each record.
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
     """`max_bytes`: of key, value and headers together. `compacts`: every record needs a key. `checks`: None where
-    nobody looks at timestamps.
+    timestamps are not checked.
     """
 
     max_bytes: int
@@ -121,7 +121,7 @@ class RecordLimits:
     checks: BrokerChecks | None = None
 
     def takes_unchecked(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> bool:
-        """Whether `checked` would take this record without headers, as far as can be seen at a glance."""
+        """True if `checked` would certainly take this record without headers. False: call `checked`."""
         if key is None and self.compacts:
             return False
         size = (0 if key is None else len(key)) + (0 if value is None else len(value))
@@ -135,7 +135,7 @@ class RecordLimits:
         """The record as a log takes it. Raises InvalidRecord, RecordTooLarge for one that no log or not this topic
         takes.
         """
-        # nearly all records are as they have to be, and to see that here is cheaper than four calls
+        # Fast path: nearly all records are valid, and these comparisons are cheaper than four calls.
         is_plain = (key is None or type(key) is bytes) and (value is None or type(value) is bytes)
         if not is_plain or headers or type(timestamp_ms) is not int or not 0 <= timestamp_ms <= LATEST_MS:
             try:

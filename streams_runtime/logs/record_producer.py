@@ -101,7 +101,7 @@ class RecordProducer(Generic[Key, Value]):
         headers: Headers = (),
         partition: int | None = None,
     ) -> TopicPartition:
-        """Take the record, and say where it goes. It is written `linger.ms` later, or earlier by `flush` or `close`.
+        """Take the record. Returns its partition. It is written `linger.ms` later, or earlier by `flush` or `close`.
 
         `timestamp_ms`: since the epoch; None for now. `headers`: pairs of a name and bytes or None. Raises
         SerdeMismatch and the serdes' own StreamsRuntimeErrors, UnknownTopicOrPartition, InvalidRecord, RecordTooLarge,
@@ -131,13 +131,15 @@ class RecordProducer(Generic[Key, Value]):
             self._stop_timer()
 
     def discard(self) -> None:
-        """Forget what was taken and is not written yet. Only `close` may follow."""
+        """Forget the records that are not written yet. Only `close` may follow."""
         with self._lock:
             self._stop_timer()
             self._producer.discard()
 
     def close(self) -> None:
-        """Writes what was taken, if nothing was discarded. Raises as `flush` does, and is closed all the same."""
+        """Writes the pending records, unless they were discarded. Raises as `flush` does; the producer is closed even
+        then.
+        """
         with self._lock:
             self._stop_timer()
             try:
@@ -146,7 +148,7 @@ class RecordProducer(Generic[Key, Value]):
                 self._close_own()
 
     def _linger(self) -> None:
-        """Have another thread write what waits by then. The lock is held."""
+        """Have a timer's thread write the pending records after `linger.ms`. The lock is held."""
         if self._linger_s == 0:
             self._producer.send_now()
             return
@@ -164,7 +166,7 @@ class RecordProducer(Generic[Key, Value]):
             try:
                 self._producer.send_now()
             except LogError as error:
-                # nothing is lost: the records wait, and the next call that has to write them raises what goes wrong
+                # nothing is lost: the records stay pending, and the next call that has to write them raises its error
                 _logger.warning("records that were sent are not in the log after linger.ms: %s", error)
                 if isinstance(error, LogTimeout):
                     self._linger()
@@ -189,7 +191,7 @@ class RecordProducer(Generic[Key, Value]):
 
 
 class _TopicTarget:
-    """The serdes and the partitions of one topic, and the partition at which keyless records are."""
+    """The serdes and the partitions of one topic, and the partition that gets records without a key for now."""
 
     __slots__ = ("_at", "_bytes", "_partitions", "key_serde", "serialize_key", "serialize_value", "value_serde")
 

@@ -1,6 +1,6 @@
-"""What a topic's configs mean to a log that keeps the records itself, with Kafka's names, defaults and bounds.
+"""The configs of topics in a log that keeps the records itself, with Kafka's names, defaults and bounds.
 
-Configs that are not listed here are kept and otherwise ignored, because they are for brokers. Source: `TopicConfig`,
+Other configs are stored and ignored, because they are for brokers. Source: `TopicConfig`,
 `LogConfig`, `Topic.validate`. Differs from Kafka: `segment.bytes` is the size of the newest records that compaction
 leaves alone (the active segment), 1 MiB by default. With Kafka's 1 GiB the changelogs of one machine would never be
 compacted. `retention.ms` has no limit by default. With Kafka's seven days, records that are older by their own
@@ -12,15 +12,18 @@ would be refused. A topic whose configs name one has that one.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import ConfigChanges, NewTopic, TopicDescription
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
 from streams_runtime.logs.record_limits import BrokerChecks, RecordLimits
+
+N = TypeVar("N", int, float)
 
 _POLICIES = frozenset({"compact", "delete"})
 
@@ -66,7 +69,7 @@ class TopicConfigs:
         """Raises InvalidTopic."""
         read = _ConfigReader(topic, configs)
         policies = read.policies()
-        # the log's own time is never too far from its clock
+        # with LogAppendTime a record's own timestamp is not kept, so it is not checked
         times_given = configs.get("message.timestamp.type") != "LogAppendTime"
         limit_ms = partial(read.integer, default=JAVA_LONG_MAX, low=0, high=JAVA_LONG_MAX)
         after_max_ms = limit_ms("message.timestamp.after.max.ms")
@@ -115,7 +118,7 @@ def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescrip
 
 
 def altered_topic(topic: TopicDescription, partitions: int | None, configs: ConfigChanges) -> TopicDescription:
-    """The topic with its new partitions and configs. Raises InvalidTopic for what it cannot have.
+    """The topic with its new partitions and configs. Raises InvalidTopic if no topic can have them.
 
     Source: `ReplicationControlManager.createPartitions`.
     """
@@ -151,27 +154,21 @@ class _ConfigReader:
         return policies
 
     def integer(self, name: str, default: int, low: int, high: int) -> int:
-        given = self._configs.get(name)
-        if given is None:
-            return default
-        try:
-            value = int(given)
-        except ValueError:
-            raise self._invalid(name, "a whole number") from None
-        if not low <= value <= high:
-            raise self._invalid(name, f"from {low} to {high}")
-        return value
+        return self._number(name, default, low, high, int, "a whole number")
 
     def ratio(self, name: str, default: float) -> float:
+        return self._number(name, default, 0, 1, float, "a number")
+
+    def _number(self, name: str, default: N, low: int, high: int, parse: Callable[[str], N], kind: str) -> N:
         given = self._configs.get(name)
         if given is None:
             return default
         try:
-            value = float(given)
+            value = parse(given)
         except ValueError:
-            raise self._invalid(name, "a number") from None
-        if not 0 <= value <= 1:
-            raise self._invalid(name, "from 0 to 1")
+            raise self._invalid(name, kind) from None
+        if not low <= value <= high:
+            raise self._invalid(name, f"from {low} to {high}")
         return value
 
     def _invalid(self, name: str, expected: str) -> InvalidTopic:

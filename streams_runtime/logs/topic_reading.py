@@ -1,4 +1,4 @@
-"""Reads records of a topic of any log as objects, without a group: nobody's offsets move. Source: `ConsumerRecord`."""
+"""Reads records of a topic of any log as objects, without a group, so it moves no offsets. Source: `ConsumerRecord`."""
 
 from __future__ import annotations
 

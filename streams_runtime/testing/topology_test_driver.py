@@ -27,8 +27,9 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, OffsetReset
+from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetReset, OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
+from streams_runtime.logs.producers import NewBatch, ProducerIdentity
 from streams_runtime.processors.api import ExceptionHandler
 from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.processors.topology import Topology
@@ -69,35 +70,22 @@ class MockClock:
         self._now_ms += by_ms
 
 
-class _OrderedProducer(StreamsProducer):
-    """`order`: the partitions that got records, in the order of the first record that was not read yet."""
+class _OrderedLog(InMemoryLog):
+    """`order`: the partitions to which producers wrote, in the order of the first record that was not read yet."""
 
-    __slots__ = ("order",)
-
-    def __init__(self, log: Log, transactional_id: str | None) -> None:
-        super().__init__(log, transactional_id)
+    def __init__(self) -> None:
+        super().__init__()
         self.order: dict[TopicPartition, None] = {}
 
-    def send(
+    def append(
         self,
-        partition: TopicPartition,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp_ms: int,
-        headers: Headers = (),
-    ) -> None:
-        self.order[partition] = None
-        super().send(partition, key, value, timestamp_ms, headers)
-
-    def send_columns(
-        self,
-        partition: TopicPartition,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
-    ) -> None:
-        self.order[partition] = None
-        super().send_columns(partition, keys, values, timestamps_ms)
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        last_offsets = super().append(batches, offsets, identity)
+        self.order |= last_offsets.fromkeys(last_offsets)
+        return last_offsets
 
 
 class TopologyTestDriver:
@@ -105,7 +93,7 @@ class TopologyTestDriver:
 
     `configs`: as for an Application; a mapping need not have application.id and bootstrap.servers. The driver ignores
     bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms` None: the machine's time now.
-    Raises InputError for what an Application refuses, and what processors' `init` raises.
+    Raises InputError as an Application does, and the errors of processors' `init`.
     """
 
     def __init__(
@@ -127,16 +115,16 @@ class TopologyTestDriver:
         self.clock = MockClock(SystemClock().now_ms() if initial_wall_clock_ms is None else initial_wall_clock_ms)
         self._application = application
         self._isolation = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
-        # an error of the clean-up would hide the one that it comes of
+        # an error of the clean-up would hide the error that led to it
         self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-", ignore_cleanup_errors=True)
         self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
-        self._log = InMemoryLog()
+        self._log = _OrderedLog()
         self._log.create_topics(topics_of(application))
         self._consumer = self._log.consumer(self._isolation)
-        self._input = self._log.producer()
-        self._producer = _OrderedProducer(self._log, application.id if exactly_once else None)
+        self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
+        self._unprocessed: Counter[TaskId] = Counter()  # records that were read; dropped ones count as well
         self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
         try:
@@ -187,9 +175,7 @@ class TopologyTestDriver:
 
     def _pipe(self, topic: str, rows: Sequence[Row]) -> None:
         with self._noticing_errors():
-            for key, value, timestamp_ms, headers in rows:
-                self._input.send(TopicPartition(topic, _PARTITION), key, value, timestamp_ms, headers)
-            self._input.flush()
+            self._log.append_records(TopicPartition(topic, _PARTITION), rows)
             self._run_until_idle(max(1, len(rows)))
 
     def advance_wall_clock_time(self, by_ms: int) -> None:
@@ -228,8 +214,8 @@ class TopologyTestDriver:
         return frozenset(partition.topic for partition in self._producer.last_offsets())
 
     def dropped_records(self) -> dict[str, int]:
-        """How many records were left out, by reason: `late`, `null-key`, ... Source: `metrics()`, of which this is
-        `dropped-records-total`; so it has not what `filtered_null_keys` counts.
+        """The number of dropped records by reason: `late`, `null-key`, ... Source: `dropped-records-total` of
+        `metrics()`. Records that `filtered_null_keys` counts are not among them.
         """
         return {
             str(reason): count
@@ -238,8 +224,8 @@ class TopologyTestDriver:
         }
 
     def filtered_null_keys(self) -> int:
-        """How many records ended before a repartition topic, because they have no key. Not in Kafka, which filters them
-        out and does not count them.
+        """The number of records without a key that were filtered out before a repartition topic. Kafka filters them
+        out as well, and does not count them.
         """
         return self._lost()[DropReason.NULL_KEY_BEFORE_REPARTITION]
 
@@ -250,15 +236,15 @@ class TopologyTestDriver:
         return counts
 
     def node_runs(self) -> dict[str, NodeRun]:
-        """How each node below a source runs, by its name: once a batch or once a record, and why so.
+        """For each node below a source, by name: whether it runs once a batch or once a record, and the reason.
 
-        It is known of a source once that has had a record. `Topology.describe` has the text of Kafka, and says nothing
-        of it.
+        A source without a record so far is left out, with its nodes. `Topology.describe` has Kafka's text, and does not
+        show this.
         """
         return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
 
     def close(self) -> None:
-        """Close processors and stores, and delete the state; idempotent. Raises what a processor's `close` raises."""
+        """Close processors and stores, and delete the state; idempotent. Raises the error of a processor's `close`."""
         if self._closed:
             return
         self._closed = True
@@ -266,7 +252,6 @@ class TopologyTestDriver:
             self._close_tasks()
         finally:
             self._producer.close()
-            self._input.close()
             self._consumer.close()
             self._state.close()
             self._log.close()
@@ -309,22 +294,32 @@ class TopologyTestDriver:
 
     def _run_until_idle(self, at_a_time: int = 1) -> None:
         """Run the loop of a stream thread until a pass neither reads nor processes anything."""
-        while self._read() + self._process(at_a_time) > 0:
-            self._commit()
+        while True:
+            read, processed = self._read(), self._process(at_a_time)
+            if read == processed == 0:
+                return
+            if read != processed:  # records that were dropped are consumed as well
+                self._commit()
 
     def _read(self) -> int:
         batches = self._consumer.poll(0, self._application.configs.max_poll_records)
-        place = {partition: index for index, partition in enumerate(self._producer.order)}
-        batches.sort(key=lambda batch: place.get(batch.partition, -1))
-        self._producer.order.clear()
+        if len(batches) > 1:
+            place = {partition: index for index, partition in enumerate(self._log.order)}
+            batches.sort(key=lambda batch: place.get(batch.partition, -1))
+        self._log.order.clear()
+        read = 0
         for batch in batches:
-            self._task_of[batch.partition].add_records(batch)
-        return len(batches)
+            task = self._task_of[batch.partition]
+            task.add_records(batch)
+            self._unprocessed[task.id] += len(batch.offsets)
+            read += len(batch.offsets)
+        return read
 
     def _process(self, at_a_time: int) -> int:
         processed = 0
-        for task in self._tasks.values():
-            while (records := task.process(self.clock.now_ms(), at_a_time)) > 0:
+        for task_id, task in self._tasks.items():
+            while self._unprocessed[task_id] and (records := task.process(self.clock.now_ms(), at_a_time)) > 0:
+                self._unprocessed[task_id] -= records
                 processed += records
                 task.maybe_punctuate_stream_time()
                 self._commit()

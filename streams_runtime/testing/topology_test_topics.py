@@ -142,7 +142,7 @@ class OutputTopic(Generic[Key, Value]):
         return self.size() == 0
 
     def size(self) -> int:
-        """How many records are left to read."""
+        """The number of records left to read."""
         self._fetch()
         return len(self._fetched)
 

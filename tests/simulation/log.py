@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from random import Random
 
 from assignor.types import TopicPartition
@@ -28,22 +27,16 @@ from streams_runtime.logs.base import (
     RecordBatch,
     TopicDescription,
 )
-from streams_runtime.logs.buffering_producer import BufferingProducer
 from streams_runtime.logs.errors import LogError, LogTimeout
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.polling_consumer import PollingConsumer
-from streams_runtime.logs.producer_state import ProducerIdentity, check_identity
-from streams_runtime.logs.record_batches import EncodedBatch, decoded, encoded, stored_at
+from streams_runtime.logs.producers import BufferingProducer, NewBatch, ProducerIdentity, check_identity
 from streams_runtime.logs.record_limits import RecordLimits
 from tests.simulation.fate import Fate, Point
 from tests.simulation.thread_clock import Pauses
 
 ANSWER_TIMEOUT_MS = 500
 _NO_SIGNAL = threading.Event()
-
-
-# a batch is read many times: by its task, by standbys, at each restore, by every check
-_decoded_once = lru_cache(20_000)(decoded)
 
 
 class SharedLog(InMemoryLog):
@@ -68,14 +61,13 @@ class SharedLog(InMemoryLog):
     def batches_from(self, partition: TopicPartition, offset: int) -> list[RecordBatch]:
         """All that is written from this offset on, which is that of a batch."""
         stored = self._partitions[partition]
-        return [_decoded_once(partition, batch) for batch in stored.batches[stored.first_index(offset) :]]
+        return [batch.records for batch in stored.batches[stored.first_index(offset) :]]
 
     def write(self, partition: TopicPartition, keys: Sequence[bytes], timestamp_ms: int) -> None:
         """Records of a producer that is nobody's business: keys alone, in one batch."""
-        stored = self._partitions[partition]
-        batch = encoded([timestamp_ms] * len(keys), keys, [b""] * len(keys))
-        stored.batches.append(stored_at(batch, stored.end))
-        stored.end += len(keys)
+        self._partitions[partition].append(
+            partition, NewBatch([timestamp_ms] * len(keys), list(keys), [b""] * len(keys), None, sum(map(len, keys)))
+        )
 
     def tell(self) -> None:
         """That something was written, to all who read."""
@@ -203,8 +195,6 @@ class LogView:
 
 
 class SimulatedConsumer(PollingConsumer):
-    decode = staticmethod(_decoded_once)
-
     def __init__(self, view: LogView) -> None:
         super().__init__(view.shared, _NO_SIGNAL)
         self._view = view
@@ -259,7 +249,7 @@ class SimulatedDestination:
 
     def append(
         self,
-        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
@@ -285,7 +275,7 @@ class SimulatedDestination:
 
     def _append(
         self,
-        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
         made: Mapping[TopicPartition, tuple[int, int]] | None,

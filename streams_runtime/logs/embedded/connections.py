@@ -1,29 +1,38 @@
-"""Connections to the file: opened at first use, never used across a fork, with their errors turned into a log's.
+"""Connections to the file, and the lock of its one writer.
 
-Rule: WAL mode, and `synchronous=NORMAL` unless the address says FULL. When a commit returns, the operating system has
+Rules of connections: they are opened at first use and never used across a fork; their errors become those of a log. WAL
+mode, and `synchronous=NORMAL` unless the address says FULL. When a commit returns, the operating system has
 it, so it survives the SIGKILL of any process. With NORMAL, a power loss may take the last commits, those since SQLite
 last moved its write-ahead log into the file, but never a part of one, and none from between others. With FULL, the disk
 has each commit when it returns.
+
+Rules of the lock: one writer at a time, over all threads and processes of the machine. The kernel wakes a waiting
+writer when the lock is released. (SQLite's own busy handler sleeps for longer and longer times, and then loses against
+a writer that comes at the right moment.) No writer waits longer than the time-out. The lock of a process that dies,
+even by SIGKILL, is free at once. `flock` has no time-out, so a thread waits for it in place of the writer.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from assignor.operating_system import advice_of, reset_in_children
+from assignor.access.private_files import FILE_MODE
+from assignor.operating_system import advice_of, reset_in_children, with_advice
 from streams_runtime.logs.errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):
-    """What a commit that has returned survives: the end of any process, or a power loss, too."""
+    """Which losses a commit survives once it has returned: NORMAL the end of any process, FULL a power loss as well."""
 
     NORMAL = "NORMAL"
     FULL = "FULL"
@@ -33,7 +42,7 @@ _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CACHE_KIB = 4_096
 _CHECKPOINT_PAGES = 1_000
 _FILES = 4
-"""As many files does a connection open: the log, its write-ahead log, the index of that, and the directory."""
+"""The files that a connection opens: the log, its write-ahead log, the index of that, and the directory."""
 
 
 @contextmanager
@@ -49,7 +58,7 @@ def as_log_errors(file: Path) -> Iterator[None]:
 
 
 def _text(error: sqlite3.Error, code: int) -> str:
-    """SQLite's words, and what to do: SQLite does not tell the operating system's own error."""
+    """SQLite's message with advice: SQLite does not pass on the operating system's own error."""
     if code == sqlite3.SQLITE_FULL:
         return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
     if code == sqlite3.SQLITE_CANTOPEN:
@@ -130,3 +139,90 @@ class SharedConnection:
 
     def reset_after_fork(self) -> None:
         self._lock = threading.Lock()
+
+
+class WriteLock:
+    """Not reentrant."""
+
+    def __init__(self, file: Path, timeout_ms: int) -> None:
+        self._file = file
+        self._timeout_ms = timeout_ms
+        self._threads = threading.Lock()  # taken first, so that at most one thread of the process asks the kernel
+        self._open_files: set[int] = set()
+        reset_in_children(self)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Raises LogTimeout."""
+        deadline = time.monotonic() + self._timeout_ms / 1_000
+        if not self._threads.acquire(timeout=self._timeout_ms / 1_000):
+            raise self._timed_out()
+        try:
+            file = self._locked_file(deadline)
+            try:
+                yield
+            finally:
+                self._give_back(file)
+        finally:
+            self._threads.release()
+
+    def reset_after_fork(self) -> None:
+        self._threads = threading.Lock()
+        for file in self._open_files:  # an open copy would keep the lock when the parent dies
+            os.close(file)
+        self._open_files = set()
+
+    def _locked_file(self, deadline: float) -> int:
+        try:
+            file = os.open(self._file, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        except OSError as error:
+            raise LogError(f"log {self._file.parent} cannot be used: {with_advice(error)}") from error
+        self._open_files.add(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not _KernelWait(file, self._give_back).is_locked_before(deadline):
+                raise self._timed_out() from None
+        return file
+
+    def _give_back(self, file: int) -> None:
+        self._open_files.discard(file)
+        fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child forked meanwhile may have a copy
+        os.close(file)
+
+    def _timed_out(self) -> LogTimeout:
+        return LogTimeout(f"log {self._file.parent} was busy with other writers for {self._timeout_ms} ms")
+
+
+class _KernelWait:
+    """A thread that waits for the kernel. After a time-out the file is left to the thread."""
+
+    def __init__(self, file: int, give_back: Callable[[int], None]) -> None:
+        self._file = file
+        self._give_back = give_back
+        self._lock = threading.Lock()
+        self._locked = threading.Event()
+        self._given_up = False
+
+    def is_locked_before(self, deadline: float) -> bool:
+        threading.Thread(target=self._wait, name="log-write-lock", daemon=True).start()
+        try:
+            self._locked.wait(max(0.0, deadline - time.monotonic()))
+        except BaseException:
+            self._give_up()
+            raise
+        return not self._give_up()
+
+    def _give_up(self) -> bool:
+        """False when the thread has got the lock meanwhile."""
+        with self._lock:
+            self._given_up = not self._locked.is_set()
+            return self._given_up
+
+    def _wait(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        with self._lock:
+            if not self._given_up:
+                self._locked.set()
+                return
+        self._give_back(self._file)

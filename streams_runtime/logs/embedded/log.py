@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from assignor.access.private_files import make_private_directory, open_lock, warn_of_others
-from assignor.operating_system import reset_in_children, with_advice
+from assignor.operating_system import with_advice
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
 from streams_runtime.common.clock import Clock, SystemClock
@@ -30,23 +28,20 @@ from streams_runtime.logs.base import (
     Producer,
     TopicDescription,
 )
-from streams_runtime.logs.buffering_producer import BufferingProducer
-from streams_runtime.logs.embedded.cleaning import PartitionCleaner
-from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection, Synchronous
-from streams_runtime.logs.embedded.deletion import (
+from streams_runtime.logs.embedded.connections import LazyConnection, SharedConnection, Synchronous, WriteLock
+from streams_runtime.logs.embedded.maintenance import (
+    Maintenance,
     delete_hidden_rows,
     delete_rows_of_deleted,
     delete_topics,
-    expire,
     move_begin,
 )
 from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first_offset_since
-from streams_runtime.logs.embedded.schema import Catalog, KnownPartition, prepare
-from streams_runtime.logs.embedded.write_lock import WriteLock
+from streams_runtime.logs.embedded.schema import Catalog, prepare
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer
-from streams_runtime.logs.producer_state import ProducerIdentity
+from streams_runtime.logs.producers import BufferingProducer, ProducerIdentity
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,
@@ -66,8 +61,8 @@ class EmbeddedLog:
     """A `Log` in a directory, which is created when it is missing.
 
     `timeout_ms`: how long a call waits for other writers. `minimum_dirty_bytes`: `maintain` compacts a partition only
-    with at least so many bytes to look at. `maintenance_ms`: about how long one `maintain` works. `synchronous`: what
-    a commit of this object survives. Raises LogError, LogTimeout.
+    with at least so many dirty bytes. `maintenance_ms`: about how long one `maintain` works. `synchronous`: see
+    `Synchronous`. Raises LogError, LogTimeout.
     """
 
     def __init__(
@@ -88,29 +83,24 @@ class EmbeddedLog:
             self._cluster_id = prepare(self._file, lock, timeout_ms)
         except OSError as error:
             raise LogError(f"log {directory} cannot be used: {with_advice(error)}") from error
-        self._clock = clock or SystemClock()
         self._timeout_ms = timeout_ms
         self._synchronous = synchronous
-        self._minimum_dirty_bytes = minimum_dirty_bytes
-        self._maintenance_ms = maintenance_ms
         warn_of_others(self._file)
         self._writer = EmbeddedWriter(self._file, lock, timeout_ms, synchronous)
         self._reads = SharedConnection(self._file, timeout_ms, synchronous)
-        self._cleaning_reads = SharedConnection(self._file, timeout_ms, synchronous)
+        self._maintenance_reads = SharedConnection(self._file, timeout_ms, synchronous)
         self._catalog = Catalog(self._reads)
         self._signals = AppendSignals()
         self._destination = EmbeddedDestination(self._writer, self._catalog, self._signals)
-        self._cleaner = PartitionCleaner(self._writer, self._cleaning_reads, self._clock)
+        self._maintenance = Maintenance(
+            self._writer,
+            self._maintenance_reads,
+            self._catalog,
+            clock or SystemClock(),
+            minimum_dirty_bytes,
+            maintenance_ms,
+        )
         self._consumers: weakref.WeakSet[PollingConsumer] = weakref.WeakSet()
-        self._maintaining = threading.Lock()
-        self._cleaning_steps: Iterator[object] | None = None
-        self._expired_last = -1
-        reset_in_children(self)
-
-    def reset_after_fork(self) -> None:
-        self._maintaining = threading.Lock()
-        self._cleaning_steps = None
-        self._cleaner = PartitionCleaner(self._writer, self._cleaning_reads, self._clock)
 
     def cluster_id(self) -> str:
         return self._cluster_id
@@ -267,7 +257,7 @@ class EmbeddedLog:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
             return
-        self._bounds(before)  # so that what is known of them is not older than this call
+        self._bounds(before)  # also looks up partitions again that were deleted and made again
         known = self._catalog.find(before)
         with self._writer.transaction() as connection:
             ends = bounds_of(connection, known)
@@ -279,27 +269,13 @@ class EmbeddedLog:
                 delete_hidden_rows(connection, known[partition].id)
 
     def maintain(self) -> None:
-        """Spend about `maintenance_ms` on retention and compaction. Returns at once while another thread does so."""
-        if not self._maintaining.acquire(blocking=False):
-            return
-        try:
-            deadline = time.monotonic() + self._maintenance_ms / 1_000
-            partitions = self._catalog.all()
-            delete_rows_of_deleted(self._writer, self._cleaning_reads)  # of a topic whose deleter has died
-            self._expire_until(deadline, list(partitions.values()))
-            self._clean_until(deadline, partitions)
-        finally:
-            self._maintaining.release()
+        self._maintenance.maintain()
 
     def compact(self, topic: str) -> None:
         """Do all compaction that is possible now. Raises UnknownTopicOrPartition. Does nothing for other topics."""
         if topic not in self._catalog.topics():
             raise UnknownTopicOrPartition(f"there is no topic {topic}")
-        with self._maintaining:
-            self._cleaning_steps = None
-            for partition, known in self._catalog.all().items():
-                if partition.topic == topic and known.configs.compacts:
-                    self._compact_partition(partition, known)
+        self._maintenance.compact(topic)
 
     def close(self) -> None:
         """Consumers of this log are closed with it. No other call may run meanwhile."""
@@ -307,7 +283,7 @@ class EmbeddedLog:
             consumer.close()
         self._writer.close()
         self._reads.close()
-        self._cleaning_reads.close()
+        self._maintenance_reads.close()
 
     def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
         asked = list(partitions)
@@ -321,49 +297,3 @@ class EmbeddedLog:
         known = self._catalog.find(partitions)
         with self._reads.use() as connection:
             return bounds_of(connection, known)
-
-    def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
-        """One step for each partition, continuing after the one at which the last call ran out of time."""
-        for _ in partitions:
-            self._expired_last = (self._expired_last + 1) % len(partitions)
-            with self._cleaning_reads.use() as connection:
-                expire(self._writer, connection, partitions[self._expired_last], self._clock.now_ms())
-            if time.monotonic() >= deadline:
-                return
-
-    def _clean_until(self, deadline: float, partitions: Mapping[TopicPartition, KnownPartition]) -> None:
-        """At least one step, however little time is left."""
-        while True:
-            if self._cleaning_steps is None:
-                self._cleaning_steps = self._dirtiest_pass(partitions)
-                if self._cleaning_steps is None:
-                    return
-            if next(self._cleaning_steps, _PASS_ENDED) is _PASS_ENDED:
-                self._cleaning_steps = None
-            if time.monotonic() >= deadline:
-                return
-
-    def _dirtiest_pass(self, partitions: Mapping[TopicPartition, KnownPartition]) -> Iterator[object] | None:
-        minimum = self._minimum_dirty_bytes
-        found: list[tuple[float, TopicPartition, int]] = []
-        for partition, known in partitions.items():
-            if known.configs.compacts and self._cleaner.may_be_dirty_enough(known, minimum):
-                dirt = self._cleaner.dirt(known)
-                if dirt.is_enough(known, minimum):
-                    found.append((dirt.dirty / (dirt.clean + dirt.dirty), partition, dirt.until))
-        if not found:
-            return None
-        _, partition, until = max(found)
-        return self._cleaner.steps(partition, partitions[partition], until)
-
-    def _compact_partition(self, partition: TopicPartition, known: KnownPartition) -> None:
-        """At least one pass, because tombstones may have become old enough; then until the head is reached."""
-        until = self._cleaner.dirt(known).until
-        before = -1
-        while before < (cleaned_to := self._cleaner.cleaned_to(known)) and (before < 0 or cleaned_to < until):
-            before = cleaned_to
-            for _ in self._cleaner.steps(partition, known, until):
-                pass
-
-
-_PASS_ENDED = object()

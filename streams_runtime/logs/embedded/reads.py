@@ -1,10 +1,10 @@
-"""What consumers do with the file.
+"""How consumers read the file, and wait for news.
 
 Rules: a poll reads inside one read transaction, so bounds and batches belong to the same moment. Batches are read one
 row at a time, so a topic of any size needs the memory of one batch. A waiting consumer learns at once of appends in its
 own process; of appends in other processes it learns by `PRAGMA data_version`, which it reads every few milliseconds.
-The same number tells that the file is as it was at the last snapshot: it changes with each commit of another
-connection, and a consumer's own connection never writes.
+That number changes with each commit of another connection, and a consumer's own connection never writes. So as long as
+the number stays, the file is as it was at the last snapshot.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from assignor.types import TopicPartition
+from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.embedded.connections import LazyConnection, as_log_errors
+from streams_runtime.logs.embedded.record_batches import decoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
 from streams_runtime.logs.errors import UnknownTopicOrPartition
-from streams_runtime.logs.polling_consumer import Bounds
-from streams_runtime.logs.record_batches import StoredBatch, first_offset_at
+from streams_runtime.logs.polling_consumer import Bounds, first_offset_at
 
-_FIRST_LOOK_S = 0.001
-_LONGEST_LOOK_S = 0.005
-
-BATCH_COLUMNS = "base_offset, last_offset, record_count, max_timestamp_ms, delete_horizon_ms, payload"
+_FIRST_PAUSE_S = 0.001
+_LONGEST_PAUSE_S = 0.005
 
 
 class EmbeddedSource:
@@ -68,15 +67,15 @@ class EmbeddedSource:
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        look_s = _FIRST_LOOK_S
+        pause_s = _FIRST_PAUSE_S
         with as_log_errors(self._connection.file):
             connection = self._connection.get()
             while (remaining_s := deadline - time.monotonic()) > 0:
-                if signal.wait(min(look_s, remaining_s)):
+                if signal.wait(min(pause_s, remaining_s)):
                     return
                 if not self._is_unchanged(connection):
                     return
-                look_s = min(2 * look_s, _LONGEST_LOOK_S)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _is_unchanged(self, connection: sqlite3.Connection) -> bool:
         return self._seen == (connection, _data_version(connection))
@@ -94,19 +93,16 @@ class EmbeddedSnapshot:
     ) -> None:
         self._connection = connection
         self._known = known
-        self._bounds = bounds
+        self.bounds = bounds
         self._cursors: list[sqlite3.Cursor] = []
 
-    def bounds(self) -> Mapping[TopicPartition, Bounds]:
-        return self._bounds
-
-    def batches(self, partition: TopicPartition, offset: int) -> Iterator[StoredBatch]:
+    def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
         cursor = self._connection.execute(
-            f"SELECT {BATCH_COLUMNS} FROM batches WHERE partition=? AND last_offset>=? ORDER BY last_offset",  # noqa: S608
+            "SELECT base_offset, payload FROM batches WHERE partition=? AND last_offset>=? ORDER BY last_offset",
             (self._known[partition].id, offset),
         )
         self._cursors.append(cursor)
-        return map(StoredBatch._make, cursor)
+        return (decoded(partition, base_offset, payload) for base_offset, payload in cursor)
 
     def close(self) -> None:
         for cursor in self._cursors:  # a statement that is not at its end would keep the snapshot open
@@ -136,12 +132,13 @@ def first_offset_since(
 ) -> int | None:
     """The lowest offset, from `begin` on, whose record has this timestamp or a later one."""
     cursor = connection.execute(
-        f"SELECT {BATCH_COLUMNS} FROM batches WHERE partition=? AND last_offset>=? AND max_timestamp_ms>=?"  # noqa: S608
+        "SELECT base_offset, payload FROM batches WHERE partition=? AND last_offset>=? AND max_timestamp_ms>=?"
         " ORDER BY last_offset",
         (known.id, begin, timestamp_ms),
     )
     try:
-        return first_offset_at(partition, map(StoredBatch._make, cursor), begin, timestamp_ms)
+        batches = (decoded(partition, base_offset, payload) for base_offset, payload in cursor)
+        return first_offset_at(batches, begin, timestamp_ms)
     finally:
         cursor.close()
 

@@ -18,8 +18,7 @@ from typing import NamedTuple
 from assignor.access.private_files import create_private_file
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import TopicDescription
-from streams_runtime.logs.embedded.connections import SharedConnection, as_log_errors
-from streams_runtime.logs.embedded.write_lock import WriteLock
+from streams_runtime.logs.embedded.connections import SharedConnection, WriteLock, as_log_errors
 from streams_runtime.logs.errors import LogError, UnknownTopicOrPartition
 from streams_runtime.logs.topic_configs import TopicConfigs
 
@@ -30,7 +29,7 @@ _PAGE_BYTES = 16_384
 _TABLES = (
     "CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, configs TEXT NOT NULL) WITHOUT ROWID",
     # cleaned_to: everything below is compacted. bytes, dirty_bytes: of all payloads, of those from cleaned_to on.
-    # cleaner, cleaner_until_ms: who is compacting, and until when others leave the partition alone.
+    # cleaner, cleaner_until_ms: the process that holds the lease for compaction, and the end of the lease.
     """CREATE TABLE partitions (
         id INTEGER PRIMARY KEY, topic TEXT NOT NULL, number INTEGER NOT NULL,
         begin_offset INTEGER NOT NULL DEFAULT 0, end_offset INTEGER NOT NULL DEFAULT 0,
@@ -121,9 +120,10 @@ class Catalog:
     """Which partitions exist, and their numbers in the file. Any thread may use it: the known partitions are replaced
     as a whole.
 
-    A number is never given again (`deletion`), so a partition that was read once is right, or was deleted since. A
-    reader that finds it deleted calls `forget` and looks again: the topic may have been made anew. Configs may have
-    been altered since they were read; `all` reads them again."""
+    A number is never given again (`maintenance`), so a partition that was read once is right, or was deleted since. A
+    reader that finds it deleted calls `forget` and `find` again: the topic may have been created again. Configs may
+    have been altered since they were read; `all` reads them again.
+    """
 
     def __init__(self, connection: SharedConnection) -> None:
         self._connection = connection

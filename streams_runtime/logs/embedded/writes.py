@@ -1,9 +1,9 @@
-"""What producers do with the file, and the transaction in which everybody writes.
+"""How producers write to the file, and the transaction that every writer uses.
 
-Rules: records, group offsets and the checks of who may write them are one SQLite transaction. So a process that dies at
-any moment has written all or nothing, and a fenced one writes nothing. Offsets are given inside of it. The write-ahead
-log is emptied when it has grown beyond 64 MiB, because overlapping readers could otherwise keep SQLite from emptying it
-for ever.
+Rules: records, group offsets and the checks of producers and claims are one SQLite transaction. So a process that dies
+at any moment has written all or nothing, and a fenced one writes nothing. Offsets are given inside of it. The
+write-ahead log is emptied when it has grown beyond 64 MiB, because overlapping readers could otherwise keep SQLite from
+emptying it for ever.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import OffsetsToCommit
-from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, as_log_errors
+from streams_runtime.logs.embedded.connections import LazyConnection, Synchronous, WriteLock, as_log_errors
+from streams_runtime.logs.embedded.record_batches import EncodedBatch, encoded
 from streams_runtime.logs.embedded.schema import Catalog
-from streams_runtime.logs.embedded.write_lock import WriteLock
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import AppendSignals
-from streams_runtime.logs.producer_state import ProducerIdentity, check_claim, check_identity
-from streams_runtime.logs.record_batches import EncodedBatch, StoredBatch, stored_at
+from streams_runtime.logs.producers import NewBatch, ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.record_limits import RecordLimits
 
 _logger = logging.getLogger(__name__)
@@ -90,15 +89,19 @@ class EmbeddedDestination:
 
     def append(
         self,
-        batches: Mapping[TopicPartition, Sequence[EncodedBatch]],
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
+        as_bytes = {  # before the transaction: other writers wait for that
+            partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]
+            for partition, of_it in batches.items()
+        }
         try:
-            last_offsets = self._append(batches, offsets, identity)
+            last_offsets = self._append(as_bytes, offsets, identity)
         except UnknownTopicOrPartition:
             self._catalog.forget()  # a topic was deleted since, and may have been made again
-            last_offsets = self._append(batches, offsets, identity)
+            last_offsets = self._append(as_bytes, offsets, identity)
         if last_offsets:
             self._signals.appended()
         return last_offsets
@@ -120,15 +123,19 @@ class EmbeddedDestination:
         return last_offsets
 
 
-def insert_batches(connection: sqlite3.Connection, partition_id: int, batches: Sequence[StoredBatch]) -> None:
-    connection.executemany(
+def insert_batch(
+    connection: sqlite3.Connection,
+    partition_id: int,
+    batch: EncodedBatch,
+    base_offset: int,
+    last_offset: int,
+    delete_horizon_ms: int | None = None,
+) -> None:
+    connection.execute(
         "INSERT INTO batches (partition, base_offset, last_offset, record_count, max_timestamp_ms, delete_horizon_ms,"
         " size, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (partition_id, b.base_offset, b.last_offset, b.record_count, b.max_timestamp_ms, b.delete_horizon_ms,
-             len(b.payload), b.payload)
-            for b in batches
-        ],
+        (partition_id, base_offset, last_offset, batch.record_count, batch.max_timestamp_ms, delete_horizon_ms,
+         len(batch.payload), batch.payload),
     )  # fmt: skip
 
 
@@ -140,13 +147,11 @@ def _append(
     if row is None:
         raise UnknownTopicOrPartition(f"there is no partition {partition}")
     end: int = row[0]
-    stored = []
     size = 0
     for batch in batches:
-        stored.append(stored_at(batch, end))
+        insert_batch(connection, partition_id, batch, end, end + batch.record_count - 1)
         end += batch.record_count
         size += len(batch.payload)
-    insert_batches(connection, partition_id, stored)
     connection.execute(
         "UPDATE partitions SET end_offset=?, bytes=bytes+?, dirty_bytes=dirty_bytes+? WHERE id=?",
         (end, size, size, partition_id),
@@ -161,14 +166,16 @@ def _check(connection: sqlite3.Connection, offsets: OffsetsToCommit, identity: P
         ).fetchone()
         check_identity(identity, None if row is None else row[0])
 
-    def current_claim_epoch(group_id: str, partition: TopicPartition) -> int | None:
-        found = connection.execute(
-            "SELECT claim_epoch FROM group_offsets WHERE group_id=? AND topic=? AND number=?", (group_id, *partition)
-        ).fetchone()
-        return None if found is None else found[0]
-
     for claim, _ in offsets:
-        check_claim(claim, current_claim_epoch)
+        current = {}
+        for partition in claim.epochs:
+            found = connection.execute(
+                "SELECT claim_epoch FROM group_offsets WHERE group_id=? AND topic=? AND number=?",
+                (claim.group_id, *partition),
+            ).fetchone()
+            if found is not None:
+                current[partition] = found[0]
+        check_claim(claim, current)
 
 
 def _move_offsets(connection: sqlite3.Connection, offsets: OffsetsToCommit) -> None:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
+from streams_runtime.logs.base import BATCH_BYTES
 from streams_runtime.logs.kafka.record_batch_v2 import BatchHeader, decoded, encoded, number, row_writer
-from streams_runtime.logs.record_batches import BATCH_BYTES
 from streams_runtime.logs.record_limits import AnyRecord
 
 
@@ -133,7 +133,7 @@ class Accumulator:
 
     `bytes`: of records that are not acknowledged. `last_offsets`: of the last acknowledged record of each partition.
     `lingers`: a record waits for others to be sent with it, `linger.ms` at most. `has_full`: a batch has become full,
-    and the sender has not been told yet.
+    and the sender is not started for it yet.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class Accumulator:
         headers: Headers,
         size: int,
     ) -> bool:
-        """True when the sender has to be told: a batch is full, or this is the first record that waits for others."""
+        """True when the sender has to be notified: a batch is full, or this is the first record that waits."""
         with self.lock:
             return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
 

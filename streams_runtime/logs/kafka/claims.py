@@ -1,4 +1,4 @@
-"""Who holds a group's partitions, worked out from the records of its claims topic in their order.
+"""The owners of a group's partitions, as its claims topic has them: the order of its records decides.
 
 A claim writes one record for each of its partitions, keyed by the partition:
 - `mark`: random text, the same for all partitions of the claim;
@@ -6,15 +6,15 @@ A claim writes one record for each of its partitions, keyed by the partition:
 - `owner`: the transactional id that will commit with the claim, its producer id and its epoch; or null;
 - `predecessors`: earlier owners that may still have a transaction open.
 
-What becomes of a claim later is written under a second key, `<partition>/settled`: its predecessors are fenced, or the
-owner has released it. It must not be written under the key of the claim. A late record of an older owner would replace
-a newer claim there as soon as the topic is compacted.
+A second key, `<partition>/settled`, has the later state of a claim: its predecessors are fenced, or the owner has
+released it. That state must not be written under the key of the claim: a late record of an older owner would replace a
+newer claim there as soon as the topic is compacted.
 
 Two claims that race may be written with the same epoch. The order of the records decides: every reader takes the later
 one as one epoch higher.
 
-An owner that has opened its transactional id again has a higher producer epoch, so everybody knows that it has fenced
-its former self. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
+An owner that has opened its transactional id again has a higher producer epoch. So every reader knows that it has
+fenced its former self. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import NamedTuple
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim
 from streams_runtime.logs.errors import LogError
-from streams_runtime.logs.producer_state import claimed_since
+from streams_runtime.logs.producers import claimed_since
 
 _SETTLED = "/settled"  # no topic has a slash in its name
 
@@ -39,7 +39,7 @@ class ClaimOwner(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What became of the claim with this mark.
+    """The later state of the claim with this mark.
 
     `fenced`: its predecessors have no open transaction any more. `released`: its owner gave it up cleanly.
     """
@@ -65,17 +65,20 @@ class ClaimTable:
         self._settled: dict[TopicPartition, Settled] = {}
         self._newest: dict[str, ClaimOwner] = {}
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take in the next record. Raises LogError for one that cannot be read."""
+    def apply(self, key: bytes | None, value: bytes | None) -> tuple[TopicPartition, ClaimRecord] | None:
+        """Take in the next record. Returns it when it is a claim, with the epoch and the predecessors that it has now.
+
+        Raises LogError for one that cannot be read.
+        """
         if key is None or value is None:
-            return
+            return None
         try:
             name, document = key.decode(), json.loads(value)
             if name.endswith(_SETTLED):
                 self._settled[_partition(name.removesuffix(_SETTLED))] = Settled(
                     document["mark"], document["fenced"], document["released"]
                 )
-                return
+                return None
             partition = _partition(name)
             owner = None if document["owner"] is None else ClaimOwner(*document["owner"])
             predecessors = {ClaimOwner(*each) for each in document["predecessors"]}
@@ -91,6 +94,7 @@ class ClaimTable:
         self._claims[partition] = record
         if owner is not None:
             self._newest[owner.transactional_id] = max(owner, self._newest.get(owner.transactional_id, owner))
+        return partition, record
 
     def epoch(self, partition: TopicPartition) -> int:
         """Of the newest claim; 0 when there is none."""

@@ -19,9 +19,10 @@ down (`release`): it may be alive, working on other tasks, and must not be fence
 The end of the topic is asked for with ListOffsets, because the high watermark in the answer to a fetch may lag right
 after the leader has moved. Commits that wait at the same time share one read.
 
-A claim that fences nobody is three round trips, however many partitions it names: fetch what is new, write, and fetch
-up to what was written, whose offset the answer to the write has told. What the first fetch may miss is what another
-claim may write right after it, too: the records after it settle both.
+A claim that fences no other owner takes three round trips, however many partitions it names: fetch new records, write,
+and fetch up to the records just written, whose offset is in the answer to the write. The first fetch may miss a record
+that another claim has just written. That does no harm: another claim could as well be written right after the fetch,
+and the second fetch reads both.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from typing import NamedTuple
 
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
@@ -39,17 +40,23 @@ from aiokafka.protocol.offset import OffsetRequest
 from assignor.types import TopicPartition
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow
-from streams_runtime.logs.base import Claim
+from streams_runtime.logs.base import BATCH_BYTES, Claim
 from streams_runtime.logs.base import claims_topic as claims_topic
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
-from streams_runtime.logs.kafka.claims import ClaimOwner, ClaimTable, Settled, claim_records, settled_records
+from streams_runtime.logs.kafka.claims import (
+    ClaimOwner,
+    ClaimRecord,
+    ClaimTable,
+    Settled,
+    claim_records,
+    settled_records,
+)
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager
-from streams_runtime.logs.record_batches import BATCH_BYTES
 
 CLAIMS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 _LATEST, _EARLIEST = -1, -2
@@ -57,29 +64,28 @@ _OFFSET_OUT_OF_RANGE = 1
 _FETCH_BYTES = 1024 * 1024
 
 
-class ClaimsCluster(Protocol):
-    """What claims ask of the log. Called in the event loop; every call raises LogTimeout, LogError."""
+class _OwnClaim(NamedTuple):
+    """`records`: of the claim with this mark, as far as they were read."""
 
-    async def make_claims_topic(self, name: str) -> None: ...
-
-    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> int | None:
-        """In one batch, acknowledged on return. After an error they are not written later, either.
-
-        The offset behind the last of them; None when it is not known.
-        """
-        ...
-
-    async def fence(self, transactional_id: str) -> None: ...
+    mark: str
+    records: dict[TopicPartition, ClaimRecord]
 
 
 class GroupClaims:
-    """The claims of one group. Used inside one event loop."""
+    """The claims of one group. Used inside one event loop. `make_topic`: creates a claims topic if it is missing."""
 
-    def __init__(self, group_id: str, leadership: Leadership, cluster: ClaimsCluster) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        leadership: Leadership,
+        writer: ClaimsWriter,
+        make_topic: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._group_id = group_id
         self._partition = TopicPartition(claims_topic(group_id), 0)
         self._leadership = leadership
-        self._cluster = cluster
+        self._writer = writer
+        self._make_topic = make_topic
         self._table = ClaimTable()
         self._position: int | None = None
         self._is_made = False
@@ -95,24 +101,18 @@ class GroupClaims:
         async with self._claiming:
             await self._make_and_read()
             mark = uuid.uuid4().hex
-            known = {each: self._table.not_fenced(each, owner) for each in asked}
-            end = await self._cluster.write_claims(self._partition, claim_records(asked, mark, owner, self._table))
-            raced: dict[TopicPartition, set[ClaimOwner]] = {}
-            epochs: dict[TopicPartition, int] = {}
-
-            def before(table: ClaimTable, partition: TopicPartition) -> None:
-                raced[partition] = table.not_fenced(partition, owner)
-
-            def after(table: ClaimTable, partition: TopicPartition) -> None:
-                epochs[partition] = table.epoch(partition)
-
-            await self._read(_OwnRecords(mark, set(asked), before, after), end)
-            for partition in asked:  # where compaction has removed our record, a newer claim has replaced it
-                epochs.setdefault(partition, self._table.epoch(partition))
-        to_fence = set().union(*known.values(), *raced.values())
-        await _all_of(self._cluster.fence(each) for each in sorted({owner.transactional_id for owner in to_fence}))
+            known = [self._table.not_fenced(each, owner) for each in asked]
+            end = await self._writer.write(self._partition, claim_records(asked, mark, owner, self._table))
+            own = _OwnClaim(mark, {})
+            await self._read(own, end)
+            epochs = {  # where compaction has removed our record, a newer claim has replaced it
+                partition: own.records[partition].epoch if partition in own.records else self._table.epoch(partition)
+                for partition in asked
+            }
+        to_fence = set().union(*known, *(record.predecessors for record in own.records.values()))
+        await _all_of(self._writer.fence(each) for each in sorted({owner.transactional_id for owner in to_fence}))
         if to_fence:
-            await self._cluster.write_claims(
+            await self._writer.write(
                 self._partition, settled_records(asked, Settled(mark, fenced=True, released=False))
             )
         return Claim(self._group_id, epochs, mark)
@@ -124,10 +124,10 @@ class GroupClaims:
             for claim in claims
             for record in settled_records(claim.epochs, Settled(claim.mark, fenced=True, released=True))
         ]
-        await self._cluster.write_claims(self._partition, records)
+        await self._writer.write(self._partition, records)
 
     async def check(self, claims: Iterable[Claim]) -> None:
-        """By a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
+        """Check against a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
         try:
             await self._read_shared()
         except UnknownTopicOrPartition as error:
@@ -136,12 +136,12 @@ class GroupClaims:
             self._table.check(claim)
 
     async def _make_and_read(self) -> None:
-        """Makes the topic again, too, when somebody has deleted it."""
+        """Creates the topic if it is missing, also when it was deleted since."""
         if self._is_made:
             with contextlib.suppress(UnknownTopicOrPartition):
                 await self._read_news()
                 return
-        await self._cluster.make_claims_topic(self._partition.topic)
+        await self._make_topic(self._partition.topic)
         self._is_made = True
         await self._read()
 
@@ -152,7 +152,7 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             if self._given_up >= mine:
-                raise LogTimeout(self._reason)  # those who shared the failed read must not each wait for another one
+                raise LogTimeout(self._reason)  # callers that shared the failed read must not each wait for another one
             newest = self._asked
             try:
                 await self._leadership.call("claims", lambda: self._read_to_end(None))
@@ -162,14 +162,14 @@ class GroupClaims:
             self._answered = newest
 
     async def _read_news(self) -> None:
-        """What one fetch gives; all that is there when nothing was read before."""
+        """Read the records of one fetch; the whole topic when nothing was read before."""
         async with self._reading:
             if self._position is not None:
                 await self._leadership.call("claims", lambda: self._fetch(None))
         if self._position is None:
             await self._read()
 
-    async def _read(self, own: _OwnRecords | None = None, end: int | None = None) -> None:
+    async def _read(self, own: _OwnClaim | None = None, end: int | None = None) -> None:
         """Up to `end`; None for the end of the topic. Later tries read to the end of the topic in any case."""
         ends = [end]
 
@@ -179,7 +179,7 @@ class GroupClaims:
         async with self._reading:
             await self._leadership.call("claims", attempt)
 
-    async def _read_to_end(self, own: _OwnRecords | None, known_end: int | None = None) -> None:
+    async def _read_to_end(self, own: _OwnClaim | None, known_end: int | None = None) -> None:
         """One try; each asks for the end again. Raises NotNow while a new leader does not give everything yet."""
         end = await self._offset(_LATEST) if known_end is None else known_end
         if known_end is None and self._position is not None and end < self._position:
@@ -203,7 +203,7 @@ class GroupClaims:
         found: int = offset
         return found
 
-    async def _fetch(self, own: _OwnRecords | None) -> None:
+    async def _fetch(self, own: _OwnClaim | None) -> None:
         leaders = await self._leadership.leaders([self._partition])
         position = self._position or 0
         topics = [(self._partition.topic, [(0, position, _FETCH_BYTES)])]
@@ -218,39 +218,10 @@ class GroupClaims:
         fetched = CompletedFetch(self._partition, of_it[-1] or b"", position, None)
         while (batch := fetched.read()) is not None:
             for key, value in zip(batch.keys, batch.values, strict=True):
-                if own is None:
-                    self._table.apply(key, value)
-                else:
-                    own.apply(self._table, key, value)
+                claimed = self._table.apply(key, value)
+                if own is not None and claimed is not None and claimed[1].mark == own.mark:
+                    own.records[claimed[0]] = claimed[1]
         self._position = max(position, fetched.next_offset)
-
-
-class _OwnRecords:
-    """Notes what the table says right before and right after the records of our own claim."""
-
-    def __init__(
-        self,
-        mark: str,
-        partitions: set[TopicPartition],
-        before: Callable[[ClaimTable, TopicPartition], None],
-        after: Callable[[ClaimTable, TopicPartition], None],
-    ) -> None:
-        self._mark = mark
-        self._keys = {str(partition).encode(): partition for partition in partitions}
-        self._before = before
-        self._after = after
-
-    def apply(self, table: ClaimTable, key: bytes | None, value: bytes | None) -> None:
-        partition = self._keys.get(key or b"")
-        if partition is None:
-            table.apply(key, value)
-            return
-        if self._mark.encode() in (value or b""):
-            self._before(table, partition)
-            table.apply(key, value)
-            self._after(table, partition)
-        else:
-            table.apply(key, value)
 
 
 class ClaimsWriter:
@@ -294,6 +265,10 @@ class ClaimsWriter:
                 raise
             last = self._accumulator.last_offsets.get(partition)
             return None if last is None else last + 1
+
+    async def fence(self, transactional_id: str) -> None:
+        """End the open transaction of this id. Raises LogTimeout, LogError."""
+        await TransactionManager(self._leadership, transactional_id, self._settings.transaction_timeout_ms).open()
 
     async def close(self) -> None:
         sender, self._sender = self._sender, None

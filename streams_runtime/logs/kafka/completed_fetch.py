@@ -1,10 +1,10 @@
-"""What a fetch has brought of one partition, decoded batch by batch as it is asked for.
+"""The answer to a fetch for one partition, decoded batch by batch as the consumer reads.
 
 Rules: control batches (transaction markers) give no records, nor do batches of aborted transactions under
 READ_COMMITTED. The position moves past them, as it moves past gaps of compaction, so a reader reaches the end offset
 even when only markers lie before it. The broker lists aborted transactions by producer and first offset; each ends with
-its marker. A batch that cannot be read, as one with a wrong checksum, is an error each time it is asked for: only a
-`seek` goes past it. Messages of before version 2 are read by aiokafka. Source: `CompletedFetch`.
+its marker. A batch that cannot be read, as one with a wrong checksum, is an error in each `read`: only a `seek` goes
+past it. Messages of before version 2 are read by aiokafka. Source: `CompletedFetch`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
 from assignor.types import TopicPartition
-from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError
 from streams_runtime.logs.kafka.batch_rows import Columns
 from streams_runtime.logs.kafka.record_batch_v2 import CONTROL, TRANSACTIONAL, BatchHeader, check, decoded
@@ -72,7 +70,7 @@ class CompletedFetch:
 
         None when there are no more. Raises LogError.
         """
-        found: list[Columns] = []
+        found: list[RecordBatch] = []
         count = 0
         while count < most and not self.is_read:
             try:
@@ -82,14 +80,14 @@ class CompletedFetch:
                     break  # the next call meets it again
                 raise
             if columns is not None:
-                found.append(columns)
+                found.append(RecordBatch(self._partition, *columns))
                 count += len(columns[0])
         if not found:
             return None
-        return RecordBatch(self._partition, *(found[0] if len(found) == 1 else _joined(found)))
+        return found[0] if len(found) == 1 else concatenated(found)
 
     def _next(self) -> Columns | None:
-        """What the next batch has from the position on, which moves behind it. Raises LogError."""
+        """The records of the next batch from the position on. The position moves behind the batch. Raises LogError."""
         batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
         try:
             next_offset, columns = self._columns(batch)
@@ -106,7 +104,7 @@ class CompletedFetch:
         return columns if columns[0][0] >= position else _from_position(columns, position)
 
     def _columns(self, batch: memoryview) -> tuple[int, Columns | None]:
-        """The offset after the batch, and what is in it; None for what nobody may see or has asked for."""
+        """The offset after the batch, and its records; None if they are hidden from readers or before the position."""
         if len(batch) < _LENGTH.size + _LEAST_LENGTH:
             raise ValueError(f"it says that it has {_LENGTH.unpack_from(batch)[1]} bytes more")
         if batch[_MAGIC_AT] in _OF_MESSAGES:
@@ -137,24 +135,6 @@ def _from_position(columns: Columns, position: int) -> Columns | None:
         left = range(left[0], left[-1] + 1)
     own = None if headers is None or not any(headers[start:]) else headers[start:]
     return left, timestamps_ms[start:], keys[start:], values[start:], own
-
-
-def _joined(parts: Sequence[Columns]) -> Columns:
-    first, last = parts[0][0][0], parts[-1][0][-1]
-    count = sum(len(part[0]) for part in parts)
-    offsets: Sequence[int] = range(first, last + 1)
-    if len(offsets) != count:
-        offsets = list(chain.from_iterable(part[0] for part in parts))
-    headers: list[Headers] | None = None
-    if any(part[4] is not None for part in parts):
-        headers = list(chain.from_iterable(part[4] or [()] * len(part[0]) for part in parts))
-    return (
-        offsets,
-        list(chain.from_iterable(part[1] for part in parts)),
-        list(chain.from_iterable(part[2] for part in parts)),
-        list(chain.from_iterable(part[3] for part in parts)),
-        headers,
-    )
 
 
 def _is_abort(marker: Columns) -> bool:

@@ -1,6 +1,6 @@
-"""A consumer of assigned partitions: it gives what was fetched, and has the next records fetched meanwhile.
+"""A consumer of assigned partitions: `poll` returns fetched records, and the event loop fetches the next ones.
 
-Rules: `poll` asks the brokers once more before it reports that nothing is there, even with a time-out of 0, but waits
+Rules: `poll` asks the brokers once more before it returns nothing, even with a time-out of 0, but waits
 at most a second for that answer. Partitions share `max_records` equally; what one of them does not need goes to the
 others, and when there are more partitions than records to give, they take turns. Records are decoded when they are
 given. What was fetched before it was deleted is still given. Source: `KafkaConsumer`, `FetchCollector`.
@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
-from streams_runtime.logs.base import IsolationLevel, RecordBatch
+from streams_runtime.logs.base import IsolationLevel, RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
 from streams_runtime.logs.kafka.settings import LogSettings
-from streams_runtime.logs.record_batches import concatenated
 
-_LONGEST_LOOK_S = 1.0
+_LONGEST_ANSWER_S = 1.0
 
 
 class KafkaConsumer:
@@ -87,15 +86,15 @@ class KafkaConsumer:
         self._fetcher.polls += 1
         begun = time.monotonic()
         deadline = begun + timeout_ms / 1_000
-        looked = False
+        asked_brokers = False
         while True:
             batches = self._take(max_records)
             if batches:
                 self._fetch_next()
                 return batches
-            if not looked:
-                self._look(begun + _LONGEST_LOOK_S)
-                looked = True
+            if not asked_brokers:
+                self._ask_brokers(begun + _LONGEST_ANSWER_S)
+                asked_brokers = True
                 continue
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
@@ -126,7 +125,7 @@ class KafkaConsumer:
         if any(one.needs_records and one.empty_at < empty_before for one in self._wanted().values()):
             self._start(self._fetcher.start_next, empty_before)
 
-    def _look(self, until: float) -> None:
+    def _ask_brokers(self, until: float) -> None:
         """Return when there are records, or when every partition has an answer to a request newer than this call.
 
         A partition whose request waits at the broker counts as answered: the broker would have sent any records.
@@ -176,7 +175,7 @@ class KafkaConsumer:
                         ready.remove(partition)
                     if not left:
                         break
-        return [concatenated(batches) for batches in given.values()]
+        return [batches[0] if len(batches) == 1 else concatenated(batches) for batches in given.values()]
 
     def _raise_errors(self, wanted: dict[TopicPartition, FetchedPartition]) -> None:
         error, self._fetcher.error = self._fetcher.error, None

@@ -6,11 +6,11 @@ connection one after the other: a partition that was assigned just now must not 
 are connected as soon as there is a reader.
 A partition is asked for again only when its records have been taken. An answer for a position that the reader has left
 (by `seek`) is dropped.
-A partition without records, while others have some, soon waits at the broker too, over a third connection: who reads
-the others may run out of records, and wait for them meanwhile. When a request that waited its full time brings nothing
-at all, and the reader still polls, the next one follows at once, with all partitions that have nothing. So the end of a
-partition that waits is known: the broker would have sent what came behind it.
-Source: `Fetcher`, `AbstractFetch`; `SubscriptionState.partitionLag`.
+A partition without records, while others have some, soon waits at the broker too, over a third connection: the reader
+may run out of the others' records, and wait for new ones meanwhile. When a request that waited its full time brings
+nothing at all, and the reader still polls, the next one follows at once, with all partitions that have nothing. So the
+end of a partition that waits is known: the broker would have sent what came behind it. Source: `Fetcher`,
+`AbstractFetch`; `SubscriptionState.partitionLag`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from streams_runtime.logs.kafka.settings import LogSettings
 _OFFSET_OUT_OF_RANGE = 1
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
 LONGEST_WAIT_MS = 100
-"""How long a request waits at the broker for records."""
+"""The longest time that a request waits at the broker for records."""
 EMPTY_REST_S = 0.01
-"""How long an answer that there is nothing may stand for one to a new question."""
+"""For this time an empty answer counts as an answer to a new request as well."""
 _LONGEST_KNOWN_S = 2 * LONGEST_WAIT_MS / 1_000
 
 
@@ -51,8 +51,8 @@ class FetchedPartition:
     records that are decoded and not given yet. Requests to the broker are numbered: `asked` is the last one,
     `in_flight` the one on its way, `answered` the last one with an answer. `waits`: the request on its way waits at the
     broker until records come. `empty_at`: when the last answer brought nothing, by the monotonic clock; 0 if it brought
-    records. `end`: as the last answer told it. `end_is_kept`: the request that waits at the broker followed that answer
-    at once.
+    records. `end`: the end offset in the last answer. `end_is_kept`: the request that waits at the broker followed that
+    answer at once.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class FetchedPartition:
         self.drop()
 
     def drop(self) -> None:
-        """Forget what was fetched and what is being fetched."""
+        """Forget fetched records, and ignore the request on its way."""
         self.decoding: CompletedFetch | None = None
         self.completed: deque[CompletedFetch] = deque()
         self.rest: RecordBatch | None = None
@@ -111,9 +111,9 @@ class FetchedPartition:
         return self.waits and self.in_flight is not None
 
     def known_end(self) -> int | None:
-        """The end offset that a reader can reach, if it is known without a question: there are records that were not
-        given yet, there was nothing just now, or the broker would have sent some since. One that is silent for long
-        does not count.
+        """The end offset that a reader can reach, if it is known without a request: the reader has not read up to the
+        last known end, or that end is new enough. While a request waits at the broker the end stays known for longer,
+        because the broker would answer with any new records. A broker that is silent for long does not count.
         """
         if self.end is None or self.position is None or self.position < self.end:
             return self.end
@@ -128,7 +128,7 @@ class FetchedPartition:
 
 
 class _Way(NamedTuple):
-    """How to ask: over the first of these connections on which nothing waits, else over the first, or not at all if it
+    """The connections for a request: the first of `over` on which no request waits, else the first of all; none if it
     `is_optional`. `then_aside`: partitions that have nothing again wait at the broker from then on.
     """
 
@@ -254,7 +254,7 @@ class Fetcher:
             over = way.over[0]
             with self.changed:
                 for one, *_ in questions.values():
-                    one.end_is_kept = False  # the broker looks at them when it has answered what waits there
+                    one.end_is_kept = False  # the broker handles this request after the one that waits there
         if way.longest_wait_ms == 0:
             following = await self._ask_over(over, leader, questions, way)
         else:
@@ -298,7 +298,7 @@ class Fetcher:
                         moved = reason
             following = {} if moved else self._following(leader, questions, way, still_polls=polls != self.polls)
             if way.longest_wait_ms == 0 or not following or not following.keys() <= questions.keys():
-                self.changed.notify_all()  # else nobody has anything to do
+                self.changed.notify_all()  # else the reader has nothing new to take
         if moved is not None:
             raise moved
         return following
@@ -316,20 +316,20 @@ class Fetcher:
         return self._questions([p for p in idle if p in questions and questions[p].was_empty], waits=True)
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
-        """Partitions whose offset really is out of range: a leader that is changing may say so of any offset."""
-        said = [
+        """Partitions whose offset really is out of range: while a leader changes, any offset may get that answer."""
+        reported = [
             TopicPartition(topic, each[0])
             for topic, answers in answer.topics
             for each in answers
             if each[1] == _OFFSET_OUT_OF_RANGE
         ]
-        if not said:
+        if not reported:
             return set()
         begins, ends = [
-            await LeaderRequest(self._leadership.connections, said).offsets(which, read_committed=False)
+            await LeaderRequest(self._leadership.connections, reported).offsets(which, read_committed=False)
             for which in (EARLIEST, LATEST)
         ]
-        return {partition for partition in said if not begins[partition] <= offsets[partition] <= ends[partition]}
+        return {partition for partition in reported if not begins[partition] <= offsets[partition] <= ends[partition]}
 
     def _take(
         self,

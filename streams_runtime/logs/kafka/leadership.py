@@ -1,7 +1,7 @@
 """Which broker to ask: leaders of partitions, and coordinators of groups and transactional ids.
 
 Rules: every request is tried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before another
-try, leaders and coordinators are looked up again, unless the right one answered that it still writes markers. A
+try, leaders and coordinators are looked up again, unless the coordinator answered that it still writes markers. A
 partition counts as unknown when fresh metadata has lacked it for half a second, because a broker may not know it right
 after its topic was made or while its leader moves. An error that no retry can help is a LogError that says what to do.
 Source: `Metadata`, `NetworkClient`, `TransactionManager`.
@@ -45,7 +45,7 @@ class Led(NamedTuple):
 
 
 class Leadership:
-    """Has connections of its own, and remembers who leads what. Used inside one event loop."""
+    """Caches leaders and coordinators, and has connections of its own. Used inside one event loop."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -67,7 +67,7 @@ class Leadership:
             try:
                 return await attempt()
             except NotNow as reason:
-                if reason.code != CONCURRENT_TRANSACTIONS:  # the right broker says so: it writes markers yet
+                if reason.code != CONCURRENT_TRANSACTIONS:  # the right broker answered: it still writes markers
                     self.forget()
                 raise
 
@@ -85,7 +85,7 @@ class Leadership:
             raise LogError(str(error)) from error
 
     def forget(self) -> None:
-        """A broker no longer leads what it was thought to lead: look leaders up before the next request."""
+        """Look up leaders and coordinators again before the next request."""
         self._stale = True
         self._coordinators.clear()
 

@@ -50,7 +50,6 @@ from streams_runtime.logs.kafka.consumer import KafkaConsumer
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.producer import KafkaProducer
 from streams_runtime.logs.kafka.settings import LogSettings, log_settings
-from streams_runtime.logs.kafka.transaction_manager import TransactionManager
 from streams_runtime.logs.record_limits import AnyRecord, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
@@ -190,8 +189,8 @@ class KafkaLog:
         asked = list(partitions)
         if not asked:
             return Claim(group_id, {})
-        who = None if owner is None else self._owners.get(owner, ClaimOwner(owner, -1, -1))
-        return self._run(self._in_claims(group_id).claim(asked, who))
+        claim_owner = None if owner is None else self._owners.get(owner, ClaimOwner(owner, -1, -1))
+        return self._run(self._in_claims(group_id).claim(asked, claim_owner))
 
     def release(self, *claims: Claim) -> None:
         for group_id, of_it in _by_group(claims).items():
@@ -257,7 +256,7 @@ class KafkaLog:
         await self._leadership.close()
         await self._admin.close()
 
-    # --- what producers and claims ask of it
+    # --- for producers and claims
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition, LogTimeout."""
@@ -275,7 +274,7 @@ class KafkaLog:
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """Recognise the record when it is sent again. The topic's configs are read anew, as they may have changed."""
+        """Recognise the record when it is sent again. Reads the topic's configs again: they may have changed."""
         known = self._limits.get(partition.topic)
         if known is not None and known.limits.checks is not None:
             known.limits.checks.was_refused(record, reason, for_its_timestamp=for_its_timestamp)
@@ -289,18 +288,13 @@ class KafkaLog:
         topic = CreatedTopic(1, self.settings.replication_factor, CLAIMS_CONFIGS)
         await _translated(self._admin.create_topics({name: topic}))
 
-    async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> int | None:
-        return await self._claims_writer.write(partition, records)
-
-    async def fence(self, transactional_id: str) -> None:
-        await TransactionManager(self._leadership, transactional_id, self.settings.transaction_timeout_ms).open()
-
     # --- inside
 
     def _in_claims(self, group_id: str) -> GroupClaims:
         found = self._claims.get(group_id)
         if found is None:
-            found = self._claims.setdefault(group_id, GroupClaims(group_id, self._leadership, self))
+            made = GroupClaims(group_id, self._leadership, self._claims_writer, self.make_claims_topic)
+            found = self._claims.setdefault(group_id, made)
         return found
 
     def _created(self, topic: NewTopic) -> CreatedTopic:
@@ -363,8 +357,8 @@ async def _translated(call: Coroutine[Any, Any, T], partitions: Sequence[TopicPa
         raise kind(str(error)) from error
 
 
-def _unknown(said: str, partitions: Sequence[TopicPartition]) -> str:
+def _unknown(message: str, partitions: Sequence[TopicPartition]) -> str:
     for partition in partitions:
-        if str(partition) in said or said.endswith(f"no topic {partition.topic}"):
+        if str(partition) in message or message.endswith(f"no topic {partition.topic}"):
             return f"there is no partition {partition}"
-    return said
+    return message

@@ -5,8 +5,9 @@ after the first of them, after `send_now`, and at the latest by `flush` or a com
 acknowledged, `send` waits. A time-out of `flush` or a commit leaves everything as it was: the same call can be tried
 again.
 
-A commit goes in this order: records and offsets, claims, end of the transaction; `claims_topic` says why. When nobody
-knows whether the end has arrived, only the same commit can be tried again; otherwise the id has to be opened again.
+A commit goes in this order: records and offsets, claims, end of the transaction; `claims_topic` has the reason.
+When the answer to the end of the transaction is lost, only the same commit can be tried again, or the id is opened
+again.
 Source: `KafkaProducer`, `TransactionManager`.
 """
 
@@ -27,7 +28,7 @@ from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
-from streams_runtime.logs.producer_state import ProducerState, check_offsets
+from streams_runtime.logs.producers import ProducerState, check_offsets
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 
 _FAREWELL_S = 2.0
@@ -35,7 +36,7 @@ _NOT_KNOWN = "it is not known whether the last transaction of {} was committed: 
 
 
 class ProducerLog(Protocol):
-    """What a producer asks of its log."""
+    """The calls of the log that a producer needs."""
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
@@ -91,15 +92,8 @@ class KafkaProducer:
         self._loop.run(self.transactions.open())
 
     @property
-    def is_transactional(self) -> bool:
-        return self._state.is_transactional
-
-    @property
     def lingers(self) -> bool:
         return True
-
-    def in_transaction(self) -> bool:
-        return self._state.in_transaction
 
     def begin_transaction(self) -> None:
         self._state.begin_transaction()
@@ -117,7 +111,7 @@ class KafkaProducer:
         target = self._targets.get(partition) or self._new_target(partition)
         key, value, timestamp_ms, headers, size = target.limits.checked(partition, key, value, timestamp_ms, headers)
         if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size):
-            self._send_something()
+            self._send_or_wait()
 
     def send_columns(
         self,
@@ -131,13 +125,13 @@ class KafkaProducer:
         target = self._targets.get(partition) or self._new_target(partition)
         self._make_room()  # before the rows are taken: it may fail
         if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms):
-            self._tell_sender()
+            self._notify_sender()
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return (self._targets.get(partition) or self._new_target(partition)).limits
 
     def send_now(self) -> None:
-        """Returns at once. A later call raises what goes wrong."""
+        """Returns at once. A later call raises the errors."""
         self._state.check_usable()
         if self._accumulator.lingers:
             self._call_soon(self._sender.send_open)
@@ -162,7 +156,7 @@ class KafkaProducer:
         try:
             self._loop.run(self._abort())
         except ProducerFenced as fenced:
-            self._state.give_up(fenced)  # whoever fenced it has ended the transaction
+            self._state.give_up(fenced)  # the producer that fenced this one has ended the transaction
         finally:
             self._transaction_ended()
 
@@ -181,7 +175,7 @@ class KafkaProducer:
         self._outcome_unknown |= self._loop.run(self._sender.stop())
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        if self.is_transactional:
+        if self._state.is_transactional:
             return dict(self._last_offsets)
         with self._accumulator.lock:
             return dict(self._accumulator.last_offsets)
@@ -269,7 +263,7 @@ class KafkaProducer:
         await self._sender.stop()
         await self._leadership.close()
 
-    # --- small things
+    # --- helpers
 
     def _run(self, coroutine: Awaitable[None]) -> None:
         async def awaited() -> None:
@@ -286,31 +280,31 @@ class KafkaProducer:
             self._look_up_limits_again()
             raise
         except LogError:
-            if not self.is_transactional:
-                self._sender.error = None  # the caller gets it now; what can be written is still written
+            if not self._state.is_transactional:
+                self._sender.error = None  # the caller gets it now; the sender goes on with the rest
             raise
 
     def _look_up_limits_again(self) -> None:
-        """Something was refused that had passed them."""
+        """A record was refused that had passed the limits."""
         with suppress(LogError):
             for partition, target in self._targets.items():
                 self._targets[partition] = target._replace(limits=self._log.limits_of(partition))
 
     def _new_target(self, partition: TopicPartition) -> _Target:
         limits = self._log.limits_of(partition)
-        queue = PartitionQueue(limits.max_bytes, self._settings.codec, is_transactional=self.is_transactional)
+        queue = PartitionQueue(limits.max_bytes, self._settings.codec, is_transactional=self._state.is_transactional)
         with self._accumulator.lock:
             self._accumulator.queues[partition] = queue
         target = self._targets[partition] = _Target(queue, limits)
         return target
 
-    def _send_something(self) -> None:
-        """Send full batches at once, waiting for room if there is too much; send the rest soon."""
-        if self._tell_sender():
+    def _send_or_wait(self) -> None:
+        """Have full batches sent at once, and others after `linger.ms`. Waits for room when a batch is full."""
+        if self._notify_sender():
             self._make_room()
 
-    def _tell_sender(self) -> bool:
-        """Whether a batch is full, which is sent at once; others are sent soon."""
+    def _notify_sender(self) -> bool:
+        """Have full batches sent at once, and others after `linger.ms`. Returns whether a batch is full."""
         if self._accumulator.lingers:
             self._call_soon(self._sender.linger)
         if not self._accumulator.has_full:
@@ -320,7 +314,7 @@ class KafkaProducer:
         return True
 
     def _make_room(self) -> None:
-        """Wait while there is too much. Raises what the sender met."""
+        """Wait while more than `buffer.memory` is unacknowledged. Raises errors of the sender."""
         most = self._settings.buffer_memory
         if self._accumulator.bytes > most:
             self._run(self._sender.drain(lambda: self._accumulator.bytes <= most))

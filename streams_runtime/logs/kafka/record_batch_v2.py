@@ -4,7 +4,7 @@ Rules: big-endian. The checksum is CRC-32C of everything after it. Records that 
 as they are. Records are read and written by `batch_rows` where it is compiled, and else by aiokafka (`library_rows`):
 this is the one place that chooses.
 
-Levels of compression are those of Kafka's producer where nobody chooses one: lz4's fast compressor, gzip's 6, zstd's 3.
+Levels of compression are the defaults of Kafka's producer: lz4's fast compressor, gzip's 6, zstd's 3.
 lz4 writes blocks that stand alone, as brokers read no others. snappy writes the stream of xerial's library in blocks of
 32 KiB and reads raw snappy as well.
 
@@ -16,16 +16,14 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import cramjam
 from aiokafka.record.util import calc_crc32c
 
-from streams_runtime.common.records import Headers
 from streams_runtime.logs.kafka import batch_rows, library_rows
-from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns, Written
+from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -46,23 +44,7 @@ _BLOCK_LENGTH = struct.Struct(">i")
 IS_COMPILED = batch_rows.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 
 
-class RowWriter(Protocol):
-    """`batch_rows` says what it does."""
-
-    @property
-    def count(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    def extend(
-        self,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
-        start: int,
-        stop: int,
-    ) -> int: ...
-    def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool: ...
-    def finish(self) -> Written: ...
+RowWriter = batch_rows.BatchRowWriter | library_rows.LibraryRowWriter
 
 
 def row_writer(limit: int, most: int) -> RowWriter:
@@ -71,7 +53,7 @@ def row_writer(limit: int, most: int) -> RowWriter:
 
 
 class BatchHeader(NamedTuple):
-    """What stands before the records. `length`: bytes after it. `producer_id`: -1 without one."""
+    """The part before the records. `length`: bytes after it. `producer_id`: -1 without one."""
 
     base_offset: int
     length: int
@@ -89,7 +71,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def of(cls, batch: memoryview) -> BatchHeader:
-        """Raises ValueError for what cannot be a header."""
+        """Raises ValueError for bytes that are no header."""
         if len(batch) < HEADER_BYTES:
             raise ValueError(f"it has {len(batch)} bytes, fewer than a header")
         header = tuple.__new__(cls, _HEADER.unpack_from(batch))
@@ -111,7 +93,7 @@ def check(batch: memoryview, header: BatchHeader) -> None:
 
 
 def decoded(batch: memoryview, header: BatchHeader) -> Columns:
-    """Of a checked batch. Raises ValueError that says what is wrong with it."""
+    """The records of a checked batch. Raises ValueError for a batch that cannot be read."""
     codec = header.attributes & _CODEC
     packed = batch[HEADER_BYTES:]
     body = bytes(packed) if codec == _UNCOMPRESSED else decompressed(codec, packed)
@@ -125,7 +107,7 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
 
 
 def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray:
-    """A batch of rows, at least one, that nobody has numbered yet. Nothing can be added to `rows` afterwards."""
+    """A batch of at least one row, without sequence numbers: see `number`. Nothing can be added to `rows` then."""
     count = rows.count
     batch, first_ms, max_ms = rows.finish()
     attributes = TRANSACTIONAL if is_transactional else 0

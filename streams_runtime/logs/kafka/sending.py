@@ -36,12 +36,12 @@ _REQUEST_BYTES = 8 * 1024 * 1024
 
 
 Refused = Callable[[TopicPartition, AnyRecord, str, bool], None]
-"""Hears of a record that the brokers refuse, why, and whether for its timestamp. Called in the loop."""
+"""Called in the loop with a record that the brokers refuse, the reason, and whether the reason is its timestamp."""
 
 
 class Sender:
-    """`in_transaction`: partitions of the open transaction. `error`: while it is set, no batch is sent. `refused`: what
-    the brokers have refused, in words.
+    """`in_transaction`: partitions of the open transaction. `error`: while it is set, no batch is sent. `refused`:
+    messages about the records that the brokers have refused.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Sender:
             self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
 
     def send_open(self) -> None:
-        """Send what waits for `linger.ms` at once, or after the request that is on its way. Called in the loop.
+        """Send the records that wait for `linger.ms` at once, or after the request on its way. Called in the loop.
 
         Records that come meanwhile go with it: so a broker that answers slowly gets few large batches, not many small
         ones.
@@ -107,7 +107,7 @@ class Sender:
             raise self.error
 
     async def stop(self) -> bool:
-        """Send no more and forget what is left. True when some of it may have been written or may still be."""
+        """Send no more and forget the rest. True when some of the rest may have been written, or may still be."""
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
@@ -235,7 +235,7 @@ class Sender:
             raise RecordsRefused(f"{refused[0]}{more}. All other records are written")
 
     async def _renumber(self) -> None:
-        """Send what was not acknowledged under a new producer id. Inside a transaction that would not be safe."""
+        """Send unacknowledged batches under a new producer id. Inside a transaction that would not be safe."""
         if self._transactions.transactional_id is not None:
             raise self._transactions.fenced()
         await self._transactions.open()

@@ -1,4 +1,4 @@
-"""How a log on Kafka is set up: the client's own properties, and those of producers, consumers and new topics.
+"""The settings of a log on Kafka: properties of every client, of producers, of consumers and of new topics.
 
 Rules: names, meanings and bounds are Kafka's. Defaults are those of Kafka Streams where it has its own. An unknown key
 is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: `compression.type` is lz4
@@ -67,7 +67,7 @@ def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = 
 
 
 def linger_ms(properties: Mapping[str, str] | None = None) -> int:
-    """How long a record may wait for others to be written with it. Raises InputError."""
+    """The longest time that a record waits for others to be written with it. Raises InputError."""
     return _integer(LINGER_MS, properties or {})
 
 

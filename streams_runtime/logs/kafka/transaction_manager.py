@@ -57,7 +57,7 @@ class TransactionManager:
                 answer = await self._leadership.connections.send(request)
             else:
                 answer = await self._ask(request)
-            if answer.error_code in (47, 90):  # somebody else is opening the id; we open it after him
+            if answer.error_code in (47, 90):  # another producer is opening the id; this one opens it afterwards
                 raise NotNow(f"producer {self.transactional_id} is being opened elsewhere")
             check(answer.error_code, f"opening producer {self.transactional_id or ''}")
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -98,9 +98,9 @@ class TransactionManager:
     async def end(self, *, commit: bool) -> None:
         """End the transaction. Ending it twice in the same way is fine. Raises as `add_partitions` does.
 
-        A broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit that meets the moment in which somebody else opens
-        the same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). The
-        next try is told who won. Differs from Kafka's own producer, which gives up for good.
+        A broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit at the moment in which another producer opens the
+        same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). The
+        next try gets the outcome. Differs from Kafka's own producer, which gives up for good.
         """
         request = EndTxnRequest(*self._who(), commit)
 

@@ -9,8 +9,8 @@ import pytest
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
 from streams_runtime.logs.base import Claim, NewTopic, OffsetAndMetadata
-from streams_runtime.logs.buffering_producer import PENDING_BYTES
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordTooLarge
+from streams_runtime.logs.producers import PENDING_BYTES
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 

@@ -142,10 +142,6 @@ class WatchedProducer:
         self._watched = watched
         self._producer = producer
 
-    @property
-    def is_transactional(self) -> bool:
-        return self._producer.is_transactional
-
     def begin_transaction(self) -> None:
         self._watched.note("begin_transaction")
         self._producer.begin_transaction()
@@ -153,9 +149,6 @@ class WatchedProducer:
     @property
     def lingers(self) -> bool:
         return self._producer.lingers
-
-    def in_transaction(self) -> bool:
-        return self._producer.in_transaction()
 
     def send(
         self,

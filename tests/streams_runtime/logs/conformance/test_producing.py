@@ -39,8 +39,6 @@ def test_should_give_records_offsets_in_the_order_they_were_sent(log: Log) -> No
     assert read_from(log, T1) == [Read(0, 6, None, b"2")]
     assert log.end_offsets([T0, T1]) == {T0: 3, T1: 1}
     assert producer.last_offsets() == {T0: 2, T1: 0}
-    assert not producer.is_transactional
-    assert not producer.in_transaction()
 
 
 def test_should_have_written_everything_when_flush_and_close_return(log: Log) -> None:

@@ -47,7 +47,7 @@ def write_until_fenced(directory: Path, name: str, _: int) -> None:
     say("ready")
     for number, _line in enumerate(sys.stdin):
         try:
-            if producer.is_transactional:
+            if name:
                 producer.begin_transaction()
                 producer.send(T0, b"zombie", b"%d" % number, 0)
                 producer.commit_transaction([(claim, {T0: OffsetAndMetadata(number)})])

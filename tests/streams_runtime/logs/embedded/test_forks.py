@@ -81,6 +81,6 @@ def test_should_let_the_child_write_when_a_lock_was_held_during_the_fork(log: Em
         write(log, T0, b"child")
         log.maintain()
 
-    with log._reads._lock, log._writer._lock._threads, log._signals._lock, log._maintaining:
+    with log._reads._lock, log._writer._lock._threads, log._signals._lock, log._maintenance.lock:
         assert ended_well(in_child(work))
     assert values_of(log, T0) == [(0, b"parent"), (1, b"child")]

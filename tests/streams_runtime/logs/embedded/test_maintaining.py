@@ -12,8 +12,8 @@ import pytest
 
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.embedded import EmbeddedLog
-from streams_runtime.logs.embedded.deletion import delete_topics
 from streams_runtime.logs.embedded.log import LOG_FILE_NAME
+from streams_runtime.logs.embedded.maintenance import delete_topics
 from tests.streams_runtime.logs.conformance.conftest import CHANGELOG_CONFIGS
 from tests.streams_runtime.logs.reading_and_writing import C0, NOW_MS, T0, T1, read_from, values_of, write, write_pairs
 from tests.streams_runtime.manual_clock import ManualClock
@@ -106,7 +106,7 @@ def test_should_delete_many_batches_in_steps(piecemeal: EmbeddedLog, clock: Manu
 
 def test_should_return_at_once_while_another_thread_maintains(piecemeal: EmbeddedLog) -> None:
     write_dirt(piecemeal)
-    with piecemeal._maintaining:
+    with piecemeal._maintenance.lock:
         thread = threading.Thread(target=piecemeal.maintain)
         thread.start()
         thread.join(10)
@@ -117,7 +117,7 @@ def test_should_return_at_once_while_another_thread_maintains(piecemeal: Embedde
 def test_should_go_on_in_several_passes_when_there_are_more_keys_than_it_may_learn(
     piecemeal: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams_runtime.logs.embedded.cleaning._MAX_KEYS", 50)
+    monkeypatch.setattr("streams_runtime.logs.embedded.maintenance._MAX_KEYS", 50)
     for start in (0, 500, 0, 0):
         for at in range(start, start + 500, 10):
             write_pairs(piecemeal, C0, *[(b"%d" % key, b"%d" % start) for key in range(at, at + 10)])
@@ -130,7 +130,7 @@ def test_should_go_on_in_several_passes_when_there_are_more_keys_than_it_may_lea
 def test_should_leave_what_was_deleted_while_it_was_being_compacted(piecemeal: EmbeddedLog) -> None:
     write_dirt(piecemeal)
     known = piecemeal._catalog.find([C0])[C0]
-    steps = piecemeal._cleaner.steps(C0, known, 990)
+    steps = piecemeal._maintenance.cleaner.steps(C0, known, 990)
     for _ in range(8):
         next(steps)
     piecemeal.delete_records({C0: 500})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.logs.embedded.write_lock import WriteLock
+from streams_runtime.logs.embedded.connections import WriteLock
 from streams_runtime.logs.errors import LogError, LogTimeout
 
 

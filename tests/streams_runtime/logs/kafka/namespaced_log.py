@@ -208,19 +208,12 @@ class _NamespacedProducer:
         self._names = names
         self._inside = inside
 
-    @property
-    def is_transactional(self) -> bool:
-        return self._inside.is_transactional
-
     def begin_transaction(self) -> None:
         self._names.run(self._inside.begin_transaction)
 
     @property
     def lingers(self) -> bool:
         return self._inside.lingers
-
-    def in_transaction(self) -> bool:
-        return self._inside.in_transaction()
 
     def send(
         self,

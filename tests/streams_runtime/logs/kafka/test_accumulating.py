@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
+from streams_runtime.logs.base import BATCH_BYTES
 from streams_runtime.logs.kafka import record_batch_v2
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
-from streams_runtime.logs.record_batches import BATCH_BYTES
 from tests.streams_runtime.logs.kafka.batches import read_by_aiokafka
 
 P = TopicPartition("topic", 0)

@@ -13,7 +13,7 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import Claim
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout
 from streams_runtime.logs.kafka.claims import ClaimOwner, ClaimTable, Settled, claim_records, settled_records
-from streams_runtime.logs.kafka.claims_topic import GroupClaims
+from streams_runtime.logs.kafka.claims_topic import ClaimsWriter, GroupClaims
 from streams_runtime.logs.kafka.leadership import Leadership
 from streams_runtime.logs.kafka.log import KafkaLog
 from streams_runtime.logs.kafka.settings import log_settings
@@ -97,7 +97,8 @@ async def test_should_let_commits_that_wait_together_time_out_together() -> None
             raise LogTimeout("away")
 
     settings = log_settings("127.0.0.1:1")
-    group = GroupClaims("group", Away(settings.client), KafkaLog("127.0.0.1:1"))
+    away = Away(settings.client)
+    group = GroupClaims("group", away, ClaimsWriter(away, settings), KafkaLog("127.0.0.1:1").make_claims_topic)
     answers = await asyncio.gather(*(group.check([]) for _ in range(5)), return_exceptions=True)
 
     assert [str(each) for each in answers] == ["away"] * 5

@@ -7,6 +7,7 @@ import random
 import signal
 import time
 import uuid
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 import pytest
@@ -15,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.errors import CommitFenced
-from streams_runtime.logs.kafka.claims_topic import claims_topic
+from streams_runtime.logs.kafka.claims_topic import ClaimsWriter, claims_topic
 from streams_runtime.logs.kafka.log import KafkaLog
 from tests.oracle.brokers import Brokers
 from tests.streams_runtime.logs.kafka.programs import running
@@ -74,9 +75,9 @@ def test_should_know_that_it_is_fenced_when_its_claim_was_compacted_away_before_
     other = KafkaLog(brokers.bootstrap_servers)
     other.create_topics([NewTopic(name, 1), NewTopic(claims.topic, 1, COMPACTS_AT_ONCE)])
 
-    class SlowLog(KafkaLog):
-        async def write_claims(self, partition: TopicPartition, records: list[tuple[bytes, bytes]]) -> None:
-            await super().write_claims(partition, records)
+    class SlowWriter(ClaimsWriter):
+        async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> None:
+            await super().write(partition, records)
             await asyncio.to_thread(claim_until_compacted)
 
     def claim_until_compacted() -> None:
@@ -86,7 +87,8 @@ def test_should_know_that_it_is_fenced_when_its_claim_was_compacted_away_before_
             other.claim(name, [partition])
             time.sleep(0.1)  # compaction tells nobody
 
-    slow = SlowLog(brokers.bootstrap_servers)
+    slow = KafkaLog(brokers.bootstrap_servers)
+    slow._claims_writer = SlowWriter(slow._leadership, slow.settings)
     producer, claim = slow.producer(name), slow.claim(name, [partition])  # without a name nobody fences the producer
     assert claim.epochs.keys() == {partition}
     producer.begin_transaction()

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
-from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.base import RecordBatch, concatenated
+from streams_runtime.logs.embedded.record_batches import decoded, encoded
 from streams_runtime.logs.errors import LogError
-from streams_runtime.logs.record_batches import StoredBatch, concatenated, decoded, encoded, stored_at
 from tests.streams_runtime.logs.reading_and_writing import Read, records_of
 
 P = TopicPartition("topic", 3)
@@ -34,8 +34,7 @@ def test_should_give_back_every_record_when_a_batch_is_encoded_and_decoded(
     batch = encoded([row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows], headers, offsets)
     assert batch.record_count == len(rows)
     assert batch.max_timestamp_ms == max(row[1] for row in rows)
-    stored = StoredBatch(base, offsets[-1], batch.record_count, batch.max_timestamp_ms, None, batch.payload)
-    out = decoded(P, stored)
+    out = decoded(P, base, batch.payload)
     assert out.partition == P
     assert records_of([out]) == [
         Read(offset, timestamp_ms, key, value, own if has_headers else ())
@@ -48,9 +47,8 @@ def test_should_give_back_every_record_when_a_batch_is_encoded_and_decoded(
 
 def test_should_have_offsets_when_it_is_stored_that_it_had_not_when_it_was_encoded() -> None:
     batch = encoded([5, 9, 7], [b"a", b"b", b"c"], [b"1", None, b"3"])
-    stored = stored_at(batch, 100)
-    assert stored == StoredBatch(100, 102, 3, 9, None, batch.payload)
-    assert records_of([decoded(P, stored)]) == [
+    assert (batch.record_count, batch.max_timestamp_ms) == (3, 9)
+    assert records_of([decoded(P, 100, batch.payload)]) == [
         Read(100, 5, b"a", b"1"),
         Read(101, 9, b"b", None),
         Read(102, 7, b"c", b"3"),
@@ -65,14 +63,13 @@ def test_should_say_which_batch_is_broken_when_any_byte_changed_or_the_end_is_mi
     broken[at] ^= data.draw(st.integers(1, 255))
     for bad in (bytes(broken), payload[:at]):
         with pytest.raises(LogError, match="batch of topic-3 at offset 7 cannot be read"):
-            decoded(P, StoredBatch(7, 8, 2, 2, None, bad))
+            decoded(P, 7, bad)
 
 
 def test_should_join_batches_to_one() -> None:
-    first = decoded(P, stored_at(encoded([1, 2], [b"a", b"b"], [b"1", b"2"]), 0))
-    second = decoded(P, stored_at(encoded([3], [b"c"], [None], [(("h", None),)]), 2))
-    after_gap = decoded(P, stored_at(encoded([4], [b"d"], [b"4"]), 10))
-    assert concatenated([first]) is first
+    first = RecordBatch(P, range(2), [1, 2], [b"a", b"b"], [b"1", b"2"])
+    second = RecordBatch(P, range(2, 3), [3], [b"c"], [None], [(("h", None),)])
+    after_gap = RecordBatch(P, range(10, 11), [4], [b"d"], [b"4"])
     assert concatenated([first, second]) == RecordBatch(
         P, range(3), [1, 2, 3], [b"a", b"b", b"c"], [b"1", b"2", None], [(), (), (("h", None),)]
     )

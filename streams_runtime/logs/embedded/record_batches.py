@@ -14,21 +14,14 @@ import struct
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from io import BytesIO
-from itertools import chain
 from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import NAME_ERRORS, Headers
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.errors import LogError
-
-BATCH_BYTES = 256 * 1024
-"""A batch is closed before its keys, values and headers grow beyond this; only a single record can be larger."""
-
-BATCH_RECORDS = 4_096
-"""A batch with so many records is closed."""
 
 _VERSION = 1
 _SPARSE, _NULL_KEYS, _NULL_VALUES, _HEADERS = 1, 2, 4, 8
@@ -40,31 +33,11 @@ _BODY_START = _CRC.size + _PREAMBLE.size
 
 
 class EncodedBatch(NamedTuple):
-    """Consecutive records without offsets, which they get when they are stored."""
+    """The bytes of consecutive records. The offset of the first one is not in them."""
 
     record_count: int
     max_timestamp_ms: int
     payload: bytes
-
-
-class StoredBatch(NamedTuple):
-    """An encoded batch in its partition. `base_offset`, `last_offset`: of its first and last record.
-
-    `delete_horizon_ms`: the time from which its tombstones may go; None until compaction has seen them.
-    """
-
-    base_offset: int
-    last_offset: int
-    record_count: int
-    max_timestamp_ms: int
-    delete_horizon_ms: int | None
-    payload: bytes
-
-
-def stored_at(batch: EncodedBatch, base_offset: int) -> StoredBatch:
-    """The batch as it is appended, without gaps."""
-    last = base_offset + batch.record_count - 1
-    return StoredBatch(base_offset, last, batch.record_count, batch.max_timestamp_ms, None, batch.payload)
 
 
 def encoded(
@@ -97,9 +70,10 @@ def encoded(
     return EncodedBatch(count, max(timestamps_ms), _CRC.pack(zlib.crc32(checked)) + checked)
 
 
-def decoded(partition: TopicPartition, batch: StoredBatch) -> RecordBatch:
-    """Raises LogError that names partition and offset when the bytes are not what was written."""
-    payload = batch.payload
+def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> RecordBatch:
+    """`base_offset`: of the first record. Raises LogError that names partition and offset when the bytes are
+    damaged.
+    """
     try:
         if _CRC.unpack_from(payload)[0] != zlib.crc32(memoryview(payload)[_CRC.size :]):
             raise ValueError("its checksum is wrong")
@@ -107,12 +81,11 @@ def decoded(partition: TopicPartition, batch: StoredBatch) -> RecordBatch:
         if version != _VERSION:
             raise ValueError(f"its version is {version}, and this program knows {_VERSION}")
     except (ValueError, struct.error) as error:
-        raise LogError(f"batch of {partition} at offset {batch.base_offset} cannot be read: {error}") from error
+        raise LogError(f"batch of {partition} at offset {base_offset} cannot be read: {error}") from error
     at = _BODY_START
-    offsets: Sequence[int] = range(batch.base_offset, batch.base_offset + count)
+    offsets: Sequence[int] = range(base_offset, base_offset + count)
     if flags & _SPARSE:
-        base = batch.base_offset
-        offsets = [base + delta for delta in _column("I", payload, at, count)]
+        offsets = [base_offset + delta for delta in _column("I", payload, at, count)]
         at += 4 * count
     timestamps_ms = _column("q", payload, at, count).tolist()
     at += 8 * count
@@ -126,44 +99,6 @@ def decoded(partition: TopicPartition, batch: StoredBatch) -> RecordBatch:
     values = _cut(reader, value_lengths, flags & _NULL_VALUES)
     headers = _decoded_headers(reader, count) if flags & _HEADERS else None
     return RecordBatch(partition, offsets, timestamps_ms, keys, values, headers)
-
-
-def first_offset_at(
-    partition: TopicPartition, batches: Iterable[StoredBatch], begin: int, timestamp_ms: int
-) -> int | None:
-    """The lowest offset, from `begin` on, whose record has this timestamp or a later one. `batches`: in order."""
-    for stored in batches:
-        if stored.max_timestamp_ms < timestamp_ms:
-            continue
-        batch = decoded(partition, stored)
-        for offset, of_record in zip(batch.offsets, batch.timestamps_ms, strict=True):
-            if offset >= begin and of_record >= timestamp_ms:
-                return offset
-    return None
-
-
-def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """Joins batches of one partition, at least one and in order, into a single one."""
-    first, last = batches[0], batches[-1]
-    if len(batches) == 1:
-        return first
-    count = sum(map(len, batches))
-    offsets: Sequence[int] = range(first.offsets[0], last.offsets[-1] + 1)
-    if len(offsets) != count:
-        offsets = list(chain.from_iterable(batch.offsets for batch in batches))
-    headers: list[Headers] | None = None
-    if any(batch.headers is not None for batch in batches):
-        headers = []
-        for batch in batches:
-            headers += [()] * len(batch) if batch.headers is None else batch.headers
-    return RecordBatch(
-        first.partition,
-        offsets,
-        list(chain.from_iterable(batch.timestamps_ms for batch in batches)),
-        list(chain.from_iterable(batch.keys for batch in batches)),
-        list(chain.from_iterable(batch.values for batch in batches)),
-        headers,
-    )
 
 
 def _joined(column: Sequence[bytes | None]) -> tuple[array[int], bytes, bool]:

@@ -1,0 +1,396 @@
+"""Compaction, retention and the deletion of topics, in short steps while others read and write.
+
+Compaction: a pass over a partition first learns the latest offset of every key in the batches that were never compacted
+(of a limited number of keys). Then it goes over all batches from the first, and rewrites those that hold superseded
+records. Each step reads without a lock and replaces its few batches in one short transaction, if they have not changed.
+So a pass can end anywhere, at SIGKILL too, and the steps until then are right. Only a complete pass moves `cleaned_to`.
+One process at a time works on a partition: it holds a lease, which runs out when the process dies.
+
+Retention: moving the begin offset hides records, all at once. Their rows are deleted after that in bounded steps, so
+that no writer waits long. The file does not shrink: SQLite reuses the pages.
+
+Topics: a topic is deleted at once, and its rows soon after that. One transaction takes the topic's name away, from its
+partitions too (their topic becomes '', their number their own id), hides all of their records, and forgets every
+group's offsets of them. A claim of such a partition is fenced, so its owner commits nothing to a topic of the same name
+that is made later. When the process that deletes the rows dies, `maintain` of any process goes on. Ids of partitions
+are never given again, because others may still know them: SQLite gives the highest id plus one, so the row with the
+highest id stays.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from assignor.operating_system import reset_in_children
+from assignor.types import TopicPartition
+from streams_runtime.common.clock import Clock
+from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.cleanup_policy import (
+    BatchSummary,
+    LatestOffsets,
+    Replacement,
+    cleaned,
+    expired_count,
+    head_start,
+)
+from streams_runtime.logs.embedded.connections import SharedConnection
+from streams_runtime.logs.embedded.record_batches import decoded, encoded
+from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
+from streams_runtime.logs.embedded.writes import EmbeddedWriter, insert_batch
+
+_LEASE_MS = 30_000
+_MAX_KEYS = 250_000
+_MAX_KEY_BYTES = 32 * 1024 * 1024
+_ROWS_READ_A_STEP = 16
+_ROWS_DELETED_A_STEP = 64
+_PASS_ENDED = object()
+
+
+class Maintenance:
+    """The housekeeping of one open log, a bounded piece at a time. Any thread may call it.
+
+    `minimum_dirty_bytes`, `maintenance_ms`: as for `EmbeddedLog`. `lock`: held while a thread is at work.
+    """
+
+    def __init__(
+        self,
+        writer: EmbeddedWriter,
+        reads: SharedConnection,
+        catalog: Catalog,
+        clock: Clock,
+        minimum_dirty_bytes: int,
+        maintenance_ms: int,
+    ) -> None:
+        self._writer = writer
+        self._reads = reads
+        self._catalog = catalog
+        self._clock = clock
+        self._minimum_dirty_bytes = minimum_dirty_bytes
+        self._maintenance_s = maintenance_ms / 1_000
+        self._expired_last = -1
+        self.reset_after_fork()
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        self.lock = threading.Lock()
+        self.cleaner = PartitionCleaner(self._writer, self._reads, self._clock)
+        self._steps: Iterator[object] | None = None
+
+    def maintain(self) -> None:
+        """Spend about `maintenance_ms` on retention and compaction. Returns at once while another thread does so."""
+        if not self.lock.acquire(blocking=False):
+            return
+        try:
+            deadline = time.monotonic() + self._maintenance_s
+            partitions = self._catalog.all()
+            delete_rows_of_deleted(self._writer, self._reads)  # of a topic whose deleting process has died
+            self._expire_until(deadline, list(partitions.values()))
+            self._clean_until(deadline, partitions)
+        finally:
+            self.lock.release()
+
+    def compact(self, topic: str) -> None:
+        """Do all compaction of the topic that is possible now."""
+        with self.lock:
+            self._steps = None
+            for partition, known in self._catalog.all().items():
+                if partition.topic == topic and known.configs.compacts:
+                    self._compact_partition(partition, known)
+
+    def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
+        """One step for each partition, continuing after the one at which the last call ran out of time."""
+        for _ in partitions:
+            self._expired_last = (self._expired_last + 1) % len(partitions)
+            with self._reads.use() as connection:
+                _expire(self._writer, connection, partitions[self._expired_last], self._clock.now_ms())
+            if time.monotonic() >= deadline:
+                return
+
+    def _clean_until(self, deadline: float, partitions: Mapping[TopicPartition, KnownPartition]) -> None:
+        """At least one step, however little time is left."""
+        while True:
+            if self._steps is None:
+                self._steps = self._dirtiest_pass(partitions)
+                if self._steps is None:
+                    return
+            if next(self._steps, _PASS_ENDED) is _PASS_ENDED:
+                self._steps = None
+            if time.monotonic() >= deadline:
+                return
+
+    def _dirtiest_pass(self, partitions: Mapping[TopicPartition, KnownPartition]) -> Iterator[object] | None:
+        minimum = self._minimum_dirty_bytes
+        found: list[tuple[float, TopicPartition, int]] = []
+        for partition, known in partitions.items():
+            if known.configs.compacts and self.cleaner.may_be_dirty_enough(known, minimum):
+                dirt = self.cleaner.dirt(known)
+                if dirt.is_enough(known, minimum):
+                    found.append((dirt.dirty / (dirt.clean + dirt.dirty), partition, dirt.until))
+        if not found:
+            return None
+        _, partition, until = max(found)
+        return self.cleaner.steps(partition, partitions[partition], until)
+
+    def _compact_partition(self, partition: TopicPartition, known: KnownPartition) -> None:
+        """At least one pass, because tombstones may have become old enough; then until the head is reached."""
+        until = self.cleaner.dirt(known).until
+        before = -1
+        while before < (cleaned_to := self.cleaner.cleaned_to(known)) and (before < 0 or cleaned_to < until):
+            before = cleaned_to
+            for _ in self.cleaner.steps(partition, known, until):
+                pass
+
+
+@dataclass(frozen=True, slots=True)
+class Dirt:
+    """Bytes of a partition below its head: `dirty` ones were never compacted. `until`: the offset where the head
+    begins.
+    """
+
+    until: int
+    dirty: int
+    clean: int
+
+    def is_enough(self, known: KnownPartition, minimum_bytes: int) -> bool:
+        ratio = known.configs.min_cleanable_dirty_ratio
+        return self.dirty >= max(1, minimum_bytes) and self.dirty >= ratio * (self.clean + self.dirty)
+
+
+class PartitionCleaner:
+    """Runs the passes of one process."""
+
+    def __init__(self, writer: EmbeddedWriter, reads: SharedConnection, clock: Clock) -> None:
+        self._writer = writer
+        self._reads = reads
+        self._clock = clock
+        self._owner = uuid.uuid4().hex
+
+    def dirt(self, known: KnownPartition) -> Dirt:
+        with self._reads.use() as connection:
+            row = connection.execute(
+                "SELECT end_offset, cleaned_to, bytes, dirty_bytes FROM partitions WHERE id=?", (known.id,)
+            ).fetchone()
+            if row is None:  # deleted since
+                return Dirt(0, 0, 0)
+            end, cleaned_to, size, dirty_size = row
+            rows = connection.execute(
+                "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
+                " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
+                (known.id, cleaned_to),
+            ).fetchall()
+        summaries = list(map(BatchSummary._make, rows))
+        until = head_start(summaries, known.configs, self._clock.now_ms(), end)
+        return Dirt(until, sum(batch.size for batch in summaries if batch.base_offset < until), size - dirty_size)
+
+    def may_be_dirty_enough(self, known: KnownPartition, minimum_bytes: int) -> bool:
+        """A cheap first check: whether `dirt` could be enough, and no other process works on the partition."""
+        with self._reads.use() as connection:
+            row = connection.execute(
+                "SELECT bytes, dirty_bytes, cleaner, cleaner_until_ms FROM partitions WHERE id=?", (known.id,)
+            ).fetchone()
+        if row is None:  # deleted since
+            return False
+        size, dirty, owner, until_ms = row
+        taken = owner not in (None, self._owner) and 0 < until_ms - self._clock.now_ms() <= _LEASE_MS
+        return not taken and dirty >= max(1, minimum_bytes) and dirty >= known.configs.min_cleanable_dirty_ratio * size
+
+    def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
+        """One pass. Each `next` does a short step. Ends early when another process has taken over."""
+        now_ms = self._clock.now_ms()  # one time for the whole pass, so that neighbours get the same horizon
+        self._take_lease(known)
+        latest = LatestOffsets()
+        at = self.cleaned_to(known)
+        while at < until and len(latest.offsets) < _MAX_KEYS and latest.key_bytes < _MAX_KEY_BYTES:
+            for _, records in (batches := self._read(partition, known, at, until)):
+                latest.add(records)
+            at = batches[-1][0].last_offset + 1 if batches else until
+            yield
+        map_end, at = at, 0
+        while at < map_end and (batches := self._read(partition, known, at, map_end)):
+            at = batches[-1][0].last_offset + 1
+            replacements = list(cleaned(batches, latest.offsets, known.configs, now_ms))
+            if not self._replace(known, replacements):
+                return
+            yield
+        self._finish(known, map_end)
+
+    def _read(
+        self, partition: TopicPartition, known: KnownPartition, offset: int, until: int
+    ) -> list[tuple[BatchSummary, RecordBatch]]:
+        with self._reads.use() as connection:
+            rows = connection.execute(
+                "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms, payload FROM batches"
+                " WHERE partition=? AND last_offset>=? AND last_offset<? ORDER BY last_offset LIMIT ?",
+                (known.id, offset, until, _ROWS_READ_A_STEP),
+            ).fetchall()
+        return [(BatchSummary(*row), decoded(partition, row[0], payload)) for *row, payload in rows]
+
+    def _replace(self, known: KnownPartition, replacements: list[Replacement]) -> bool:
+        """False when another process has the lease. Batches that were deleted meanwhile stay deleted."""
+        as_bytes = [  # before the transaction: other writers wait for that
+            None if kept is None else encoded(kept.timestamps_ms, kept.keys, kept.values, kept.headers, kept.offsets)
+            for _, kept, _ in replacements
+        ]
+        with self._writer.transaction() as connection:
+            if not self._extend_lease(connection, known):
+                return False
+            for (sources, kept, horizon_ms), batch in zip(replacements, as_bytes, strict=True):
+                if self._take_out(connection, known, sources) and kept is not None and batch is not None:
+                    insert_batch(connection, known.id, batch, kept.offsets[0], kept.offsets[-1], horizon_ms)
+            return True
+
+    def _take_out(self, connection: sqlite3.Connection, known: KnownPartition, batches: list[BatchSummary]) -> bool:
+        first, last = batches[0].last_offset, batches[-1].last_offset
+        there = connection.execute(
+            "SELECT COUNT(*) FROM batches WHERE partition=? AND last_offset BETWEEN ? AND ?", (known.id, first, last)
+        ).fetchone()[0]
+        if there != len(batches):
+            return False
+        connection.execute(
+            "DELETE FROM batches WHERE partition=? AND last_offset BETWEEN ? AND ?", (known.id, first, last)
+        )
+        return True
+
+    def cleaned_to(self, known: KnownPartition) -> int:
+        with self._reads.use() as connection:
+            row = connection.execute(
+                "SELECT MAX(cleaned_to, begin_offset) FROM partitions WHERE id=?", (known.id,)
+            ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _take_lease(self, known: KnownPartition) -> None:
+        with self._writer.transaction() as connection:
+            connection.execute(
+                "UPDATE partitions SET cleaner=?, cleaner_until_ms=? WHERE id=?",
+                (self._owner, self._clock.now_ms() + _LEASE_MS, known.id),
+            )
+
+    def _extend_lease(self, connection: sqlite3.Connection, known: KnownPartition) -> bool:
+        extended = connection.execute(
+            "UPDATE partitions SET cleaner_until_ms=? WHERE id=? AND cleaner=?",
+            (self._clock.now_ms() + _LEASE_MS, known.id, self._owner),
+        )
+        return extended.rowcount == 1
+
+    def _finish(self, known: KnownPartition, cleaned_to: int) -> None:
+        """Also counts the sizes again, which the steps did not change."""
+        with self._writer.transaction() as connection:
+            connection.execute(
+                "UPDATE partitions SET cleaned_to=MAX(cleaned_to, ?1), cleaner=NULL, cleaner_until_ms=NULL,"
+                " bytes=(SELECT COALESCE(SUM(size), 0) FROM batches WHERE partition=?2), dirty_bytes="
+                "(SELECT COALESCE(SUM(size), 0) FROM batches WHERE partition=?2 AND last_offset>=MAX(cleaned_to, ?1))"
+                " WHERE id=?2 AND cleaner=?3",
+                (cleaned_to, known.id, self._owner),
+            )
+
+
+def move_begin(connection: sqlite3.Connection, partition_id: int, offset: int) -> None:
+    """Move it up, never down. Called inside a transaction."""
+    connection.execute(
+        "UPDATE partitions SET begin_offset=MAX(begin_offset, MIN(?, end_offset)) WHERE id=?", (offset, partition_id)
+    )
+
+
+def delete_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> int:
+    """Delete a bounded number of rows below the begin offset, and give their number. Called inside a transaction."""
+    rows = connection.execute(
+        "SELECT b.rowid, b.size, b.last_offset >= p.cleaned_to FROM partitions p JOIN batches b ON b.partition=p.id"
+        " AND b.last_offset < p.begin_offset WHERE p.id=? ORDER BY b.last_offset LIMIT ?",
+        (partition_id, _ROWS_DELETED_A_STEP),
+    ).fetchall()
+    connection.executemany("DELETE FROM batches WHERE rowid=?", [(row[0],) for row in rows])
+    size, dirty = sum(row[1] for row in rows), sum(row[1] for row in rows if row[2])
+    connection.execute(
+        "UPDATE partitions SET bytes=bytes-?, dirty_bytes=dirty_bytes-? WHERE id=?", (size, dirty, partition_id)
+    )
+    return len(rows)
+
+
+def _has_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> bool:
+    row = connection.execute(
+        "SELECT 1 FROM partitions p JOIN batches b ON b.partition=p.id AND b.last_offset < p.begin_offset"
+        " WHERE p.id=? LIMIT 1",
+        (partition_id,),
+    ).fetchone()
+    return row is not None
+
+
+def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> bool:
+    """One step for one partition. True when there was anything to do."""
+    offset = _begin_after_retention(read, known, now_ms)
+    if offset is None and not _has_hidden_rows(read, known.id):
+        return False
+    with writer.transaction() as connection:
+        if offset is not None:
+            move_begin(connection, known.id, offset)
+        delete_hidden_rows(connection, known.id)
+    return True
+
+
+def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> int | None:
+    """The begin offset after one more step. None: it stays."""
+    configs = known.configs
+    if not configs.deletes or (configs.retention_ms < 0 and configs.retention_bytes < 0):
+        return None
+    row = read.execute("SELECT begin_offset, end_offset, bytes FROM partitions WHERE id=?", (known.id,)).fetchone()
+    if row is None:  # deleted since
+        return None
+    begin, end, size = row
+    rows = read.execute(
+        "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
+        " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
+        (known.id, begin),
+    )
+    oldest = list(islice(map(BatchSummary._make, rows), _ROWS_DELETED_A_STEP + 1))
+    rows.close()
+    count = expired_count(
+        oldest, size, configs, now_ms=now_ms, newest_ms=lambda: _newest_timestamp_ms(read, known, begin)
+    )
+    count = min(_ROWS_DELETED_A_STEP, count)
+    if not count:
+        return None
+    return oldest[count].base_offset if count < len(oldest) else end
+
+
+def _newest_timestamp_ms(read: sqlite3.Connection, known: KnownPartition, begin: int) -> int:
+    row = read.execute(
+        "SELECT MAX(max_timestamp_ms) FROM batches WHERE partition=? AND last_offset>=?", (known.id, begin)
+    ).fetchone()
+    return 0 if row[0] is None else int(row[0])
+
+
+def delete_topics(connection: sqlite3.Connection, names: Iterable[str]) -> None:
+    """Called inside a transaction."""
+    for name in names:
+        connection.execute("DELETE FROM topics WHERE name=?", (name,))
+        connection.execute(
+            "UPDATE partitions SET topic='', number=id, begin_offset=end_offset WHERE topic=?",
+            (name,),
+        )
+        connection.execute(
+            "UPDATE group_offsets SET committed_offset=NULL, metadata='', claim_epoch=claim_epoch+1 WHERE topic=?",
+            (name,),
+        )
+
+
+def delete_rows_of_deleted(writer: EmbeddedWriter, reads: SharedConnection) -> bool:
+    """One step. True when there may be more to do."""
+    with reads.use() as connection:
+        row = connection.execute(
+            "SELECT id FROM partitions WHERE topic='' AND (id<(SELECT MAX(id) FROM partitions)"
+            " OR EXISTS (SELECT 1 FROM batches WHERE partition=partitions.id)) LIMIT 1"
+        ).fetchone()
+    if row is None:
+        return False
+    with writer.transaction() as connection:
+        if not delete_hidden_rows(connection, row[0]):
+            connection.execute(
+                "DELETE FROM partitions WHERE id=? AND topic='' AND id<(SELECT MAX(id) FROM partitions)", row
+            )
+    return True

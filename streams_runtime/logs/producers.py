@@ -1,0 +1,397 @@
+"""The rules of every producer, and the producer that the logs of one machine share.
+
+Every producer checks its `ProducerState` before each call. Rules: records are accepted outside of transactions
+without a transactional id, and only inside of them with one. A producer that was fenced stays fenced: it can only be
+aborted and closed. A log that can check while it writes calls `check_identity` and `check_claim` inside the step that
+writes.
+
+Rules of `BufferingProducer`, which keeps records in memory until it writes them in one step: with a transactional id
+nothing is written before the commit. The commit writes records and group offsets together, so an open transaction is
+never in the log and the last stable offset is the end offset. Without one, records are written once 256 KiB are
+pending, at `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its owner keeps `linger.ms` by
+calling `send_now` in time. A time-out leaves everything as it was: the same call can be tried again.
+
+Source: `KafkaProducer`, `TransactionManager.State`; KIP-360 (producer epochs), KIP-447 (group). Differs from Kafka: an
+aborted transaction leaves no trace, not even a gap in the offsets; a transaction has to fit into memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import add
+from typing import NamedTuple, Protocol
+
+from assignor.types import TopicPartition
+from streams_runtime.common.records import Headers
+from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
+from streams_runtime.logs.errors import CommitFenced, LogError, ProducerFenced
+from streams_runtime.logs.record_limits import RecordLimits
+
+PENDING_BYTES = 256 * 1024
+"""The most bytes that a producer without transactions holds back."""
+
+
+class ProducerState:
+    """`transactional_id` None: without transactions. One thread uses it.
+
+    `accepts_records`: whether `send` may take a record; the one check that every record costs.
+    """
+
+    __slots__ = ("_discarded", "_error", "accepts_records", "in_transaction", "is_closed", "transactional_id")
+
+    def __init__(self, transactional_id: str | None) -> None:
+        self.transactional_id = transactional_id
+        self.accepts_records = transactional_id is None
+        self.in_transaction = False
+        self.is_closed = False
+        self._discarded = False
+        self._error: LogError | None = None
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.transactional_id is not None
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether an error has ended the producer."""
+        return self._error is not None
+
+    @property
+    def writes_on_close(self) -> bool:
+        """Whether `close` has to write the pending records: without transactions, unless an error ended the producer or
+        they were discarded.
+        """
+        return self.accepts_records and not self.is_transactional
+
+    def begin_transaction(self) -> None:
+        """Raises LogError without a transactional id and inside of a transaction."""
+        self.check_usable()
+        if self.transactional_id is None:
+            raise LogError("a producer without a transactional id has no transactions")
+        if self.in_transaction:
+            raise LogError(f"transaction of {self.transactional_id} has begun already")
+        self.in_transaction = self.accepts_records = True
+
+    def end_transaction(self) -> None:
+        """Also without one."""
+        self.in_transaction = False
+        self.accepts_records = not (self.is_transactional or self.is_closed or self._discarded or self._error)
+
+    def give_up(self, error: LogError) -> None:
+        """From now on every call except abort and close raises this error."""
+        self._error = error
+        self.accepts_records = False
+
+    def discard(self) -> None:
+        self._discarded = True
+        self.accepts_records = False
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.end_transaction()
+
+    def check_usable(self) -> None:
+        """Raises LogError when the producer is closed, and the error that has ended it."""
+        if self.is_closed:
+            raise LogError("the producer is closed")
+        if self._error is not None:
+            raise type(self._error)(str(self._error))
+
+    def check_in_transaction(self) -> None:
+        self.check_usable()
+        if not self.in_transaction:
+            raise LogError("no transaction has begun")
+
+    def check_commits_offsets(self) -> None:
+        """Raises LogError for `commit_offsets` of a transactional producer."""
+        self.check_usable()
+        if self.transactional_id is not None:
+            raise LogError(f"{self.transactional_id} is transactional: offsets go with commit_transaction")
+
+    def refuse_record(self) -> None:
+        """Raises why `accepts_records` is False."""
+        if self._discarded:
+            self.check_usable()
+            raise LogError("the producer takes no more records: what it had was discarded")
+        self.check_in_transaction()
+
+
+class ProducerIdentity(NamedTuple):
+    """Higher epochs of a transactional id fence lower ones."""
+
+    transactional_id: str
+    epoch: int
+
+
+def check_offsets(offsets: OffsetsToCommit) -> None:
+    """Raises LogError for an offset of a partition outside of its claim, and for a negative offset."""
+    for claim, moved in offsets:
+        for partition, offset in moved.items():
+            if partition not in claim.epochs:
+                raise LogError(f"offset of {partition} is not covered by the claim of group {claim.group_id}")
+            if offset.offset < 0:
+                raise LogError(f"offset {offset.offset} of {partition} is negative")
+
+
+def check_identity(identity: ProducerIdentity, current_epoch: int | None) -> None:
+    """Raises ProducerFenced."""
+    if current_epoch != identity.epoch:
+        raise ProducerFenced(
+            f"producer {identity.transactional_id} of epoch {identity.epoch} was replaced by epoch {current_epoch}"
+        )
+
+
+def check_claim(claim: Claim, current_epochs: Mapping[TopicPartition, int]) -> None:
+    """All partitions of the claim count, moved or not: a task that lost one of them has migrated as a whole.
+
+    `current_epochs`: of the group's newest claims. Raises CommitFenced.
+    """
+    for partition, epoch in claim.epochs.items():
+        current = current_epochs.get(partition)
+        if current != epoch:
+            raise claimed_since(claim, partition, current)
+
+
+def claimed_since(claim: Claim, partition: TopicPartition, current_epoch: int | None) -> CommitFenced:
+    return CommitFenced(
+        f"group {claim.group_id}: {partition} was claimed with epoch {claim.epochs[partition]} and is now with epoch "
+        f"{current_epoch}"
+    )
+
+
+class NewBatch(NamedTuple):
+    """Consecutive records that have no offsets yet, as columns of the same length. They do not change any more.
+
+    `headers`: None when no record has any. `size`: bytes of keys, values and headers.
+    """
+
+    timestamps_ms: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers] | None
+    size: int
+
+
+class Destination(Protocol):
+    """Where a producer writes. Called from the producer's thread."""
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        """Raises UnknownTopicOrPartition."""
+        ...
+
+    def append(
+        self,
+        batches: Mapping[TopicPartition, Sequence[NewBatch]],
+        offsets: OffsetsToCommit,
+        identity: ProducerIdentity | None,
+    ) -> dict[TopicPartition, int]:
+        """Write all of it or, with an error, nothing. Gives the offset of the last record of each partition.
+
+        `batches`: in the order of each partition's first record since the last write. Raises ProducerFenced,
+        CommitFenced, LogTimeout.
+        """
+        ...
+
+
+class _Pending:
+    """Records of one partition: columns that grow, and batches that are closed."""
+
+    __slots__ = ("closed", "headers", "keys", "size", "timestamps_ms", "values")
+
+    def __init__(self) -> None:
+        self.closed: list[NewBatch] = []
+        self._start()
+
+    def _start(self) -> None:
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps_ms: list[int] = []
+        self.headers: list[Headers] | None = None
+        self.size = 0
+
+    def extend(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> int:
+        """Take rows without headers. Returns how many bytes their keys and values have."""
+        ends = list(accumulate(map(add, _lengths(keys), _lengths(values))))
+        count, start, before = len(ends), 0, 0
+        while start < count:
+            room = start + BATCH_RECORDS - len(self.keys)
+            stop = bisect_right(ends, before + BATCH_BYTES - self.size, start, min(count, room))
+            if stop == start:
+                if self.keys:
+                    self.close_batch()
+                    continue
+                stop = start + 1  # a record that is larger than a batch
+            self.keys += keys[start:stop]
+            self.values += values[start:stop]
+            self.timestamps_ms += timestamps_ms[start:stop]
+            if self.headers is not None:
+                self.headers += [()] * (stop - start)
+            self.size += ends[stop - 1] - before
+            start, before = stop, ends[stop - 1]
+        return before
+
+    def close_batch(self) -> None:
+        if self.keys:
+            self.closed.append(NewBatch(self.timestamps_ms, self.keys, self.values, self.headers, self.size))
+            self._start()
+
+    def batches(self) -> list[NewBatch]:
+        self.close_batch()
+        return self.closed
+
+
+def _lengths(column: Sequence[bytes | None]) -> list[int]:
+    """The bytes of each key or value; 0 for null."""
+    try:
+        return list(map(len, column))  # type: ignore[arg-type]
+    except TypeError:
+        return [0 if item is None else len(item) for item in column]
+
+
+class BufferingProducer:
+    """A `Producer`. `identity`: of a transactional producer; the log has registered it."""
+
+    def __init__(self, destination: Destination, identity: ProducerIdentity | None) -> None:
+        self._destination = destination
+        self._identity = identity
+        self._state = ProducerState(None if identity is None else identity.transactional_id)
+        self._pending: dict[TopicPartition, _Pending] = {}  # only of partitions that have any
+        self._limits: dict[TopicPartition, RecordLimits] = {}
+        self._pending_bytes = 0
+        # inside a transaction no amount is written before the commit: every send compares with this and nothing else
+        self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
+        self._guards: OffsetsToCommit = ()
+        self._last_offsets: dict[TopicPartition, int] = {}
+
+    @property
+    def lingers(self) -> bool:
+        return False
+
+    def begin_transaction(self) -> None:
+        self._state.begin_transaction()
+
+    def send(
+        self,
+        partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers = (),
+    ) -> None:
+        if not self._state.accepts_records:
+            self._state.refuse_record()
+        limits = self._limits.get(partition) or self.limits_of(partition)
+        key, value, timestamp_ms, headers, size = limits.checked(partition, key, value, timestamp_ms, headers)
+        pending = self._pending.get(partition) or self._pending_of(partition)
+        if pending.size + size > BATCH_BYTES or len(pending.keys) == BATCH_RECORDS:
+            pending.close_batch()
+        if headers:
+            if pending.headers is None:
+                pending.headers = [()] * len(pending.keys)
+            pending.headers.append(headers)
+        elif pending.headers is not None:
+            pending.headers.append(())
+        pending.keys.append(key)
+        pending.values.append(value)
+        pending.timestamps_ms.append(timestamp_ms)
+        pending.size += size
+        self._pending_bytes += size
+        if self._pending_bytes >= self._write_at_bytes:
+            self._write(self._guards)
+
+    def send_columns(
+        self,
+        partition: TopicPartition,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: Sequence[int],
+    ) -> None:
+        if not self._state.accepts_records:
+            self._state.refuse_record()
+        if self._pending_bytes >= self._write_at_bytes:  # before the rows are taken: it may fail
+            self._write(self._guards)
+        if keys:
+            self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms)
+
+    def limits_of(self, partition: TopicPartition) -> RecordLimits:
+        limits = self._limits.get(partition)
+        if limits is None:
+            limits = self._limits[partition] = self._destination.limits_of(partition)
+        return limits
+
+    def send_now(self) -> None:
+        """As `flush`: a write to this machine's disk is short, and its error is raised where it can be handled."""
+        self.flush()
+
+    def flush(self) -> None:
+        """Does nothing inside a transaction: the commit writes the pending records."""
+        self._state.check_usable()
+        if self._pending and not self._state.in_transaction:
+            self._write(self._guards)
+
+    def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
+        self._state.check_in_transaction()
+        check_offsets(offsets)
+        self._write(offsets)
+        self._end_transaction()
+
+    def abort_transaction(self) -> None:
+        if not self._state.in_transaction:
+            self._state.check_in_transaction()
+        self._end_transaction()
+
+    def commit_offsets(self, offsets: OffsetsToCommit) -> None:
+        """Records that are still pending are written in the same step."""
+        self._state.check_commits_offsets()
+        check_offsets(offsets)
+        self._write([*offsets, *self._guards])
+
+    def guard(self, claims: Sequence[Claim]) -> None:
+        self._guards = [(claim, {}) for claim in claims]
+
+    def discard(self) -> None:
+        self._state.discard()
+        self._forget_pending()
+
+    def last_offsets(self) -> Mapping[TopicPartition, int]:
+        return dict(self._last_offsets)
+
+    def close(self) -> None:
+        if self._state.is_closed:
+            return
+        try:
+            if self._state.writes_on_close:
+                self._write(())
+        finally:
+            self._forget_pending()
+            self._state.close()
+
+    def _pending_of(self, partition: TopicPartition) -> _Pending:
+        """Raises UnknownTopicOrPartition."""
+        pending = self._pending.get(partition)
+        if pending is None:
+            self.limits_of(partition)
+            pending = self._pending[partition] = _Pending()
+        return pending
+
+    def _write(self, offsets: OffsetsToCommit) -> None:
+        if not self._pending and not offsets:
+            return
+        batches = {partition: pending.batches() for partition, pending in self._pending.items()}
+        try:
+            written = self._destination.append(batches, offsets, self._identity)
+        except (ProducerFenced, CommitFenced) as error:
+            self._state.give_up(error)
+            raise
+        self._last_offsets.update(written)
+        self._forget_pending()
+
+    def _forget_pending(self) -> None:
+        self._pending_bytes = 0
+        self._pending = {}
+
+    def _end_transaction(self) -> None:
+        self._forget_pending()
+        self._state.end_transaction()
