@@ -13,7 +13,7 @@ from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
-from streams_runtime.processors.operator import NodeSupplier
+from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StoreBuilder

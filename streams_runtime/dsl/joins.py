@@ -21,9 +21,7 @@ from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
 Joiner = Callable[[Any, Any], Any]

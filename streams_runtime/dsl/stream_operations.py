@@ -22,7 +22,7 @@ from streams_runtime.dsl.table_nodes import TableNode
 from streams_runtime.dsl.table_source import KTableSource
 from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.processors.api import StreamPartitioner
-from streams_runtime.processors.operator import NodeSupplier
+from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.serdes import Serde
 
 K = TypeVar("K")

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
 

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.context import NodeContext, Operator
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 
 Getter = Callable[[Any], tuple[int, Any] | None]

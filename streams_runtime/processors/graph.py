@@ -13,16 +13,17 @@ from collections.abc import Mapping, Sequence
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.processors.batch_node import BatchContext, BatchRunner, takes_batches
-from streams_runtime.processors.batch_order import reasons_against_batches
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.node_runs import NodeRun, RunsHow
-from streams_runtime.processors.nodes import NodeRunner, OperatorRunner, ProcessorRunner, SinkRunner
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver, ReceiverNames
+from streams_runtime.processors.batch_node import (
+    BatchContext,
+    BatchRunner,
+    NodeRun,
+    RunsHow,
+    reasons_against_batches,
+    takes_batches,
+)
+from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, Receiver
+from streams_runtime.processors.nodes import NodeRunner, OperatorRunner, ProcessorRunner, SinkRunner, SourceRunner
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic, builder_without_caching
@@ -47,7 +48,6 @@ class ProcessorGraph:
         stores: Sequence[StateStore],
         subtopology: Subtopology,
         current: CurrentNode,
-        names: ReceiverNames,
     ) -> None:
         self.sources = dict(sources)
         self.stores = list(stores)
@@ -75,7 +75,6 @@ class ProcessorGraph:
         self.repartition_sources = frozenset(topic.name for topic in subtopology.repartition_source_topics)
         self.sink_topics = frozenset(subtopology.sink_topics)
         self._nodes = tuple(nodes)
-        self._names = names
         self.current = current
         self.collecting = tuple(each for each in nodes if isinstance(each, BatchRunner) and not each.alone_because)
         self._initialized: list[NodeRunner] = []
@@ -94,13 +93,13 @@ class ProcessorGraph:
                 f"there is no subtopology {subtopology_id}; the topology has {', '.join(map(str, parsed))}"
             )
         definition = topology.definition()
-        current, names = CurrentNode(), ReceiverNames()
+        current = CurrentNode()
         runners: dict[str, NodeRunner] = {}
         for node in topology.builder.subtopology_nodes(subtopology_id):
-            runner = _runner(node, definition, application_id, current, names)
+            runner = _runner(node, definition, application_id, current)
             runners[node.name] = runner
             for parent in node.parents:
-                runners[parent].add_child(runner)
+                runners[parent].below.append(runner)
         _decide_on_batches(list(runners.values()))
         sources = {
             definition.full_topic(topic, application_id): runner
@@ -112,11 +111,11 @@ class ProcessorGraph:
             _build_store(definition.stores[store.name], serde_topic(store, application_id), caching)
             for store in parsed[subtopology_id].stores
         ]
-        return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current, names)
+        return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
 
     def failed_node(self, error: BaseException) -> str:
         """The node that an error came from; empty when it came from none."""
-        return self._names.failed_node(error)
+        return self.current.failed_node(error)
 
     def init(self, runtime: TaskRuntime) -> None:
         """Call every processor's `init`, parents first. The stores in `runtime` are open and restored.
@@ -133,7 +132,7 @@ class ProcessorGraph:
             receivers: dict[str, Receiver] = {}
             for node in reversed(self._nodes):
                 receiver = node.connect([(child.name, receivers[child.name]) for child in node.below])
-                receivers[node.name] = self._names.named(receiver, node.name)
+                receivers[node.name] = self.current.named(receiver, node.name)
         except Exception as error:
             name = "" if node is None else node.name
             raise StreamsRuntimeError(f"failed to initialize processor {name}: {error!r}", runtime.task_id) from error
@@ -175,21 +174,20 @@ def _runner(
     definition: TopologyDefinition,
     application_id: str,
     current: CurrentNode,
-    names: ReceiverNames,
 ) -> NodeRunner:
     match node:
         case SourceNode(name, _, supplier):
             settings = supplier if isinstance(supplier, SourceSettings) else SourceSettings()
-            return SourceRunner(name, settings, names)
+            return SourceRunner(name, settings, current)
         case ProcessorNode(name, _, stores, supplier):
             if not callable(supplier):
                 raise StreamsRuntimeError(f"Processor {name} has no supplier and cannot run")
             made, connected = supplier(), frozenset(stores)
             if isinstance(made, Operator):
-                return OperatorRunner(made, NodeContext(name, connected, current, names))
+                return OperatorRunner(made, NodeContext(name, connected, current))
             if takes_batches(made):
-                return BatchRunner(made, BatchContext(name, connected, current, names))
-            return ProcessorRunner(made, NodeContext(name, connected, current, names))
+                return BatchRunner(made, BatchContext(name, connected, current))
+            return ProcessorRunner(made, NodeContext(name, connected, current))
         case SinkNode(name, _, topic, supplier):
             sink = supplier if isinstance(supplier, SinkSettings) else SinkSettings()
             return SinkRunner(name, definition.full_topic(topic, application_id), sink)

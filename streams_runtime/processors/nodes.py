@@ -1,80 +1,83 @@
-"""The running nodes of a task: operators, processors of the user, sinks. Sources stand in `source_node`.
+"""The running nodes of a task: sources, operators, processors of the user, and sinks. `batch_node` has one more kind.
 
-Source: `ProcessorNode`, `SinkNode`.
+Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
 
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record, record_partition
 from streams_runtime.processors.api import Processor
-from streams_runtime.processors.batch_order import STORE, TOPIC
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Children, Receiver
+from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.processors.topology import SinkSettings
+from streams_runtime.processors.topology import SinkSettings, SourceSettings
 from streams_runtime.serdes import NestedSerde, serde_for_topic, serializer_of
 
 _new_record = tuple.__new__
-"""Half of the time that `Record(...)` takes."""
+"""Takes half of the time of `Record(...)`."""
 
 
-class NodeRunner(Protocol):
-    """What the graph does with every node."""
+class NodeRunner(ABC):
+    """A node of a task. `stores`: names of those that it uses. `below`: its children, as the graph adds them."""
 
-    @property
-    def name(self) -> str: ...
+    def __init__(self, name: str, stores: Iterable[str] = ()) -> None:
+        self.name = name
+        self.stores = frozenset(stores)
+        self.below: list[NodeRunner] = []
 
-    @property
-    def below(self) -> Sequence[NodeRunner]:
-        """Its children, in the order in which they were added."""
-        ...
+    @abstractmethod
+    def init(self, runtime: TaskRuntime) -> None:
+        """Called once whenever the task begins to run, after its stores are open."""
 
-    @property
-    def shares(self) -> frozenset[str]:
-        """See `OrderedNode`."""
-        ...
-
-    @property
-    def takes_batches(self) -> bool:
-        """See `OrderedNode`."""
-        ...
-
-    @property
-    def is_of_the_user(self) -> bool:
-        """See `OrderedNode`."""
-        ...
-
-    def add_child(self, child: NodeRunner) -> None: ...
-    def init(self, runtime: TaskRuntime) -> None: ...
+    @abstractmethod
     def connect(self, children: Children) -> Receiver:
-        """The receiver of this node. After `init` of all nodes."""
-        ...
+        """The receiver of this node. Called after `init` of all nodes, children first."""
 
+    @abstractmethod
     def close(self) -> None: ...
 
 
-class OperatorRunner:
+class SourceRunner(NodeRunner):
+    """`receiver`: hands a record to all nodes below. The task reads the records; for the other attributes see
+    `SourceSettings`.
+    """
+
+    def __init__(self, name: str, settings: SourceSettings, current: CurrentNode) -> None:
+        super().__init__(name)
+        self.key_serde = settings.key_serde
+        self.value_serde = settings.value_serde
+        self.timestamp_extractor = settings.timestamp_extractor
+        self.auto_offset_reset = settings.auto_offset_reset
+        self.receiver: Receiver = self._not_running
+        self._context = NodeContext(name, frozenset(), current)
+
+    def init(self, runtime: TaskRuntime) -> None:
+        self._context.open(runtime)
+
+    def connect(self, children: Children) -> Receiver:
+        self._context.connect(children)
+        self.receiver = self._context.all_children()
+        return self.receiver
+
+    def close(self) -> None:
+        self.receiver = self._not_running
+        self._context.close()
+
+    def _not_running(self, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        raise StreamsRuntimeError(f"source {self.name} got a record, but its task is not running")
+
+
+class OperatorRunner(NodeRunner):
     """An operator with its context."""
 
-    takes_batches = False
-    is_of_the_user = False
-
-    __slots__ = ("_context", "_operator", "below", "name", "shares")
-
     def __init__(self, operator: Operator, context: NodeContext) -> None:
-        self.name = context.name
-        self.below: list[NodeRunner] = []
-        self.shares = frozenset(STORE + store for store in context.connected_stores)
+        super().__init__(context.name, context.connected_stores)
         self._operator = operator
         self._context = context
-
-    def add_child(self, child: NodeRunner) -> None:
-        self.below.append(child)
 
     def init(self, runtime: TaskRuntime) -> None:
         self._context.open(runtime)
@@ -87,23 +90,13 @@ class OperatorRunner:
         self._context.close()
 
 
-class ProcessorRunner:
+class ProcessorRunner(NodeRunner):
     """A user's processor with its context."""
 
-    takes_batches = False
-    is_of_the_user = True
-
-    __slots__ = ("_context", "below", "name", "processor", "shares")
-
     def __init__(self, processor: Processor[Any, Any], context: NodeContext) -> None:
-        self.name = context.name
+        super().__init__(context.name, context.connected_stores)
         self.processor = processor
-        self.below: list[NodeRunner] = []
-        self.shares = frozenset(STORE + store for store in context.connected_stores)
         self._context = context
-
-    def add_child(self, child: NodeRunner) -> None:
-        self.below.append(child)
 
     def init(self, runtime: TaskRuntime) -> None:
         self._context.open(runtime)
@@ -135,28 +128,18 @@ class ProcessorRunner:
             self._context.close()
 
 
-class SinkRunner:
-    """Serialises records and sends them. A sink has no children."""
-
-    below: Sequence[NodeRunner] = ()
-    takes_batches = False
-    is_of_the_user = False
-
-    __slots__ = ("_key_serde", "_partitioner", "_runtime", "_settings", "_value_serde", "name", "shares", "topic")
+class SinkRunner(NodeRunner):
+    """Serialises records and sends them. The builder of topologies refuses a sink as a parent."""
 
     def __init__(self, name: str, topic: str, settings: SinkSettings) -> None:
-        self.name = name
+        super().__init__(name)
         self.topic = topic
-        self.shares = frozenset({TOPIC + topic})
         self._settings = settings
         self._key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
         self._value_serde = serde_for_topic(settings.value_serde, topic, is_key=False)
         self._partitioner = settings.partitioner
         if isinstance(self._partitioner, NestedSerde):
             self._partitioner = self._partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
-
-    def add_child(self, child: NodeRunner) -> None:
-        raise StreamsRuntimeError(f"sink {self.name} cannot have the child {child.name}")
 
     def init(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
@@ -199,4 +182,4 @@ class SinkRunner:
             ) from None
 
     def close(self) -> None:
-        return
+        """A sink holds nothing open."""

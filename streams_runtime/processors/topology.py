@@ -20,7 +20,7 @@ from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
-from streams_runtime.processors.operator import NodeSupplier, Operator
+from streams_runtime.processors.context import NodeSupplier, Operator
 from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde, serde_fault
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_with_serdes

@@ -17,7 +17,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, Log, RecordBatch
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.partition_group import InputLags, PartitionGroup, RecordRun

@@ -20,7 +20,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, OffsetReset
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.tasks.input_buffer import InputPosition
 from streams_runtime.tasks.offset_metadata import decode_needed_from, decode_partition_time, encode_partition_time

@@ -38,8 +38,8 @@ from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Claim, Consumer, Log, OffsetAndMetadata, RecordBatch
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.processors.api import ExceptionHandler
+from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.reporting.losses import TaskLosses, WindowsAtRisk, uncounted
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.state_stores.task_cache import TaskCache

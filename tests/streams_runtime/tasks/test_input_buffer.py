@@ -10,8 +10,8 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
-from streams_runtime.processors.receivers import ReceiverNames
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.context import CurrentNode
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_buffer import InputBuffer, InputPosition
@@ -35,7 +35,7 @@ def buffer_of(*partitions: TopicPartition, most: int = 1_000) -> tuple[InputBuff
     log.create_topics([NewTopic(topic, 1) for topic in "ab"])
     consumer = log.consumer()
     consumer.assign(partitions)
-    sources = {topic: SourceRunner(topic, SourceSettings(), ReceiverNames()) for topic in "ab"}
+    sources = {topic: SourceRunner(topic, SourceSettings(), CurrentNode()) for topic in "ab"}
     configs = StreamsConfig("app", "memory:test", max_task_idle_ms=-1, buffered_records_per_partition=most)
     return InputBuffer(TASK, partitions, sources, log, consumer, configs, never), consumer
 

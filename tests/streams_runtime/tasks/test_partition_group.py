@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.processors.receivers import ReceiverNames
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.context import CurrentNode
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.partition_group import ASK_AGAIN_MS, InputLags, PartitionGroup
@@ -39,7 +39,7 @@ class Group:
         for partition in partitions:
             self.consumer.seek(partition, 0)
         queues = [
-            RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), ReceiverNames()), never)
+            RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), CurrentNode()), never)
             for partition in partitions
         ]
         self.group = PartitionGroup(queues, InputLags(self.log, self.consumer), max_task_idle_ms)
