@@ -13,8 +13,7 @@ from streams_runtime.dsl.streams import (
     TimeWindowedKStream,
 )
 from streams_runtime.dsl.streams_builder import StreamsBuilder
-from streams_runtime.dsl.time_windows import TimeWindows
-from streams_runtime.dsl.windowed_serde import TimeWindowedSerde
+from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 
 __all__ = [
     "BranchedKStream",

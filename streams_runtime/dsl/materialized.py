@@ -11,10 +11,9 @@ from typing import Any, Protocol
 from assignor.errors import IllegalArgumentError
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
-from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.naming import checked_name
-from streams_runtime.dsl.time_windows import TimeWindows
-from streams_runtime.serdes import Serde
+from streams_runtime.dsl.windows import TimeWindows
+from streams_runtime.serdes import DefaultSerde, Serde
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import timestamped_key_value_store, timestamped_window_store
 
@@ -65,8 +64,8 @@ class KeyValueStoreMaker:
     def builder(self) -> StoreBuilder:
         return timestamped_key_value_store(
             self.name,
-            known_serde(self.key_serde, "key", self.name),
-            known_serde(self.value_serde, "value", self.name),
+            self.key_serde or DefaultSerde("key", self.name),
+            self.value_serde or DefaultSerde("value", self.name),
             persistent=self.settings.persistent,
             changelog=self.settings.changelog,
             caching=self.settings.caching,
@@ -100,8 +99,8 @@ class WindowStoreMaker:
     def builder(self) -> StoreBuilder:
         return timestamped_window_store(
             self.name,
-            known_serde(self.key_serde, "key", self.name),
-            known_serde(self.value_serde, "value", self.name),
+            self.key_serde or DefaultSerde("key", self.name),
+            self.value_serde or DefaultSerde("value", self.name),
             retention_ms=self.retention_ms,
             window_size_ms=self.windows.size_ms,
             persistent=self.settings.persistent,

@@ -12,13 +12,12 @@ from typing import Any
 
 from streams_runtime.dsl.change import ChangedSerde
 from streams_runtime.dsl.graph_nodes import GraphNode
-from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
 from streams_runtime.dsl.stream_processors import NullKeyFilter, PassThrough
 from streams_runtime.dsl.table_aggregates import KTableRepartitionMap
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import BYTES, Serde
+from streams_runtime.serdes import BYTES, DefaultSerde, Serde
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,8 @@ class RepartitionNode(GraphNode):
 
     def write(self, topology: Topology) -> None:
         names = self.names
-        key_serde = known_serde(self.key_serde, "key", names.topic)
-        value_serde = known_serde(self.value_serde, "value", names.topic)
+        key_serde = self.key_serde or DefaultSerde("key", names.topic)
+        value_serde = self.value_serde or DefaultSerde("value", names.topic)
         topology.add_repartition_topic(names.topic, self.partitions)
         topology.add_processor(
             names.filter, PassThrough if self.keeps_null_keys else NullKeyFilter, self.parent_names()
@@ -97,8 +96,8 @@ class GroupedTableRepartitionNode(GraphNode):
         self.value_serde = value_serde
 
     def write(self, topology: Topology) -> None:
-        key_serde = known_serde(self.key_serde, "key", self.topic)
-        changes = ChangedSerde(known_serde(self.value_serde, "value", self.topic))
+        key_serde = self.key_serde or DefaultSerde("key", self.topic)
+        changes = ChangedSerde(self.value_serde or DefaultSerde("value", self.topic))
         topology.add_repartition_topic(self.topic)
         topology.add_sink(self.sink, self.topic, self.parent_names(), key_serde=key_serde, value_serde=changes)
         topology.add_source(self.name, self.topic, key_serde=key_serde, value_serde=changes)
@@ -114,5 +113,5 @@ class GroupedTableSelectNode(GraphNode):
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
         topic = "" if below is None else below.topic  # without an aggregation, nobody gets the changes
-        keys = BYTES if below is None else known_serde(below.key_serde, "key", below.topic)
+        keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
         topology.add_processor(self.name, KTableRepartitionMap(self._selector, topic, keys), self.parent_names())

@@ -32,7 +32,7 @@ from streams_runtime.dsl.materialized import Store, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.table_aggregates import TableAggregation
-from streams_runtime.dsl.time_windows import TimeWindows
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
 from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.serdes import Serde

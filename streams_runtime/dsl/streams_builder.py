@@ -12,12 +12,11 @@ from typing import TypeVar
 
 from assignor.errors import TopologyError
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
-from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode
+from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.streams import KStream, KTable
 from streams_runtime.dsl.streams_graph import StreamsGraph
-from streams_runtime.dsl.table_nodes import TableSourceNode
 from streams_runtime.dsl.table_source import KTableSource
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import TimestampExtractor
@@ -79,7 +78,7 @@ class StreamsBuilder:
         """
         checked_topics("StreamsBuilder.table", (topic,))
         naming, settings = self._graph.naming, materialized(store)
-        store_name = naming.store(f"{topic}-") if settings.name is None else settings.name
+        store_name = settings.name or naming.store(f"{topic}-")
         source_name = naming.given_or(name, "KSTREAM-SOURCE-", "-source")
         table_name = naming.given_or(name, "KTABLE-SOURCE-")
         supplier = KTableSource(

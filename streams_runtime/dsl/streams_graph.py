@@ -14,11 +14,10 @@ from collections.abc import Iterable
 
 from assignor.errors import TopologyError
 from streams_runtime.configs import MERGE_REPARTITION_TOPICS, REUSE_KTABLE_SOURCE_TOPICS
-from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode
+from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode, TableSourceNode
 from streams_runtime.dsl.naming import Naming
 from streams_runtime.dsl.repartition_merging import RepartitionMerging
 from streams_runtime.dsl.repartition_node import RepartitionNode
-from streams_runtime.dsl.table_nodes import TableSourceNode
 from streams_runtime.processors.topology import Topology
 
 

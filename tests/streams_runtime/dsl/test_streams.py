@@ -12,7 +12,7 @@ from streams_runtime.common.records import Record
 from streams_runtime.dsl import KStream, KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.table_source import PlainTableSource
-from streams_runtime.dsl.time_windows import TimeWindows
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.context import CurrentNode, NodeContext
 from streams_runtime.processors.topology import Topology

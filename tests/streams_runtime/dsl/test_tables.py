@@ -15,7 +15,7 @@ from streams_runtime.dsl import KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.table_aggregates import TableAggregateProcessor, TableRepartitionMap
-from streams_runtime.dsl.time_windows import TimeWindows
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, ignore
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp

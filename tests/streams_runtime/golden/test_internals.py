@@ -15,7 +15,7 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskType
 from streams_runtime.dsl.change import Change, ChangedSerde
-from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
+from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.partitioner import murmur2, partition_of
 from streams_runtime.processors.context import CurrentNode
