@@ -1,4 +1,4 @@
-"""A typed DSL over topologies: streams, tables, groups, windows and joins, as in Kafka's own.
+"""The typed DSL: streams, tables, groups, windows and joins, as in Kafka Streams.
 
 Begin with a `StreamsBuilder`. Its `build` gives the `Topology` that an `Application` runs. Source: `kstream` (DSL).
 """

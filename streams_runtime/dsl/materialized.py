@@ -1,4 +1,4 @@
-"""What a user may specify about the store behind a table, and how the store is made.
+"""The settings of the store of a table, and the makers of such stores.
 
 Source: `Materialized`, `MaterializedInternal`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
 """
@@ -20,10 +20,10 @@ from streams_runtime.state_stores.builders import timestamped_key_value_store, t
 
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """`name` None: the name is generated, and the store cannot be queried. `changelog` None: not logged.
+    """`name` None: the store has a generated name and cannot be queried. `changelog` None: the store is not logged.
 
-    `retention_ms`: for windows only. None: window size plus grace, which is the minimum. `caching`: the updates of a
-    key stay in the record cache and are forwarded as one, at a commit or when the cache is full.
+    `retention_ms`: of a window store; None: window size plus grace, which is the least. `caching`: the record cache
+    holds the updates of a key back, and forwards only the last one at a commit, or when the cache is full.
     """
 
     name: str | None = None
@@ -34,7 +34,7 @@ class Materialized:
 
 
 Store = str | Materialized | None
-"""How DSL calls take it. Most of the time a name is enough."""
+"""The argument `store` of DSL calls: a name, or a `Materialized` for further settings."""
 
 
 def materialized(store: Store) -> Materialized:
@@ -45,7 +45,7 @@ def materialized(store: Store) -> Materialized:
 
 
 class StoreMaker(Protocol):
-    """Makes a store when the topology is built."""
+    """Gives the builder of a store when the topology is built."""
 
     @property
     def name(self) -> str: ...

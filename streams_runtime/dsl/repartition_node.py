@@ -1,6 +1,6 @@
-"""A repartition topic in the graph: the filter and sink before it, the topic, and the source that reads it again.
+"""Repartition topics in the graph: each node is a filter, a sink, the topic, and the source that reads it again.
 
-The node has the name of its source, to which later nodes are linked. Source: `BaseRepartitionNode`,
+The node has the name of its source, because later nodes are linked to the source. Source: `BaseRepartitionNode`,
 `OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`.
 """
 
@@ -29,7 +29,7 @@ class RepartitionNames:
 
     @classmethod
     def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
-        """Takes three numbers, used or not. Source: `KStreamImpl.createRepartitionedSource`."""
+        """Takes three numbers, even if the names are not generated. Source: `KStreamImpl.createRepartitionedSource`."""
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
         sink = naming.processor("KSTREAM-SINK-")
         null_filter = naming.processor("KSTREAM-FILTER-")
@@ -40,9 +40,9 @@ class RepartitionNames:
 
 
 class RepartitionNode(GraphNode):
-    """`mergeable`: an operation needed the topic, and the user did not ask for it; `optimize` may replace it.
+    """`mergeable`: whether `optimize` may replace the topic; not if the user has asked for it with `repartition`.
 
-    `keeps_null_keys`: decided when the topology is built. Otherwise records without key end here.
+    `keeps_null_keys`: whether records without key pass; the graph decides it when the topology is built.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class RepartitionNode(GraphNode):
 
 
 class GroupedTableRepartitionNode(GraphNode):
-    """The topic by which a table's changes reach their groups."""
+    """The repartition topic of a grouped table. It has the changes of the table with the keys of their groups."""
 
     def __init__(
         self, topic: str, sink: str, source: str, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
@@ -104,7 +104,7 @@ class GroupedTableRepartitionNode(GraphNode):
 
 
 class GroupedTableSelectNode(GraphNode):
-    """Gives a table's changes the keys of their groups. The aggregation below says by which topic and serde they go."""
+    """Gives a table's changes the keys of their groups. The aggregation below decides the topic and its serdes."""
 
     def __init__(self, name: str, selector: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         super().__init__(name)
@@ -112,6 +112,6 @@ class GroupedTableSelectNode(GraphNode):
 
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
-        topic = "" if below is None else below.topic  # without an aggregation, nobody gets the changes
+        topic = "" if below is None else below.topic  # without an aggregation, there is no topic
         keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
         topology.add_processor(self.name, KTableRepartitionMap(self._selector, topic, keys), self.parent_names())

@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 class KTableSource(TableSupplier):
-    """`kept`: whether there is a store. A named store is there from the start."""
+    """`kept`: whether the table keeps a store. It is True from the start if the user has named the store."""
 
     def __init__(self, store: KeyValueStoreMaker, *, kept: bool) -> None:
         self.store = store
@@ -46,7 +46,7 @@ class KTableSource(TableSupplier):
 
 
 class PlainTableSource(Operator):
-    """Nobody reads the table, so nothing is kept and old values are unknown."""
+    """A table without a store, because no node reads it. Old values are unknown."""
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
