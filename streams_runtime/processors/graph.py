@@ -1,7 +1,7 @@
-"""The running nodes of one subtopology in one task, made from the topology and initialised parents first.
+"""The running nodes of one subtopology in one task.
 
-Topic names here are full names. The graph knows nothing about partitions, offsets or commits. Those are the task's,
-which hands records to a source and is the `TaskRuntime` in which they are processed. Source: `ProcessorTopology`,
+Topic names here are full names. The task hands records to the sources; partitions, offsets and commits are the task's
+alone. Source: `ProcessorTopology`,
 `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
@@ -32,13 +32,14 @@ from streams_runtime.state_stores.builders import builder_for_topic, builder_wit
 class ProcessorGraph:
     """One for each task, made with `build`. It can be initialised again after `close`, with the same processors.
 
-    `sources`: by full topic name; a source of several topics appears several times. `stores`: those of the subtopology,
-    not open yet. `store_changelogs`: the full topic that restores a store (which may be a source topic), None when the
-    store is not logged. `changelog_configs`: how that topic is created, by store; without source topics.
-    `source_changelogs`: of stores that are restored from a source topic, to which nothing may be written.
-    `window_retentions_ms`: how long each window store keeps windows that has a changelog of its own.
-    `repartition_sources`: source topics that are internal, whose processed records may be deleted.
-    `current`: what runs now, shared by all nodes. `collecting`: the nodes that take batches, parents first.
+    `sources`: by full topic name; a source of several topics is there several times. `stores`: of the subtopology, not
+    open yet. `repartition_sources`: the source topics that are internal; their processed records may be deleted.
+    `current`: shared by all nodes. `collecting`: the nodes that collect batches, parents first.
+    By name of the store:
+    `store_changelogs`: the topic that restores the store, which may be a source topic; None if the store is not logged.
+    `source_changelogs`: that topic if it is a source topic; stores write nothing to it.
+    `changelog_configs`: how to create that topic if it is no source topic.
+    `window_retentions_ms`: how long a window store with a changelog of its own keeps windows.
     """
 
     def __init__(
@@ -114,13 +115,13 @@ class ProcessorGraph:
         return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
 
     def failed_node(self, error: BaseException) -> str:
-        """The node that an error came from; empty when it came from none."""
+        """The node of an error; empty if no node raised it."""
         return self.current.failed_node(error)
 
     def init(self, runtime: TaskRuntime) -> None:
-        """Call every processor's `init`, parents first. The stores in `runtime` are open and restored.
+        """Call `init` of every processor, parents first. The stores in `runtime` are open and restored.
 
-        Raises StreamsRuntimeError, which names the processor. `close` then closes those initialised before it.
+        Raises StreamsRuntimeError, which names the processor. `close` then closes the processors before that one.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -139,12 +140,12 @@ class ProcessorGraph:
         _allow_depth(self._nodes)
 
     def run_collected(self) -> None:
-        """The end of a run: hand over what nodes that take batches have collected. Raises what ends the run."""
+        """Hand the collected batches over at the end of a run. Raises errors that end the run."""
         for node in self.collecting:
             node.run_collected()
 
     def forget_collected(self) -> None:
-        """The run comes again."""
+        """Forget the collected records, because the run comes again."""
         for node in self.collecting:
             node.clear()
 
@@ -153,9 +154,9 @@ class ProcessorGraph:
         return {node.name: _node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
-        """Call every processor's `close`, parents first, even after errors. Idempotent.
+        """Call `close` of every processor, parents first, even after errors. Idempotent.
 
-        When all have been called, raises StreamsRuntimeError for the last error, as Kafka does.
+        Then raises StreamsRuntimeError for the last error, as Kafka does.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []
@@ -194,7 +195,7 @@ def _runner(
 
 
 def _decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
-    """Each node that takes batches gets to know why it may not collect, below any of its sources."""
+    """Set for each node that takes batches why it may not collect, by any of the sources above it."""
     by_name = {node.name: node for node in nodes}
     for source in nodes:
         if isinstance(source, SourceRunner):
@@ -211,12 +212,12 @@ def _node_run(node: NodeRunner) -> NodeRun:
 
 
 _FRAMES_A_NODE = 13
-"""At most: so many has a table whose full record cache evicts, and forwards, while a change is put. A processor of the
-user has five."""
+"""The most frames of Python that a node takes: those of a table that puts into a full record cache, which forwards
+another change. A processor of the user takes five."""
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
-    """Python allows a thousand calls inside of each other. A record that goes through a long chain needs more."""
+    """Raise Python's limit of nested calls, which is a thousand: a record needs more in a long chain of nodes."""
     depths: dict[str, int] = {}
     for node in reversed(nodes):
         depths[node.name] = 1 + max((depths[child.name] for child in node.below), default=0)
@@ -234,5 +235,7 @@ def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStor
 
 
 def serde_topic(store: SubtopologyStore, application_id: str) -> str:
-    """The topic by which the serdes of a store go: what restores it, even if nothing does."""
+    """The topic that the serdes of a store are given: the one that restores it. A store that is not logged has a name
+    for it as well.
+    """
     return store.changelog_topic or store.source_topic_as_changelog or f"{application_id}-{store.name}-changelog"
