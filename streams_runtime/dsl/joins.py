@@ -128,14 +128,12 @@ class _Reversed:
 class JoinSideProcessor(Operator):
     def __init__(self, side: JoinSide) -> None:
         self._side = side
-        self._needs_other = side.needs_other
-        self._needs_both = side.needs_this and side.needs_other
-        self._sends_old_values = side.sends_old_values
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        get_other, get_flushed_other = self._side.other.getter(task), self._side.other.getter(task, flushed=True)
-        joined, wants_old = self._side.joined, self._sends_old_values
-        needs_other, needs_both = self._needs_other, self._needs_both
+        side = self._side
+        get_other, get_flushed_other = side.other.getter(task), side.other.getter(task, flushed=True)
+        joined, wants_old = side.joined, side.sends_old_values
+        needs_other, needs_both = side.needs_other, side.needs_this and side.needs_other
 
         def join(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:

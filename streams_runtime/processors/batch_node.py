@@ -39,7 +39,7 @@ from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Headers, Record
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Receiver
-from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner
+from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, TaskRuntime
 
 _NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
@@ -128,7 +128,7 @@ class BatchContext(NodeContext):
 class BatchRunner(ProcessorRunner):
     """A user's processor that has `process_batch`, with its context.
 
-    `alone_because`: why the node gets batches of one record; empty if it collects. The graph sets it.
+    `alone_because`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
     """
 
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
@@ -223,6 +223,23 @@ class BatchRunner(ProcessorRunner):
 def takes_batches(processor: object) -> bool:
     """Whether a processor has `process_batch`."""
     return callable(getattr(processor, "process_batch", None))
+
+
+def node_run(node: NodeRunner) -> NodeRun:
+    """How a node runs."""
+    if not isinstance(node, BatchRunner):
+        return NodeRun(RunsHow.ONCE_A_RECORD)
+    return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)
+
+
+def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
+    """Set `alone_because` of the nodes that take batches. A reason below one source counts for all of them."""
+    for source in nodes:
+        if isinstance(source, SourceRunner):
+            reasons = reasons_against_batches(source.below)
+            for node in nodes:
+                if isinstance(node, BatchRunner) and not node.alone_because:
+                    node.alone_because = reasons.get(node.name, "")
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:

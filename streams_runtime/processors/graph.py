@@ -17,8 +17,8 @@ from streams_runtime.processors.batch_node import (
     BatchContext,
     BatchRunner,
     NodeRun,
-    RunsHow,
-    reasons_against_batches,
+    decide_on_batches,
+    node_run,
     takes_batches,
 )
 from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, Receiver
@@ -101,7 +101,7 @@ class ProcessorGraph:
             runners[node.name] = runner
             for parent in node.parents:
                 runners[parent].below.append(runner)
-        _decide_on_batches(list(runners.values()))
+        decide_on_batches(list(runners.values()))
         sources = {
             definition.full_topic(topic, application_id): runner
             for runner in runners.values()
@@ -151,7 +151,7 @@ class ProcessorGraph:
 
     def node_runs(self) -> Mapping[str, NodeRun]:
         """How each node below a source runs."""
-        return {node.name: _node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
+        return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
         """Call `close` of every processor, parents first, even after errors. Idempotent.
@@ -192,23 +192,6 @@ def _runner(
         case SinkNode(name, _, topic, supplier):
             sink = supplier if isinstance(supplier, SinkSettings) else SinkSettings()
             return SinkRunner(name, definition.full_topic(topic, application_id), sink)
-
-
-def _decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
-    """Set for each node that takes batches why it may not collect, by any of the sources above it."""
-    by_name = {node.name: node for node in nodes}
-    for source in nodes:
-        if isinstance(source, SourceRunner):
-            for name, reason in reasons_against_batches(source.below).items():
-                node = by_name[name]
-                if isinstance(node, BatchRunner):
-                    node.alone_because = node.alone_because or reason
-
-
-def _node_run(node: NodeRunner) -> NodeRun:
-    if not isinstance(node, BatchRunner):
-        return NodeRun(RunsHow.ONCE_A_RECORD)
-    return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)
 
 
 _FRAMES_A_NODE = 13

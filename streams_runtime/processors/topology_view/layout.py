@@ -161,8 +161,9 @@ def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> 
 def _heights(
     columns: Sequence[Sequence[Item]], neighbours: nx.Graph[Item], cell: Mapping[Item, float]
 ) -> dict[Item, float]:
-    """The top of each cell, 0 or more: moved towards the mean of its neighbours repeatedly, never past the cell above.
-    The top of each cell, 0 or more: moved towards the mean of its neighbours repeatedly, never past the cell above."""
+    """The top of each cell, 0 or more. A sweep moves each cell towards the mean of its neighbours, but not past the
+    cell above it.
+    """
     top: dict[Item, float] = {}
     for column in columns:
         at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores hang below, and push nothing up

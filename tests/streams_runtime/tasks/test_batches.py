@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streams_runtime.processors import graph
+from streams_runtime.processors import batch_node
 from streams_runtime.processors.batch_node import reasons_against_batches
 from streams_runtime.processors.nodes import NodeRunner
 from tests.examples import share
@@ -54,7 +54,7 @@ def check(
         batched = watched()
         taken = [batched.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         seen = batched.seen()
-        patch.setattr(graph, "reasons_against_batches", no_batches)
+        patch.setattr(batch_node, "reasons_against_batches", no_batches)
         plain = watched()
         for (records, count, commits), had in zip(portions, taken, strict=True):
             turns = [processed for processed, _ in had[0]]
