@@ -106,16 +106,16 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
     """
     if condition(node):
         return node
-    asked: set[GraphNode] = set()
+    visited: set[GraphNode] = set()
     waiting = [iter(node.parents)]
     while waiting:
         parent = next(waiting[-1], None)
         if parent is None:
             waiting.pop()
-        elif parent not in asked:
+        elif parent not in visited:
             if condition(parent):
                 return parent
-            asked.add(parent)
+            visited.add(parent)
             waiting.append(iter(parent.parents))
     return None
 

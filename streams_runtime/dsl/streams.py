@@ -322,7 +322,7 @@ class KGroupedStream(Generic[K, V]):
         self._grouping = grouping
 
     def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
-        """How many records each key has had. Records whose value is None do not count."""
+        """The number of records of each key. Records whose value is None do not count."""
         settings = self._grouping.count_settings(store)
         return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
 
@@ -363,7 +363,7 @@ class TimeWindowedKStream(Generic[K, V]):
         self._windows = windows
 
     def count(self, *, store: Store = None, name: str | None = None) -> KTable[Windowed[K], int]:
-        """How many records each key has had in each window."""
+        """The number of records of each key in each window."""
         settings = self._grouping.count_settings(store)
         return KTable(self._grouping.aggregated_in_windows(self._windows, stream_aggregates.COUNT, settings, name))
 
@@ -524,7 +524,7 @@ class KGroupedTable(Generic[K, V]):
         self._grouping = grouping
 
     def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
-        """How many entries each group has."""
+        """The number of entries of each group."""
         return KTable(self._grouping.aggregated(table_aggregates.COUNT, store, name))
 
     def aggregate(

@@ -125,9 +125,6 @@ class Processor(Generic[KIn, VIn]):
         """Called once, while the stores are still open."""
 
 
-ProcessorSupplier = Callable[[], Processor[Any, Any]]
-"""Makes a new processor each time it is called. It must be possible to pickle it."""
-
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
 """Gives the timestamp of a record (with its own timestamp) and the partition time. Negative: drops the record."""
 

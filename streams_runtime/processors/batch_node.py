@@ -49,16 +49,16 @@ AnyColumns = RecordColumns[Any, Any]
 
 
 class RunsHow(StrEnum):
-    """How often the function of a node is called."""
+    """The unit of a node's work: it is called once for each."""
 
     ONCE_A_BATCH = "once a batch"
     ONCE_A_RECORD = "once a record"
 
 
 class NodeRun(NamedTuple):
-    """How a node runs; `TopologyTestDriver.node_runs` shows it.
+    """Whether a node is called once a record or once a batch; `TopologyTestDriver.node_runs` shows it.
 
-    `why`: why a node that takes batches gets one record at a time; empty for other nodes.
+    `why`: the reason why a node that takes batches gets one record at a time; empty for other nodes.
     """
 
     how: RunsHow
@@ -126,7 +126,7 @@ class BatchContext(NodeContext):
 
 
 class BatchRunner(ProcessorRunner):
-    """A user's processor that has `process_batch`, with its context.
+    """A user's processor that has `process_batch`.
 
     `alone_because`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
     """
@@ -226,7 +226,7 @@ def takes_batches(processor: object) -> bool:
 
 
 def node_run(node: NodeRunner) -> NodeRun:
-    """How a node runs."""
+    """Whether the node is called once a record or once a batch."""
     if not isinstance(node, BatchRunner):
         return NodeRun(RunsHow.ONCE_A_RECORD)
     return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)

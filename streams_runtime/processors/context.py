@@ -82,8 +82,8 @@ class CurrentNode:
         if not isinstance(receiver, FunctionType) or receiver.__code__ in self._node_of_code or receiver is ignore:
             return receiver
         code = receiver.__code__
-        # Equal code objects are one key: the extra constant tells the copy from the original if the node's name is the
-        # name of the function.
+        # Equal code objects are one key of the dict. The extra constant makes the copy differ from the original if the
+        # node has the name of the function.
         code = code.replace(co_name=node, co_consts=(*code.co_consts, ("node", node)))
         self._node_of_code[code] = node
         return FunctionType(code, receiver.__globals__, node, receiver.__defaults__, receiver.__closure__)
@@ -383,4 +383,4 @@ class Operator(ABC):
 
 
 NodeSupplier = Callable[[], Processor[Any, Any] | Operator]
-"""Makes a new processor or operator each time it is called."""
+"""Makes a new processor or operator each time it is called. It must be possible to pickle it."""

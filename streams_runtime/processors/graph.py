@@ -150,7 +150,7 @@ class ProcessorGraph:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """How each node below a source runs."""
+        """Whether each node is called once a record or once a batch. Without sources."""
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
@@ -191,12 +191,12 @@ def _runner(
             return ProcessorRunner(made, NodeContext(name, connected, current))
         case SinkNode(name, _, topic, supplier):
             sink = supplier if isinstance(supplier, SinkSettings) else SinkSettings()
-            return SinkRunner(name, definition.full_topic(topic, application_id), sink)
+            return SinkRunner(name, definition.full_topic(topic, application_id), sink, current)
 
 
-_FRAMES_A_NODE = 13
-"""The most frames of Python that a node takes: those of a table that puts into a full record cache, which forwards
-another change. A processor of the user takes five."""
+_FRAMES_A_NODE = 14
+"""The most frames of Python that a node takes: those of a table with several children that puts into a full record
+cache, which forwards another change. A processor of the user takes five."""
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:

@@ -6,7 +6,6 @@ Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Any
 
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
@@ -22,23 +21,26 @@ _new_record = tuple.__new__
 
 
 class NodeRunner(ABC):
-    """A node of a task. `stores`: names of those that it uses. `below`: its children, as the graph adds them."""
+    """A node of a task, with its context. `stores`: names of those that it uses. `below`: its children, as the graph
+    adds them.
+    """
 
-    def __init__(self, name: str, stores: Iterable[str] = ()) -> None:
-        self.name = name
-        self.stores = frozenset(stores)
+    def __init__(self, context: NodeContext) -> None:
+        self.name = context.name
+        self.stores = context.connected_stores
         self.below: list[NodeRunner] = []
+        self._context = context
 
-    @abstractmethod
     def init(self, runtime: TaskRuntime) -> None:
-        """Called once whenever the task begins to run, after its stores are open."""
+        """Called whenever the task begins to run, after its stores are open."""
+        self._context.open(runtime)
 
     @abstractmethod
     def connect(self, children: Children) -> Receiver:
         """The receiver of this node. Called after `init` of all nodes, children first."""
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._context.close()
 
 
 class SourceRunner(NodeRunner):
@@ -47,16 +49,12 @@ class SourceRunner(NodeRunner):
     """
 
     def __init__(self, name: str, settings: SourceSettings, current: CurrentNode) -> None:
-        super().__init__(name)
+        super().__init__(NodeContext(name, frozenset(), current))
         self.key_serde = settings.key_serde
         self.value_serde = settings.value_serde
         self.timestamp_extractor = settings.timestamp_extractor
         self.auto_offset_reset = settings.auto_offset_reset
         self.receiver: Receiver = self._not_running
-        self._context = NodeContext(name, frozenset(), current)
-
-    def init(self, runtime: TaskRuntime) -> None:
-        self._context.open(runtime)
 
     def connect(self, children: Children) -> Receiver:
         self._context.connect(children)
@@ -65,41 +63,31 @@ class SourceRunner(NodeRunner):
 
     def close(self) -> None:
         self.receiver = self._not_running
-        self._context.close()
+        super().close()
 
     def _not_running(self, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         raise StreamsRuntimeError(f"source {self.name} got a record, but its task is not running")
 
 
 class OperatorRunner(NodeRunner):
-    """An operator with its context."""
-
     def __init__(self, operator: Operator, context: NodeContext) -> None:
-        super().__init__(context.name, context.connected_stores)
+        super().__init__(context)
         self._operator = operator
-        self._context = context
-
-    def init(self, runtime: TaskRuntime) -> None:
-        self._context.open(runtime)
 
     def connect(self, children: Children) -> Receiver:
         self._context.connect(children)
         return self._operator.connect(self._context.all_children(), self._context)
 
-    def close(self) -> None:
-        self._context.close()
-
 
 class ProcessorRunner(NodeRunner):
-    """A user's processor with its context."""
+    """A user's processor."""
 
     def __init__(self, processor: Processor[Any, Any], context: NodeContext) -> None:
-        super().__init__(context.name, context.connected_stores)
+        super().__init__(context)
         self.processor = processor
-        self._context = context
 
     def init(self, runtime: TaskRuntime) -> None:
-        self._context.open(runtime)
+        super().init(runtime)
         try:
             self.processor.init(self._context)
         except BaseException:
@@ -125,14 +113,14 @@ class ProcessorRunner(NodeRunner):
             self.processor.close()
         finally:
             self._context.current.clear()
-            self._context.close()
+            super().close()
 
 
 class SinkRunner(NodeRunner):
     """Serialises records and sends them. The builder of topologies refuses a sink as a parent."""
 
-    def __init__(self, name: str, topic: str, settings: SinkSettings) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, topic: str, settings: SinkSettings, current: CurrentNode) -> None:
+        super().__init__(NodeContext(name, frozenset(), current))
         self.topic = topic
         self._settings = settings
         self._key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
@@ -142,6 +130,7 @@ class SinkRunner(NodeRunner):
             self._partitioner = self._partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
 
     def init(self, runtime: TaskRuntime) -> None:
+        super().init(runtime)
         self._runtime = runtime
 
     def connect(self, children: Children) -> Receiver:
@@ -180,6 +169,3 @@ class SinkRunner(NodeRunner):
                 f"the partitioner of sink {self.name} chose partition {partition!r} of topic {self.topic}, "
                 f"which has 0 to {count - 1}"
             ) from None
-
-    def close(self) -> None:
-        """A sink holds nothing open."""

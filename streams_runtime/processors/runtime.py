@@ -69,7 +69,7 @@ class TaskRuntime(Protocol):
     def losses(self) -> TaskLosses: ...
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has. Raises StreamsRuntimeError for an unknown topic."""
+        """The number of partitions of a topic. Raises StreamsRuntimeError for an unknown topic."""
         ...
 
     def sender(self, topic: str) -> Sender:

@@ -29,9 +29,9 @@ from streams_runtime.state_stores.builders import builder_with_serdes
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """How a source reads.
+    """The settings of a source.
 
-    `timestamp_extractor` None: the record's timestamp. `auto_offset_reset` None: by the config.
+    `timestamp_extractor` None: the record's own timestamp. `auto_offset_reset` None: as the config says.
     """
 
     key_serde: Serde[Any] = BYTES
@@ -42,7 +42,7 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """How a sink writes. `partitioner` None: by Kafka's hash of the key's bytes."""
+    """The settings of a sink. `partitioner` None: by Kafka's hash of the key's bytes."""
 
     key_serde: Serde[Any] = BYTES
     value_serde: Serde[Any] = BYTES
