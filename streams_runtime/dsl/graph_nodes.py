@@ -166,9 +166,8 @@ class TableSourceNode(TableNode):
     def write(self, topology: Topology) -> None:
         self.source.write(topology)
         _write_table(topology, self.name, self.supplier, (self.source.name,))
-        store = self.supplier.own_store()
-        if store is not None and self.reuses_topic:
-            topology.use_source_topic_as_changelog(store.name, self.source.topics[0])
+        if self.supplier.store is not None and self.reuses_topic:
+            topology.use_source_topic_as_changelog(self.supplier.store.name, self.source.topics[0])
 
 
 class TableJoinNode(GraphNode):
@@ -203,6 +202,5 @@ class TableJoinNode(GraphNode):
 def _write_table(topology: Topology, name: str, supplier: TableSupplier, parents: Sequence[str]) -> None:
     """Add the processor, then its own store. Stores are numbered by this order, which is Kafka's."""
     topology.add_processor(name, supplier, parents)
-    store = supplier.own_store()
-    if store is not None:
-        topology.add_state_store(store.builder(), name)
+    if supplier.store is not None:
+        topology.add_state_store(supplier.store.builder(), name)

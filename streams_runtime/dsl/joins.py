@@ -22,7 +22,7 @@ from typing import Any
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
@@ -160,15 +160,12 @@ class KTableKTableJoin(TableSupplier):
     """Makes the operators that merge both sides. They keep the result if the user has named a store."""
 
     def __init__(self, left: JoinSide, right: JoinSide, store: StoreMaker | None) -> None:
+        super().__init__(store)
         self.left = left
         self.right = right
-        self.store = store
 
     def __call__(self) -> Operator:
-        return JoinMergeProcessor(None if self.store is None else self.store.name, self.sends_old_values)
-
-    def own_store(self) -> StoreMaker | None:
-        return self.store
+        return JoinMergeProcessor(self.store_name, self.sends_old_values)
 
     def send_old_values(self, *, keep_store: bool) -> bool:
         for side in (self.left, self.right):
@@ -179,12 +176,12 @@ class KTableKTableJoin(TableSupplier):
 
     def view(self) -> tuple[str, ...]:
         if self.store is not None:
-            return (self.store.name,)
+            return super().view()
         return tuple(dict.fromkeys((*self.left.this.view(), *self.right.this.view())))
 
     def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
-            return stored_getter(task, self.store.name, flushed=flushed)
+            return super().getter(task, flushed=flushed)
         left = self.left.this.getter(task, flushed=flushed)
         right = self.right.this.getter(task, flushed=flushed)
         joined = self.left.joined

@@ -12,7 +12,7 @@ from typing import Any
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Predicate = Callable[[Any, Any], bool]
@@ -27,19 +27,15 @@ class DerivedTableSupplier(TableSupplier):
     """Whether to leave out a change without new and old value: the key is and was absent from this table."""
 
     def __init__(self, parent: TableSupplier, store: StoreMaker | None) -> None:
+        super().__init__(store)
         self.parent = parent
-        self.store = store
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:
         """The value in this table for the parent's value. None: the key is absent."""
 
     def __call__(self) -> Operator:
-        store = None if self.store is None else self.store.name
-        return DerivedTableProcessor(self.derived, store, self.sends_old_values, self.skips_absent)
-
-    def own_store(self) -> StoreMaker | None:
-        return self.store
+        return DerivedTableProcessor(self.derived, self.store_name, self.sends_old_values, self.skips_absent)
 
     def send_old_values(self, *, keep_store: bool) -> bool:
         if self.store is not None or self.parent.send_old_values(keep_store=keep_store):
@@ -47,11 +43,11 @@ class DerivedTableSupplier(TableSupplier):
         return self.sends_old_values
 
     def view(self) -> tuple[str, ...]:
-        return self.parent.view() if self.store is None else (self.store.name,)
+        return self.parent.view() if self.store is None else super().view()
 
     def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
-            return stored_getter(task, self.store.name, flushed=flushed)
+            return super().getter(task, flushed=flushed)
         get_parent, derived = self.parent.getter(task, flushed=flushed), self.derived
 
         def get(key: Any) -> tuple[int, Any] | None:

@@ -34,47 +34,45 @@ def stored_getter(task: NodeContext, store: str, *, flushed: bool) -> Getter:
 
 
 class TableSupplier(ABC):
-    """Makes operators that forward `Change`s. `sends_old_values`: whether these have the old value."""
+    """Makes operators that forward `Change`s. `sends_old_values`: whether these have the old value.
 
-    sends_old_values = False
+    `store`: the store that the operators fill; None if the table keeps none. A table with a store is read from it. A
+    supplier of tables without a store says how else these are read.
+    """
+
+    def __init__(self, store: StoreMaker | None) -> None:
+        self.store = store
+        self.sends_old_values = False
+
+    @property
+    def store_name(self) -> str | None:
+        return None if self.store is None else self.store.name
 
     @abstractmethod
     def __call__(self) -> Operator: ...
 
     @abstractmethod
-    def own_store(self) -> StoreMaker | None:
-        """The store that the operator fills. None if the table keeps no store."""
-
-    @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
         """Send old values from now on. Gives whether that is possible. `keep_store`: even if it takes a store."""
 
-    @abstractmethod
     def view(self) -> tuple[str, ...]:
         """Let a node read the table; if that takes a store, keep one. Gives the stores to connect to the node."""
+        assert self.store is not None
+        return (self.store.name,)
 
-    @abstractmethod
     def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
         """Reads the table. `task`: of the node that reads. `flushed`: without the changes that a record cache still
         holds back, except that of the present record; for a table with a key-value store.
         """
+        assert self.store is not None
+        return stored_getter(task, self.store.name, flushed=flushed)
 
 
 class StoredTableSupplier(TableSupplier):
-    """A table that is always kept, as every aggregate is."""
+    """A table that always keeps a store, as every aggregate does."""
 
-    def __init__(self, store: StoreMaker) -> None:
-        self.store = store
-
-    def own_store(self) -> StoreMaker | None:
-        return self.store
+    store: StoreMaker
 
     def send_old_values(self, *, keep_store: bool) -> bool:
         self.sends_old_values = True
         return True
-
-    def view(self) -> tuple[str, ...]:
-        return (self.store.name,)
-
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
-        return stored_getter(task, self.store.name, flushed=flushed)
