@@ -81,8 +81,8 @@ if TYPE_CHECKING:
     from streams_runtime.processors.api import Processor as Processor
     from streams_runtime.processors.api import ProcessorContext as ProcessorContext
     from streams_runtime.processors.api import PunctuationType as PunctuationType
-    from streams_runtime.processors.node_runs import NodeRun as NodeRun
-    from streams_runtime.processors.node_runs import RunsHow as RunsHow
+    from streams_runtime.processors.batch_node import NodeRun as NodeRun
+    from streams_runtime.processors.batch_node import RunsHow as RunsHow
     from streams_runtime.processors.topology import Topology as Topology
     from streams_runtime.queries.client import CopyAnswered as CopyAnswered
     from streams_runtime.queries.client import QueryFailed as QueryFailed
@@ -185,7 +185,7 @@ _NAMES_OF = {
     "streams_runtime.instance.instance_resources": ("InstanceOptions",),
     "streams_runtime.instance.streams_instance": ("StreamsInstance",),
     "streams_runtime.tasks.exception_handling": ("dead_letter", "fail", "log_and_continue"),
-    "streams_runtime.processors.node_runs": ("NodeRun", "RunsHow"),
+    "streams_runtime.processors.batch_node": ("NodeRun", "RunsHow"),
     "streams_runtime.processors.topology": ("Topology",),
     "streams_runtime.testing.topology_test_driver": ("TopologyTestDriver",),
     "streams_runtime.testing.topology_test_topics": ("InputTopic", "OutputTopic"),

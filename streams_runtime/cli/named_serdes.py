@@ -56,7 +56,7 @@ def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
     if "deserializer" not in option:
         raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)
 
-    from streams_runtime.dsl.windowed_serde import TimeWindowedSerde  # loads the DSL, which few commands need
+    from streams_runtime.dsl.windows import TimeWindowedSerde  # loads the DSL, which few commands need
 
     def refused(_given: Any) -> Any:
         raise ValueError("a windowed key cannot be written")

@@ -1,4 +1,4 @@
-"""A typed DSL over topologies: streams, tables, groups, windows and joins, as in Kafka's own.
+"""The typed DSL: streams, tables, groups, windows and joins, as in Kafka Streams.
 
 Begin with a `StreamsBuilder`. Its `build` gives the `Topology` that an `Application` runs. Source: `kstream` (DSL).
 """
@@ -13,8 +13,7 @@ from streams_runtime.dsl.streams import (
     TimeWindowedKStream,
 )
 from streams_runtime.dsl.streams_builder import StreamsBuilder
-from streams_runtime.dsl.time_windows import TimeWindows
-from streams_runtime.dsl.windowed_serde import TimeWindowedSerde
+from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 
 __all__ = [
     "BranchedKStream",

@@ -1,11 +1,12 @@
 """The operations of streams that call the user's function with a batch of records as columns.
 
-Rules: which records make a batch says `Processor`. A function treats each row alone, so that it does not matter where a
-batch ends. Timestamps stay where the function names no others, and headers do. When it raises, the batch is given again
-record by record, and the handler decides about those that fail alone; with `retries_one_by_one=False`, about each
-record of the batch. What cannot be used as a result (`WrongBatchResult`) ends the thread: no handler may skip it.
+Rules: `Processor` says which records make a batch. A function treats each row alone, so that its results do not depend
+on where a batch ends. Records keep their headers, and their timestamps if the function gives no others. If the function
+raises an error, it is called again record by record, and the handler decides about the records that fail alone; with
+`retries_one_by_one=False`, the handler decides about each record of the batch. A result of the wrong shape
+(`WrongBatchResult`) ends the thread: no handler is asked.
 
-Source: none in Kafka; for each row they do what `KStreamMap`, `KStreamMapValues` and `KStreamFilter` do.
+Source: none in Kafka. Each row is treated as by `KStreamMap`, `KStreamMapValues` and `KStreamFilter`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ AnyColumns = RecordColumns[Any, Any]
 
 
 class BatchFunction(Processor[Any, Any], ABC):
-    """One of these operations. `operation`: its name."""
+    """One of these operations. `operation`: its name. `wanted`: what its function has to return, for errors."""
 
     operation = ""
     wanted = ""
@@ -46,7 +47,7 @@ class BatchFunction(Processor[Any, Any], ABC):
 
     @abstractmethod
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
-        """What is handed on. Raises WrongBatchResult."""
+        """The rows to forward. Raises WrongBatchResult if they cannot be made of `returned`."""
 
 
 class KStreamMapBatches(BatchFunction):

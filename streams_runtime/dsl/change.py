@@ -1,7 +1,7 @@
-"""What the nodes of a table send: the new value of a key, and the old one where a node below needs it.
+"""The changes that the nodes of a table forward: the new value of a key, and the old value if a node below needs it.
 
-On the wire, between the two halves of a grouped table, there are three forms: the new value and flag 1; the old value
-and flag 0; or both, with the length of the new value before them and flag 2. Source: `Change`, `ChangedSerializer`,
+In the repartition topic of a grouped table, a change has one of three forms: the new value and flag 1; the old value
+and flag 0; or the length of the new value, both values and flag 2. Source: `Change`, `ChangedSerializer`,
 `ChangedDeserializer` (KIP-904). Differs from Kafka: the flags 3 to 5 of versioned tables are refused.
 """
 
@@ -23,7 +23,7 @@ _OLD, _NEW, _BOTH = 0, 1, 2
 class Change(NamedTuple, Generic[V]):
     """None: the key is not in the table or, for `old`, no node below needs the old value.
 
-    Nodes hand on plain tuples of the two, which take a third of the time to make.
+    Nodes forward plain tuples (new, old): making one takes a third of the time.
     """
 
     new: V | None
@@ -31,7 +31,7 @@ class Change(NamedTuple, Generic[V]):
 
 
 value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
-"""What a stream of a table's changes has for each of them."""
+"""Gives the new value of a change, which is the record's value in a stream of the changes."""
 
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
@@ -73,7 +73,7 @@ class ChangedSerde(Generic[V]):
 
 
 def _varint(value: int) -> bytes:
-    """Zig-zag, seven bits a byte, lowest first; `value` is not negative."""
+    """Zigzag encoding, seven bits in a byte, lowest first. `value` is not negative."""
     rest = value << 1
     encoded = bytearray()
     while rest > 0x7F:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from streams_runtime.common.records import RecordContext
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.processors.context import NodeContext, Receiver
 from streams_runtime.state_stores.base import ValueAndTimestamp
 
 

@@ -1,7 +1,8 @@
-"""What a chain of DSL calls leaves behind: nodes that know how to write themselves into a topology, parents first.
+"""The nodes that DSL calls leave in the graph. When the topology is built, each node adds itself to it, parents first.
 
-The graph is separate from the topology because later calls change earlier nodes: a join makes the table it reads keep a
-store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of `kstream.internals.graph`.
+The graph is separate from the topology because later calls change earlier nodes: a join makes the table that it reads
+keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of
+`kstream.internals.graph`.
 """
 
 from __future__ import annotations
@@ -9,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streams_runtime.dsl.known_serdes import known_serde
-from streams_runtime.dsl.materialized import StoreMaker
+from streams_runtime.dsl.joins import KTableKTableJoin
+from streams_runtime.dsl.table_supplier import TableSupplier
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
-from streams_runtime.processors.operator import NodeSupplier
+from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import Serde
+from streams_runtime.serdes import DefaultSerde, Serde
 from streams_runtime.state_stores.base import StoreBuilder
 
 
 class GraphNode:
-    """`name`: of the node that children have as their parent in the topology. Children and parents are in the order in
-    which they were linked.
+    """`name`: of the node that children have as their parent in the topology.
 
-    `changes_key`, `changes_value`: whether records change on their way through, which decides about merging repartition
-    topics. `takes_null_keys`: a left join of a stream with a table, which records without key have to reach.
+    `changes_key`, `changes_value`: whether this node may change keys or values; it decides which repartition topics
+    `optimize` merges. `takes_null_keys`: true for a left join of a stream with a table: records without key have to
+    reach it. `children`, `parents`: in the order in which they were linked.
     """
 
     def __init__(self, name: str, *, changes_key: bool = False, changes_value: bool = False) -> None:
@@ -48,7 +49,7 @@ class GraphNode:
         return tuple(parent.name for parent in self.parents)
 
     def write(self, topology: Topology) -> None:
-        """Add what this node stands for, after its parents. The root stands for nothing."""
+        """Add the nodes and stores of this node to the topology. The root has none."""
 
 
 class StreamSourceNode(GraphNode):
@@ -72,8 +73,8 @@ class StreamSourceNode(GraphNode):
         topology.add_source(
             self.name,
             self.topics,
-            key_serde=known_serde(self.key_serde, "key", self._described()),
-            value_serde=known_serde(self.value_serde, "value", self._described()),
+            key_serde=self.key_serde or DefaultSerde("key", self._described()),
+            value_serde=self.value_serde or DefaultSerde("value", self._described()),
             timestamp_extractor=self.timestamp_extractor,
             auto_offset_reset=self.auto_offset_reset,
         )
@@ -83,27 +84,23 @@ class StreamSourceNode(GraphNode):
 
 
 class ProcessorGraphNode(GraphNode):
-    """A processor, the store that it fills, if any, and the stores of others that it reads."""
+    """A processor, and the stores of other nodes that it reads."""
 
     def __init__(
         self,
         name: str,
         supplier: NodeSupplier,
         *,
-        store: StoreMaker | None = None,
         connected_stores: Sequence[str] = (),
         changes_key: bool = False,
         changes_value: bool = False,
     ) -> None:
         super().__init__(name, changes_key=changes_key, changes_value=changes_value)
         self.supplier = supplier
-        self.store = store
         self.connected_stores = tuple(connected_stores)
 
     def write(self, topology: Topology) -> None:
-        write_processor(topology, self.name, self.supplier, self.parent_names(), self.store)
-        if self.connected_stores:
-            topology.connect_processor_and_stores(self.name, self.connected_stores)
+        topology.add_processor(self.name, self.supplier, self.parent_names(), stores=self.connected_stores)
 
 
 class MergeNode(ProcessorGraphNode):
@@ -141,16 +138,69 @@ class StreamSinkNode(GraphNode):
             self.name,
             self.topic,
             self.parent_names(),
-            key_serde=known_serde(self.key_serde, "key", self.name),
-            value_serde=known_serde(self.value_serde, "value", self.name),
+            key_serde=self.key_serde or DefaultSerde("key", self.name),
+            value_serde=self.value_serde or DefaultSerde("value", self.name),
             partitioner=self.partitioner,
         )
 
 
-def write_processor(
-    topology: Topology, name: str, supplier: NodeSupplier, parents: Sequence[str], store: StoreMaker | None
-) -> None:
-    """A processor, then the store that belongs to it. Stores are numbered by this order, which is Kafka's."""
+class TableNode(GraphNode):
+    """A processor that makes a table. Its supplier says whether the table keeps a store when the topology is built."""
+
+    def __init__(self, name: str, supplier: TableSupplier) -> None:
+        super().__init__(name)
+        self.supplier = supplier
+
+    def write(self, topology: Topology) -> None:
+        _write_table(topology, self.name, self.supplier, self.parent_names())
+
+
+class TableSourceNode(TableNode):
+    """A source, and the processor that makes a table of it. `reuses_topic`: the topic is the changelog of the store."""
+
+    def __init__(self, name: str, source: StreamSourceNode, supplier: TableSupplier) -> None:
+        super().__init__(name, supplier)
+        self.source = source
+        self.reuses_topic = False
+
+    def write(self, topology: Topology) -> None:
+        self.source.write(topology)
+        _write_table(topology, self.name, self.supplier, (self.source.name,))
+        if self.supplier.store is not None and self.reuses_topic:
+            topology.use_source_topic_as_changelog(self.supplier.store.name, self.source.topics[0])
+
+
+class TableJoinNode(GraphNode):
+    """Three processors: one for each side, and `name`, which merges them.
+
+    `parents_of_sides`: the nodes of the tables. `stores_to_read`: for each side, the stores that hold the other table.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sides: tuple[str, str],
+        join: KTableKTableJoin,
+        parents_of_sides: tuple[str, str],
+        stores_to_read: tuple[tuple[str, ...], tuple[str, ...]],
+    ) -> None:
+        super().__init__(name)
+        self.sides = sides
+        self.join = join
+        self.parents_of_sides = parents_of_sides
+        self.stores_to_read = stores_to_read
+
+    def write(self, topology: Topology) -> None:
+        suppliers = (self.join.left, self.join.right)
+        for side, supplier, parent in zip(self.sides, suppliers, self.parents_of_sides, strict=True):
+            topology.add_processor(side, supplier, parent)
+        _write_table(topology, self.name, self.join, self.sides)
+        for side, stores in zip(self.sides, self.stores_to_read, strict=True):
+            topology.connect_processor_and_stores(side, stores)
+
+
+def _write_table(topology: Topology, name: str, supplier: TableSupplier, parents: Sequence[str]) -> None:
+    """Add the processor, then its own store. Stores are numbered by this order, which is Kafka's."""
     topology.add_processor(name, supplier, parents)
-    if store is not None:
-        topology.add_state_store(store.builder(), name)
+    if supplier.store is not None:
+        topology.add_state_store(supplier.store.builder(), name)

@@ -1,15 +1,17 @@
 """Joins by key: each record of a stream with a table's present value, and two tables with each other.
 
-A stream's record meets the table's value of its key at that moment; updates of the table send nothing. Two tables have
-one node for each side and one that brings both together, as in Kafka: an update of either side looks the other side
-up, and the result's timestamp is the higher of the two.
+A record of a stream is joined with the table's value at that moment; updates of the table send nothing. A join of two
+tables has one node for each side, and one that merges the results of both, as in Kafka. An update of one side looks its
+key up in the other table. The timestamp of a result is the higher one of the two values.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
-`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: a key leaves the result of an inner join when two
-records delete it in both tables between two flushes of their record caches. In Kafka each side finds the other one
-empty and sends nothing, and the row stays. So it does here when one record deletes both: a table joined with itself.
+`KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key in both tables
+between two flushes of their record caches, the key leaves the result of an inner join. In Kafka each side finds the
+other one empty and sends nothing, so the row stays. Here it stays only if one record deletes the key in both tables,
+which happens when a table is joined with itself.
 
-As in Kafka, a row of two tables also stays where one table puts and deletes the key between two of its flushes, and the
-other one is flushed, or has no cache, between the put and the deletion: it joined a value of which no flush tells.
+As in Kafka, a row also stays in this case: one table puts and deletes a key between two of its flushes, and in between
+the other table forwards a change of that key. The change was joined with a value that the first table never forwards,
+so no later change of the first table removes the row.
 """
 
 from __future__ import annotations
@@ -20,14 +22,12 @@ from typing import Any
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
 Joiner = Callable[[Any, Any], Any]
-"""The first value and the second to the result. None stands for the value that a left join does not find."""
+"""Gives the result for the two values. None stands for a value that a left join does not find."""
 
 
 class StreamTableJoinProcessor(Operator):
@@ -52,7 +52,7 @@ class StreamTableJoinProcessor(Operator):
 
 
 class StreamTableLeftJoinProcessor(Operator):
-    """Leaves out a record without value only. A record without key gets no table value (KIP-962)."""
+    """Leaves out a record without value. A record without key is joined with None (KIP-962)."""
 
     def __init__(self, table: TableSupplier, joiner: Joiner) -> None:
         self._table = table
@@ -72,10 +72,10 @@ class StreamTableLeftJoinProcessor(Operator):
 
 
 class JoinSide:
-    """Makes the processors of one side of two joined tables. `joiner` takes this side's value first.
+    """Makes the operators of one side of a join of two tables. `joiner` takes this side's value first.
 
-    `needs_this`, `needs_other`: there is no result without that side's value. An inner join needs both, the left side
-    of a left join needs this one, its right side the other one.
+    `needs_this`, `needs_other`: whether a result needs the value of this side, and of the other one. An inner join
+    needs both. A left join needs the value of its left table, which is the other one for its right side.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class JoinSide:
         return JoinSideProcessor(self)
 
     def joined(self, value: Any, other: Any) -> Any:
-        """None when a value that the result needs is missing."""
+        """The result; None if a value that it needs is missing."""
         if (value is None and self.needs_this) or (other is None and self.needs_other):
             return None
         return self.joiner(value, other)
 
 
 def inner_join(left: TableSupplier, right: TableSupplier, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """Keys that both tables have."""
+    """The sides of a join for the keys that both tables have."""
     return (
         JoinSide(left, right, joiner, needs_this=True, needs_other=True),
         JoinSide(right, left, _Reversed(joiner), needs_this=True, needs_other=True),
@@ -107,7 +107,7 @@ def inner_join(left: TableSupplier, right: TableSupplier, joiner: Joiner) -> tup
 
 
 def left_join(left: TableSupplier, right: TableSupplier, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """All keys of the left table, which sends old values from now on."""
+    """The sides of a join for all keys of the left table, which sends old values from now on."""
     left.send_old_values(keep_store=True)
     return (
         JoinSide(left, right, joiner, needs_this=True, needs_other=False),
@@ -116,7 +116,7 @@ def left_join(left: TableSupplier, right: TableSupplier, joiner: Joiner) -> tupl
 
 
 class _Reversed:
-    """A joiner as the right side calls it, with its own value first. A class, so that it can be pickled."""
+    """A joiner that takes the right side's value first. It is a class because it has to be pickled."""
 
     def __init__(self, joiner: Joiner) -> None:
         self._joiner = joiner
@@ -128,14 +128,12 @@ class _Reversed:
 class JoinSideProcessor(Operator):
     def __init__(self, side: JoinSide) -> None:
         self._side = side
-        self._needs_other = side.needs_other
-        self._needs_both = side.needs_this and side.needs_other
-        self._sends_old_values = side.sends_old_values
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        get_other, get_flushed_other = self._side.other.getter(task), self._side.other.getter(task, flushed=True)
-        joined, wants_old = self._side.joined, self._sends_old_values
-        needs_other, needs_both = self._needs_other, self._needs_both
+        side = self._side
+        get_other, get_flushed_other = side.other.getter(task), side.other.getter(task, flushed=True)
+        joined, wants_old = side.joined, side.sends_old_values
+        needs_other, needs_both = side.needs_other, side.needs_this and side.needs_other
 
         def join(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
@@ -144,7 +142,8 @@ class JoinSideProcessor(Operator):
             new, old = change
             found = get_other(key)
             if found is None and new is None and needs_both:
-                # Deleted on both sides since the other one was flushed: the result has a row of what both had then.
+                # Both sides have deleted the key since the other table was flushed: the result still has the row that
+                # was joined from the values of that time.
                 found = get_flushed_other(key)
             if found is None and (needs_other or (new is None and old is None)):
                 return
@@ -158,18 +157,15 @@ class JoinSideProcessor(Operator):
 
 
 class KTableKTableJoin(TableSupplier):
-    """Makes the processor that merges both sides, and keeps the result if the user has named a store."""
+    """Makes the operators that merge both sides. They keep the result if the user has named a store."""
 
     def __init__(self, left: JoinSide, right: JoinSide, store: StoreMaker | None) -> None:
+        super().__init__(store)
         self.left = left
         self.right = right
-        self.store = store
 
     def __call__(self) -> Operator:
-        return JoinMergeProcessor(None if self.store is None else self.store.name, self.sends_old_values)
-
-    def own_store(self) -> StoreMaker | None:
-        return self.store
+        return JoinMergeProcessor(self.store_name, self.sends_old_values)
 
     def send_old_values(self, *, keep_store: bool) -> bool:
         for side in (self.left, self.right):
@@ -180,12 +176,12 @@ class KTableKTableJoin(TableSupplier):
 
     def view(self) -> tuple[str, ...]:
         if self.store is not None:
-            return (self.store.name,)
+            return super().view()
         return tuple(dict.fromkeys((*self.left.this.view(), *self.right.this.view())))
 
     def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
-            return stored_getter(task, self.store.name, flushed=flushed)
+            return super().getter(task, flushed=flushed)
         left = self.left.this.getter(task, flushed=flushed)
         right = self.right.this.getter(task, flushed=flushed)
         joined = self.left.joined

@@ -1,4 +1,4 @@
-"""What a user may specify about the store behind a table, and how the store is made.
+"""The settings of the store of a table, and the makers of such stores.
 
 Source: `Materialized`, `MaterializedInternal`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
 """
@@ -11,20 +11,19 @@ from typing import Any, Protocol
 from assignor.errors import IllegalArgumentError
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
-from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.naming import checked_name
-from streams_runtime.dsl.time_windows import TimeWindows
-from streams_runtime.serdes import Serde
+from streams_runtime.dsl.windows import TimeWindows
+from streams_runtime.serdes import DefaultSerde, Serde
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import timestamped_key_value_store, timestamped_window_store
 
 
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """`name` None: the name is generated, and the store cannot be queried. `changelog` None: not logged.
+    """`name` None: the store has a generated name and cannot be queried. `changelog` None: the store is not logged.
 
-    `retention_ms`: for windows only. None: window size plus grace, which is the minimum. `caching`: the updates of a
-    key stay in the record cache and are forwarded as one, at a commit or when the cache is full.
+    `retention_ms`: of a window store; None: window size plus grace, which is the least. `caching`: the record cache
+    holds the updates of a key back, and forwards only the last one at a commit, or when the cache is full.
     """
 
     name: str | None = None
@@ -35,7 +34,7 @@ class Materialized:
 
 
 Store = str | Materialized | None
-"""How DSL calls take it. Most of the time a name is enough."""
+"""The argument `store` of DSL calls: a name, or a `Materialized` for further settings."""
 
 
 def materialized(store: Store) -> Materialized:
@@ -46,7 +45,7 @@ def materialized(store: Store) -> Materialized:
 
 
 class StoreMaker(Protocol):
-    """Makes a store when the topology is built."""
+    """Gives the builder of a store when the topology is built."""
 
     @property
     def name(self) -> str: ...
@@ -65,8 +64,8 @@ class KeyValueStoreMaker:
     def builder(self) -> StoreBuilder:
         return timestamped_key_value_store(
             self.name,
-            known_serde(self.key_serde, "key", self.name),
-            known_serde(self.value_serde, "value", self.name),
+            self.key_serde or DefaultSerde("key", self.name),
+            self.value_serde or DefaultSerde("value", self.name),
             persistent=self.settings.persistent,
             changelog=self.settings.changelog,
             caching=self.settings.caching,
@@ -100,8 +99,8 @@ class WindowStoreMaker:
     def builder(self) -> StoreBuilder:
         return timestamped_window_store(
             self.name,
-            known_serde(self.key_serde, "key", self.name),
-            known_serde(self.value_serde, "value", self.name),
+            self.key_serde or DefaultSerde("key", self.name),
+            self.value_serde or DefaultSerde("value", self.name),
             retention_ms=self.retention_ms,
             window_size_ms=self.windows.size_ms,
             persistent=self.settings.persistent,

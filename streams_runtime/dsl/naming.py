@@ -1,7 +1,7 @@
-"""Names of nodes, stores and topics: one counter for all of them, used in the same order as Kafka uses it.
+"""Generated names of nodes, stores and topics. One counter numbers all of them, in the order in which Kafka does.
 
-A name given by the user takes a number, too, which is then not used. So naming one node changes no other name. These
-names become names of topics on the log, so a topology that Kafka Streams has run keeps its state when it is run here.
+A node that the user names takes a number as well, so naming a node changes no other name. Generated names become part
+of the names of internal topics: with Kafka's names, an application of Kafka Streams keeps its state when it runs here.
 Source: `InternalStreamsBuilder.newProcessorName`, `newStoreName`, `NamedInternal`, `Named.validate`.
 """
 
@@ -19,7 +19,7 @@ _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}\Z")
 
 
 class Naming:
-    """The counter of one builder."""
+    """The counter of a `StreamsBuilder`."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -33,7 +33,7 @@ class Naming:
         return self.processor(prefix + _STORE)
 
     def given_or(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """The user's name with `suffix`, or the next name of `prefix`. Raises TopologyError for an illegal name."""
+        """`name` and `suffix`; without a name, `prefix` and a number. Raises TopologyError for an illegal name."""
         generated = self.processor(prefix)
         return generated if name is None else checked_name(checked_name(name) + suffix)
 

@@ -1,12 +1,12 @@
-"""With `optimize`, repartition topics after one change of the key become one, right after that change.
+"""With `optimize`, the repartition topics below one change of the key become one topic, directly below that change.
 
-Only topics without a change of the value between them and the key's change are merged, because a topic has one value
-serde. After merged streams, the key changes of all of them count together. Source:
+A topic is not merged if the value changes between the key's change and the topic, because a topic has one value serde.
+If streams with changed keys are merged and repartitioned below, one topic serves all of them. Source:
 `InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: two
-such topics in one branch below the change, or below several merges, are merged, too. In Kafka that is an error.
+such topics in one branch below the change, or below several merges, are merged, too. In Kafka this is an error.
 
-As in Kafka, a topic also moves when another stream is merged in below the change. Records of that stream are then
-aggregated in the partition of their old key.
+As in Kafka, a topic also moves above a merge with another stream. Records of that other stream are then aggregated in
+the partition of their old key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Condition = Callable[[GraphNode], bool]
 
 
 class RepartitionMerging:
-    """Notes the nodes that are added. `naming`: gives the nodes of merged topics their numbers."""
+    """Collects the nodes that can be merged. `naming`: numbers the nodes of merged topics."""
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
@@ -39,13 +39,13 @@ class RepartitionMerging:
             self._merges[node] = None
 
     def merge(self) -> dict[str, str]:
-        """Change the graph. Gives the names of replaced sources, and for each the source that replaces it."""
+        """Change the graph. Gives the name of the new source for the name of each source that it replaces."""
         self._gather_behind_merges()
         renamed: dict[str, str] = {}
         for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
-                one.priority = changer.priority  # so that it is written before all nodes below it
+                one.priority = changer.priority  # the topology gets it before all nodes below it
                 for node in replaced:
                     self._replace(node, one, changer)
                     renamed[node.name] = one.name
@@ -76,12 +76,12 @@ class RepartitionMerging:
             node.remove_child(child)
 
     def _gather_behind_merges(self) -> None:
-        """What several key changes need after one merge is repartitioned once, after the last merge of all of it."""
+        """Topics below a merge of streams whose keys have changed become one topic, below the last such merge."""
         above_of = {node: _above(node) for nodes in self._behind.values() for node in nodes}
         gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
         above_merges = {merge: _above(merge) for merge in self._merges}
         for changer, nodes in list(self._behind.items()):
-            # in the order in which they were added: a merge comes after those above it
+            # `_merges` has the order of the calls, so a merge comes after the merges above it
             merges = [
                 merge
                 for merge in self._merges
@@ -100,28 +100,28 @@ def _key_changer_above(node: GraphNode) -> GraphNode | None:
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
-    """The node itself or the first one above it, along each parent in turn.
+    """The first node that meets the condition: the node itself, or one above it, depth first along its parents.
 
-    A node that several paths reach is asked once: the second time there would be nothing above it either.
+    A node that several paths reach is visited once: a second visit would find nothing either.
     """
     if condition(node):
         return node
-    asked: set[GraphNode] = set()
+    visited: set[GraphNode] = set()
     waiting = [iter(node.parents)]
     while waiting:
         parent = next(waiting[-1], None)
         if parent is None:
             waiting.pop()
-        elif parent not in asked:
+        elif parent not in visited:
             if condition(parent):
                 return parent
-            asked.add(parent)
+            visited.add(parent)
             waiting.append(iter(parent.parents))
     return None
 
 
 def _above(node: GraphNode, only_to: GraphNode | None = None) -> set[GraphNode]:
-    """All nodes on the paths to this one, without itself. `only_to`: the paths end there, without it."""
+    """All nodes above this one. `only_to`: without this node, and without those above it."""
     above: set[GraphNode] = set()
     waiting = [node]
     while waiting:

@@ -1,6 +1,6 @@
-"""A repartition topic in the graph: the filter and sink before it, the topic, and the source that reads it again.
+"""Repartition topics in the graph: each node is a filter, a sink, the topic, and the source that reads it again.
 
-The node has the name of its source, to which later nodes are linked. Source: `BaseRepartitionNode`,
+The node has the name of its source, because later nodes are linked to the source. Source: `BaseRepartitionNode`,
 `OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`.
 """
 
@@ -12,13 +12,12 @@ from typing import Any
 
 from streams_runtime.dsl.change import ChangedSerde
 from streams_runtime.dsl.graph_nodes import GraphNode
-from streams_runtime.dsl.known_serdes import known_serde
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, Naming, is_generated
 from streams_runtime.dsl.stream_processors import NullKeyFilter, PassThrough
 from streams_runtime.dsl.table_aggregates import KTableRepartitionMap
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import BYTES, Serde
+from streams_runtime.serdes import BYTES, DefaultSerde, Serde
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class RepartitionNames:
 
     @classmethod
     def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
-        """Takes three numbers, used or not. Source: `KStreamImpl.createRepartitionedSource`."""
+        """Takes three numbers, even if the names are not generated. Source: `KStreamImpl.createRepartitionedSource`."""
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
         sink = naming.processor("KSTREAM-SINK-")
         null_filter = naming.processor("KSTREAM-FILTER-")
@@ -41,9 +40,9 @@ class RepartitionNames:
 
 
 class RepartitionNode(GraphNode):
-    """`mergeable`: an operation needed the topic, and the user did not ask for it; `optimize` may replace it.
+    """`mergeable`: whether `optimize` may replace the topic; not if the user has asked for it with `repartition`.
 
-    `keeps_null_keys`: decided when the topology is built. Otherwise records without key end here.
+    `keeps_null_keys`: whether records without key pass; the graph decides it when the topology is built.
     """
 
     def __init__(
@@ -67,8 +66,8 @@ class RepartitionNode(GraphNode):
 
     def write(self, topology: Topology) -> None:
         names = self.names
-        key_serde = known_serde(self.key_serde, "key", names.topic)
-        value_serde = known_serde(self.value_serde, "value", names.topic)
+        key_serde = self.key_serde or DefaultSerde("key", names.topic)
+        value_serde = self.value_serde or DefaultSerde("value", names.topic)
         topology.add_repartition_topic(names.topic, self.partitions)
         topology.add_processor(
             names.filter, PassThrough if self.keeps_null_keys else NullKeyFilter, self.parent_names()
@@ -85,7 +84,7 @@ class RepartitionNode(GraphNode):
 
 
 class GroupedTableRepartitionNode(GraphNode):
-    """The topic by which a table's changes reach their groups."""
+    """The repartition topic of a grouped table. It has the changes of the table with the keys of their groups."""
 
     def __init__(
         self, topic: str, sink: str, source: str, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
@@ -97,15 +96,15 @@ class GroupedTableRepartitionNode(GraphNode):
         self.value_serde = value_serde
 
     def write(self, topology: Topology) -> None:
-        key_serde = known_serde(self.key_serde, "key", self.topic)
-        changes = ChangedSerde(known_serde(self.value_serde, "value", self.topic))
+        key_serde = self.key_serde or DefaultSerde("key", self.topic)
+        changes = ChangedSerde(self.value_serde or DefaultSerde("value", self.topic))
         topology.add_repartition_topic(self.topic)
         topology.add_sink(self.sink, self.topic, self.parent_names(), key_serde=key_serde, value_serde=changes)
         topology.add_source(self.name, self.topic, key_serde=key_serde, value_serde=changes)
 
 
 class GroupedTableSelectNode(GraphNode):
-    """Gives a table's changes the keys of their groups. The aggregation below says by which topic and serde they go."""
+    """Gives a table's changes the keys of their groups. The aggregation below decides the topic and its serdes."""
 
     def __init__(self, name: str, selector: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         super().__init__(name)
@@ -113,6 +112,6 @@ class GroupedTableSelectNode(GraphNode):
 
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
-        topic = "" if below is None else below.topic  # without an aggregation, nobody gets the changes
-        keys = BYTES if below is None else known_serde(below.key_serde, "key", below.topic)
+        topic = "" if below is None else below.topic  # without an aggregation, there is no topic
+        keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
         topology.add_processor(self.name, KTableRepartitionMap(self._selector, topic, keys), self.parent_names())

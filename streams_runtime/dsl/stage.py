@@ -1,6 +1,6 @@
-"""Where a stream or a table stands in the graph while a topology is written.
+"""The place of a stream or table in the graph of nodes, while a topology is written.
 
-Operations take a stage and give the stage after it. A stage never changes, so one stream can be used several times.
+Operations take a stage and give the stage after it. A stage never changes, so a stream can have several operations.
 Source: `AbstractStream`.
 """
 
@@ -10,21 +10,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from assignor.errors import TopologyError
-from streams_runtime.dsl.graph_nodes import GraphNode
+from streams_runtime.dsl.graph_nodes import GraphNode, TableNode
 from streams_runtime.dsl.streams_graph import StreamsGraph
 from streams_runtime.dsl.table_supplier import TableSupplier
 from streams_runtime.serdes import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
 
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class Stage(Generic[K, V]):
     """The newest node of a stream or table, and what is known about its records.
 
-    `sources`: names of the source nodes of its subtopology, for co-partitioning. A serde is None as long as nobody has
-    given it. `repartition_required`: the key may have changed since the records were last written to a topic.
+    `sources`: names of the source nodes of its subtopology, for co-partitioning. `key_serde`, `value_serde`: None if no
+    call so far has given one. `repartition_required`: the key may have changed since the records were last written to a
+    topic.
     """
 
     graph: StreamsGraph
@@ -38,6 +41,27 @@ class Stage(Generic[K, V]):
     def name(self) -> str:
         """The name of its node in the topology."""
         return self.node.name
+
+    def then(self, node: GraphNode) -> Stage[K, V]:
+        """Add a node below this one. Gives the stage of that node, with the same serdes."""
+        self.graph.add(node, [self.node])
+        return replace(self, node=node)
+
+    def repartitioned(self, node: GraphNode) -> Stage[K, V]:
+        """Add a repartition topic. Gives the stage that reads it."""
+        return self.then(node).reading(node)
+
+    def reading(self, node: GraphNode) -> Stage[K, V]:
+        """The stage that reads a repartition topic of this stream, which was added before."""
+        return replace(self, node=node, sources=(node.name,), repartition_required=False)
+
+    def make_table(
+        self, name: str, supplier: TableSupplier, key_serde: Serde[K2] | None, value_serde: Serde[V2] | None
+    ) -> TableStage[K2, V2]:
+        """Add a node of this name whose operators make a table. Gives the stage of the table."""
+        node = TableNode(name, supplier)
+        self.graph.add(node, [self.node])
+        return TableStage(self.graph, node, self.sources, key_serde, value_serde, supplier=supplier)
 
     def with_serdes(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> Stage[K, V]:
         """The same stage with these serdes. None keeps the serde that is known so far."""

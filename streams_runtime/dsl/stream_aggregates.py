@@ -17,9 +17,7 @@ from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.serdes import LONG, Serde
 from streams_runtime.state_stores.timestamped import TableEntries

@@ -1,8 +1,8 @@
-"""What the operations of a stream leave in the graph, one function for each kind of operation.
+"""The nodes that the operations of a stream add to the graph: one function for each kind of operation.
 
-An operation that may change the key marks its result. The next operation that needs all records of a key in one
-partition then writes them to a repartition topic first. `name` names the operation's node; without it the node gets
-the next number. Source: `KStreamImpl`.
+An operation that may change the key marks its result: `repartition_required`. The next operation that needs all records
+of a key in one partition then writes them to a repartition topic first. `name`: of the operation's node; None: `prefix`
+and the next number. Source: `KStreamImpl`.
 """
 
 from __future__ import annotations
@@ -13,63 +13,90 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreMaker, Materialized, Store, materialized
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_processors import KStreamBranch, PassThrough
-from streams_runtime.dsl.table_nodes import TableNode
 from streams_runtime.dsl.table_source import KTableSource
-from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
+from streams_runtime.dsl.table_supplier import TableSupplier
+from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.processors.api import StreamPartitioner
-from streams_runtime.processors.operator import NodeSupplier
+from streams_runtime.processors.context import NodeSupplier
 from streams_runtime.serdes import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
+A = TypeVar("A")
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
-    """Each record is handed on as it is, or left out."""
-    node = ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier)
-    stream.graph.add(node, [stream.node])
-    return replace(stream, node=node)
+    """An operation that hands each record on as it is, or leaves it out."""
+    return stream.then(ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier))
 
 
 def with_new_keys(stream: Stage[Any, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[Any, V]:
     node = ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier, changes_key=True)
-    stream.graph.add(node, [stream.node])
-    return replace(stream, node=node, key_serde=None, repartition_required=True)
+    return replace(stream.then(node), key_serde=None, repartition_required=True)
 
 
 def with_new_records(stream: Stage[Any, Any], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[Any, Any]:
-    """Keys and values are new."""
+    """An operation that gives new keys and values."""
     return replace(with_new_keys(stream, prefix, supplier, name), value_serde=None)
 
 
 def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, Any]:
     node = ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier, changes_value=True)
-    stream.graph.add(node, [stream.node])
-    return replace(stream, node=node, value_serde=None)
+    return replace(stream.then(node), value_serde=None)
+
+
+def with_store(
+    stream: Stage[K, Any],
+    prefix: str,
+    supplier: Callable[[KeyValueStoreMaker], TableSupplier],
+    value_serde: Serde[A] | None,
+    store: Materialized,
+    name: str | None,
+) -> TableStage[K, A]:
+    """An operation with a key-value store of its own. Its task gets all records of a key: the stream is repartitioned
+    first if the key may have changed.
+
+    `supplier`: makes the supplier of the operators for this store. `value_serde`: of the store and of the result.
+    """
+    naming = stream.graph.naming
+    node_name = naming.given_or(name, prefix)
+    store_name = store.name or naming.store(prefix)
+    keys = stream.key_serde
+    if stream.repartition_required:
+        names = RepartitionNames.of_stream(naming, node_name)
+        stream = stream.repartitioned(RepartitionNode(names, keys, stream.value_serde))
+    made = supplier(KeyValueStoreMaker(store_name, keys, value_serde, store))
+    return stream.make_table(node_name, made, keys, value_serde)
+
+
+def as_table(stream: Stage[K, V], store: Store, name: str | None) -> TableStage[K, V]:
+    """The newest value of every key."""
+    settings = materialized(store)
+    supplier = partial(KTableSource, kept=settings.name is not None)
+    return with_store(stream, "KSTREAM-TOTABLE-", supplier, stream.value_serde, settings, name)
 
 
 def processed(
     stream: Stage[Any, Any], supplier: NodeSupplier, stores: Sequence[str], name: str | None
 ) -> Stage[Any, Any]:
-    """Behind a processor of the user's, which may forward anything. So no repartition topic moves above it.
+    """A processor of the user, which may forward any record. So `optimize` moves no repartition topic above it.
 
-    Differs from Kafka: there, the topic does unless `__enable.process.processValue.fix__` is set (KAFKA-19668), and
-    the records that the processor gives another key are aggregated in the partition of their old one.
+    Differs from Kafka: there, `optimize` does unless `__enable.process.processValue.fix__` is set (KAFKA-19668), and a
+    record to which the processor gives another key is aggregated in the partition of its old key.
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=stores, changes_key=True, changes_value=True)
-    stream.graph.add(node, [stream.node])
-    return Stage(stream.graph, node, stream.sources, None, None, repartition_required=True)
+    return replace(stream.then(node), key_serde=None, value_serde=None, repartition_required=True)
 
 
 def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K, V]:
-    """Nothing is known about the serdes: those of the two streams may differ."""
+    """The result has no serdes, because those of the two streams may differ."""
     sources = stream.joined_sources(other)
     node = MergeNode(stream.graph.naming.given_or(name, "KSTREAM-MERGE-"), PassThrough)
     stream.graph.add(node, [stream.node, other.node])
@@ -78,18 +105,18 @@ def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K
 
 
 def written(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner | None, name: str | None) -> None:
-    """Windowed keys are partitioned by the key alone, unless there is a partitioner."""
+    """Without a `partitioner`, windowed keys are partitioned by the key alone."""
     keys = stream.key_serde
     if partitioner is None and isinstance(keys, TimeWindowedSerde):
         partitioner = WindowedStreamPartitioner(keys.key_serde)
     node_name = stream.graph.naming.given_or(name, "KSTREAM-SINK-")
-    stream.graph.add(StreamSinkNode(node_name, topic, keys, stream.value_serde, partitioner), [stream.node])
+    stream.then(StreamSinkNode(node_name, topic, keys, stream.value_serde, partitioner))
 
 
 def repartitioned(
     stream: Stage[K, V], partitions: int | None, partitioner: StreamPartitioner | None, name: str | None
 ) -> Stage[K, V]:
-    """Behind a repartition topic that the user asked for."""
+    """A repartition topic that the user has asked for."""
     naming = stream.graph.naming
     prefix = naming.processor("KSTREAM-REPARTITION-") if name is None else checked_name(name)
     node = RepartitionNode(
@@ -100,46 +127,30 @@ def repartitioned(
         partitions=partitions,
         partitioner=partitioner,
     )
-    return _behind(stream, node)
-
-
-def as_table(stream: Stage[K, V], store: Store, name: str | None) -> TableStage[K, V]:
-    """The newest value of every key."""
-    naming, settings = stream.graph.naming, materialized(store)
-    node_name = naming.given_or(name, "KSTREAM-TOTABLE-")
-    store_name = naming.store("KSTREAM-TOTABLE-") if settings.name is None else settings.name
-    keys, values = stream.key_serde, stream.value_serde
-    if stream.repartition_required:
-        names = RepartitionNames.of_stream(naming, node_name)
-        stream = _behind(stream, RepartitionNode(names, keys, values))
-    supplier = KTableSource(KeyValueStoreMaker(store_name, keys, values, settings), kept=settings.name is not None)
-    node = TableNode(node_name, supplier)
-    stream.graph.add(node, [stream.node])
-    return TableStage(stream.graph, node, stream.sources, keys, values, supplier=supplier)
+    return stream.repartitioned(node)
 
 
 def joined(
     stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
 ) -> Stage[K, Any]:
-    """`stream` has its records by key already (`JoinInputs`); `supplier`: its processors look values up in `table`."""
+    """A join of a stream with a table. `stream`: as `JoinInputs` gives it."""
     sources = stream.copartitioned_with(table)
     node_name = stream.graph.naming.given_or(name, prefix)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=table.supplier.view())
-    stream.graph.add(node, [stream.node])
-    return Stage(stream.graph, node, sources, stream.key_serde, None)
+    return replace(stream.then(node), sources=sources, value_serde=None)
 
 
 class JoinInputs(Generic[K, V]):
-    """Repartitions one stream for its joins, where that is needed. Unnamed joins share one repartition topic."""
+    """Repartitions a stream for its joins if its key may have changed. Unnamed joins share one repartition topic."""
 
     def __init__(self, stream: Stage[K, V]) -> None:
         self._stream = stream
         self._repartition: RepartitionNode | None = None
 
     def by_key(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None, name: str | None) -> Stage[K, V]:
-        """The stream itself, or what comes out of its repartition topic.
+        """The stream itself, or the stage that reads its repartition topic.
 
-        A repartition takes three numbers even when it shares the topic. Source: `KStreamImpl.repartitionForJoin`.
+        Each repartition takes three numbers, even if it shares a topic. Source: `KStreamImpl.repartitionForJoin`.
         """
         stream = self._stream.with_serdes(key_serde, value_serde)
         if not stream.repartition_required:
@@ -147,35 +158,24 @@ class JoinInputs(Generic[K, V]):
         prefix = name or stream.name
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)
         if self._repartition is not None and prefix == stream.name:
-            return _read_from(stream, self._repartition)
+            return stream.reading(self._repartition)
         self._repartition = RepartitionNode(names, stream.key_serde, stream.value_serde)
-        return _behind(stream, self._repartition)
+        return stream.repartitioned(self._repartition)
 
 
 class Branches(Generic[K, V]):
-    """A split stream. `branches`: predicate (None for the default branch) and node name, in the order of the calls."""
+    """A split stream."""
 
     def __init__(self, stream: Stage[K, V], name: str | None) -> None:
         self._stream = stream
-        self._branches: list[tuple[Callable[[K, V], bool] | None, str]] = []
+        self._branches: list[tuple[Callable[[K, V], bool] | None, str]] = []  # see `KStreamBranch`
         split_name = stream.graph.naming.given_or(name, "KSTREAM-BRANCH-")
         self._split = ProcessorGraphNode(split_name, partial(KStreamBranch, self._branches))
         stream.graph.add(self._split, [stream.node])
 
     def add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> Stage[K, V]:
-        """`suffix` None: the branch's number, from 1. The branch's node name begins with the name of the split."""
+        """The name of the branch's node is the name of the split and `suffix`; None: the branch's number, from 1."""
         name = checked_name(self._split.name + (str(len(self._branches) + 1) if suffix is None else suffix))
         self._branches.append((predicate, name))
         self._stream.graph.naming.processor(name)  # Kafka takes a number for it
-        node = ProcessorGraphNode(name, PassThrough)
-        self._stream.graph.add(node, [self._split])
-        return replace(self._stream, node=node)
-
-
-def _behind(stream: Stage[K, V], repartition: RepartitionNode) -> Stage[K, V]:
-    stream.graph.add(repartition, [stream.node])
-    return _read_from(stream, repartition)
-
-
-def _read_from(stream: Stage[K, V], repartition: RepartitionNode) -> Stage[K, V]:
-    return replace(stream, node=repartition, sources=(repartition.name,), repartition_required=False)
+        return replace(self._stream, node=self._split).then(ProcessorGraphNode(name, PassThrough))

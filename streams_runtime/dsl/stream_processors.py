@@ -1,7 +1,7 @@
-"""The stateless operations of streams. They call the user's function once for each record.
+"""The operators of streams that have no store. They call the user's function once for each record.
 
-Headers and timestamps stay. Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`,
-`KStreamFilter`, `KStreamPeek`, `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
+Records keep their headers and timestamps. Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`,
+`KStreamMapValues`, `KStreamFilter`, `KStreamPeek`, `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
 
@@ -142,9 +140,9 @@ class KStreamFilterNot(Operator):
 
 
 class NullKeyFilter(Operator):
-    """Before a repartition topic: a record without key would only be dropped after it.
+    """Leaves out records without key before a repartition topic: the operation below the topic would drop them.
 
-    Differs from Kafka: it is counted, but not among the dropped records. In Kafka a plain filter takes such records
+    Differs from Kafka: these records are counted, apart from dropped records. In Kafka a `KStreamFilter` leaves them
     out, and nothing counts them.
     """
 
@@ -188,7 +186,7 @@ class ForeachProcessor(Operator):
 class KStreamBranch(Operator):
     """Hands a record to the first branch whose predicate is true, else to the default branch, if there is one.
 
-    `branches`: predicate and child's name. The predicate of the default branch is None, wherever it stands.
+    `branches`: predicates and names of children. The default branch has the predicate None; it may stand anywhere.
     """
 
     def __init__(self, branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]]) -> None:
@@ -211,7 +209,7 @@ class KStreamBranch(Operator):
 
 
 class PassThrough(Operator):
-    """Merged streams and the branches of a split."""
+    """A merge of streams, or a branch of a split."""
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
         return child

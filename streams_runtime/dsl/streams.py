@@ -1,9 +1,9 @@
-"""Streams and tables, and everything that can be done with them.
+"""Streams and tables, and their operations.
 
-The classes make each other, so they stand in one file; what an operation leaves in the graph is worked out below, in
-`stream_operations`, `table_operations` and `groupings`. In every call, `name` names the node of the operation, which
-otherwise gets the next number; `store` names the store of a table, or describes it with `Materialized`; serdes that are
-not given are those known so far.
+The classes make each other, so they stand in one file. `stream_operations`, `table_operations` and `groupings` add the
+nodes of an operation to the graph. In every call, `name` is the name of the operation's node; without it, the node gets
+a generated name. `store` is the name of a table's store, or a `Materialized`. A serde that a call does not give is the
+one of the stream or table before it.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: no stream-stream, outer and foreign-key joins, no global tables, no cogroup, suppress,
 `processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`, no topics chosen
@@ -32,7 +32,7 @@ from streams_runtime.dsl.materialized import Store, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.table_aggregates import TableAggregation
-from streams_runtime.dsl.time_windows import TimeWindows
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
 from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.serdes import Serde
@@ -123,11 +123,11 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K2, V2]:
-        """New keys and values for a batch of records at once, which the function gets as columns.
+        """New keys and values for a batch of records, which the function gets as columns.
 
-        It returns a pair of columns (keys, values), a row for each record, whose timestamps stay; or `RecordColumns` of
-        any length, with the timestamps in it. The function treats each row alone: where a batch ends is up to the
-        runtime. `retries_one_by_one`: when it raises, it is called again with one record after the other.
+        The function returns a pair of columns (keys, values) with a row for each record, which keeps its timestamp; or
+        `RecordColumns` with timestamps and any number of rows. It treats each row alone, because the runtime decides
+        where a batch ends. `retries_one_by_one`: if it raises an error, call it again with one record after the other.
         """
         check_functions("KStream.map_batches", function=function)
         supplier = partial(batch_processors.KStreamMapBatches, function, retries_one_by_one)
@@ -140,7 +140,7 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """As `map_batches`, for new values only: the function returns one column. Keys stay."""
+        """As `map_batches`, for new values only: the function returns one column."""
         check_functions("KStream.map_values_batches", function=function)
         supplier = partial(batch_processors.KStreamMapValuesBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUESBATCHES-", supplier, name))
@@ -152,7 +152,7 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """As `map_batches`, but the function returns True or False for each record, and those that are true stay."""
+        """As `map_batches`, but the function returns True for each record that stays, and False for the others."""
         check_functions("KStream.filter_batches", function=function)
         supplier = partial(batch_processors.KStreamFilterBatches, function, retries_one_by_one)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTERBATCHES-", supplier, name))
@@ -174,16 +174,16 @@ class KStream(Generic[K, V]):
         return BranchedKStream(stream_operations.Branches(self._stage, name))
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
-        """The records of both, in no order between them. Give serdes again where they are needed."""
+        """The records of both streams, in no order between the two. The result has no serdes."""
         _check_kind("KStream.merge", other, KStream)
         return KStream(stream_operations.merged(self._stage, other._stage, name))
 
     def process(
         self, supplier: Callable[[], Processor[K, V]], *, stores: Sequence[str] = (), name: str | None = None
     ) -> KStream[Any, Any]:
-        """Hand each record to a processor of yours. `stores`: names of stores that were added before.
+        """Hand each record to a processor of the user. `stores`: names of stores that were added before.
 
-        The processor may forward anything, so the keys of the result count as changed.
+        The keys of the result count as changed, because the processor may forward any record.
         """
         return KStream(stream_operations.processed(self._stage, supplier, stores, name))
 
@@ -227,7 +227,7 @@ class KStream(Generic[K, V]):
     def group_by_key(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
-        """Group the records by their key. `name`: of the repartition topic, in case there has to be one."""
+        """Group the records by their key. `name`: of the repartition topic, if one is needed."""
         return KGroupedStream(StreamGrouping(self._stage.with_serdes(key_serde, value_serde), name))
 
     def group_by(
@@ -238,7 +238,7 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KGroupedStream[K2, V]:
-        """Group the records by a new key, always by way of a repartition topic. `name`: of the node and the topic."""
+        """Group the records by a new key, always through a repartition topic. `name`: of the node and the topic."""
         check_functions("KStream.group_by", selector=selector)
         supplier = partial(processors.KStreamSelectKey, selector)
         stage: Stage[K2, V] = stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name)
@@ -255,8 +255,8 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:
         """Each record with the table's present value of its key. Records without a match are left out.
 
-        Both must have the same number of partitions. The serdes are for a repartition topic, in case there has to be
-        one.
+        The topics of both must have the same number of partitions. The serdes are for a repartition topic, if one is
+        needed.
         """
         check_functions("KStream.join", joiner=joiner)
         _check_table(table)
@@ -273,7 +273,7 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Like `join`, but records without a match or without a key stay. The table's value is None for them."""
+        """As `join`, but records without a match or without a key stay. For these, the table's value is None."""
         check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
@@ -284,9 +284,9 @@ class KStream(Generic[K, V]):
 
 
 class BranchedKStream(Generic[K, V]):
-    """One stream split into several. A record goes to the first branch, in the order of the calls, that takes it.
+    """A stream that is split. A record goes to the first branch, in the order of the calls, whose predicate is true.
 
-    The name of a branch is the name of the split, followed by the branch's own name or its number.
+    The node of a branch has the name of the split, followed by the branch's own name or number.
     """
 
     def __init__(self, branches: stream_operations.Branches[K, V]) -> None:
@@ -294,18 +294,20 @@ class BranchedKStream(Generic[K, V]):
         self._streams: dict[str, KStream[K, V]] = {}
 
     def branch(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> BranchedKStream[K, V]:
-        """One more branch. Without a name it is called by its number, from 1."""
+        """Add a branch. Its own name without `name` is its number, from 1."""
         check_functions("BranchedKStream.branch", predicate=predicate)
         self._add(predicate, name)
         return self
 
     def default_branch(self, *, name: str | None = None) -> dict[str, KStream[K, V]]:
-        """One more branch for all other records, called 0 without a name. Gives all branches by their nodes' names."""
+        """Add a branch for all other records. Its own name without `name` is 0. Gives all branches by the names of
+        their nodes.
+        """
         self._add(None, "0" if name is None else name)
         return dict(self._streams)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """Leave all other records out. Gives all branches by their nodes' names."""
+        """Leave all other records out. Gives all branches by the names of their nodes."""
         return dict(self._streams)
 
     def _add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> None:
@@ -320,7 +322,7 @@ class KGroupedStream(Generic[K, V]):
         self._grouping = grouping
 
     def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
-        """How many records each key has had. Records whose value is None do not count."""
+        """The number of records of each key. Records whose value is None do not count."""
         settings = self._grouping.count_settings(store)
         return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
 
@@ -333,13 +335,13 @@ class KGroupedStream(Generic[K, V]):
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, A]:
-        """`aggregator`: key, value and the aggregate so far to the new one. None removes it."""
+        """`aggregator`: gives the new aggregate for key, value and the aggregate so far; None removes the key."""
         check_functions("KGroupedStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
 
     def reduce(self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None) -> KTable[K, V]:
-        """`reducer`: the value so far and the next value to the new one. The first value is taken as it is."""
+        """`reducer`: gives the new value for the value so far and the next one. The first value is taken as it is."""
         check_functions("KGroupedStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
         return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
@@ -353,7 +355,7 @@ class KGroupedStream(Generic[K, V]):
 class TimeWindowedKStream(Generic[K, V]):
     """The records of a key in windows of time, ready to be aggregated into a table of windowed keys.
 
-    Every update of a window is sent on. The store keeps windows for size plus grace, or for its `retention_ms`.
+    Every update of a window is forwarded. The store keeps windows for size plus grace, or for its `retention_ms`.
     """
 
     def __init__(self, grouping: StreamGrouping[K, V], windows: TimeWindows) -> None:
@@ -361,7 +363,7 @@ class TimeWindowedKStream(Generic[K, V]):
         self._windows = windows
 
     def count(self, *, store: Store = None, name: str | None = None) -> KTable[Windowed[K], int]:
-        """How many records each key has had in each window."""
+        """The number of records of each key in each window."""
         settings = self._grouping.count_settings(store)
         return KTable(self._grouping.aggregated_in_windows(self._windows, stream_aggregates.COUNT, settings, name))
 
@@ -374,7 +376,7 @@ class TimeWindowedKStream(Generic[K, V]):
         store: Store = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], A]:
-        """`aggregator`: key, value and the window's aggregate so far to the new one. None removes it."""
+        """`aggregator`: gives the window's new aggregate for key, value and the aggregate so far; None removes it."""
         check_functions("TimeWindowedKStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
@@ -382,19 +384,18 @@ class TimeWindowedKStream(Generic[K, V]):
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None
     ) -> KTable[Windowed[K], V]:
-        """`reducer`: the value so far and the next value to the new one. A window's first value is taken as it is."""
+        """`reducer`: gives a window's new value for the value so far and the next. The first is taken as it is."""
         check_functions("TimeWindowedKStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
         return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
 
 
 class KTable(Generic[K, V]):
-    """The newest value of every key. Whatever follows a table gets its changes one by one.
+    """The newest value of every key. The nodes below a table get its changes one by one.
 
-    A table is only kept in a store where something has to read it: an aggregate, a join, or an operation whose `store`
-    is named. `key_serde`, `value_serde` of an operation: of its result, and so of that store. Where none are given, a
-    filter keeps both serdes of the table. Other operations keep that of the keys; a named `store` needs that of the
-    values.
+    A table keeps a store if the user names one, or if a join or an aggregation has to read the table.
+    `key_serde`, `value_serde` of an operation: of its result and of the result's store. Without them, a filter keeps
+    both serdes of the table, and other operations keep the one of the keys. Those need a `value_serde` for a store.
     """
 
     def __init__(self, stage: TableStage[K, V]) -> None:
@@ -414,7 +415,7 @@ class KTable(Generic[K, V]):
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The entries for which the predicate is true. An entry is removed when it no longer is."""
+        """The entries for which the predicate is true. An entry for which it becomes false is removed."""
         check_functions("KTable.filter", predicate=predicate)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.filtered(self._stage, predicate, True, result, name))
@@ -442,7 +443,7 @@ class KTable(Generic[K, V]):
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """A new value for each entry. The mapper never gets None: a removal stays one."""
+        """A new value for each entry. The mapper never gets None: a removal stays a removal."""
         check_functions("KTable.map_values", mapper=mapper)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, _WithoutKey(mapper), result, name))
@@ -473,7 +474,7 @@ class KTable(Generic[K, V]):
         value_serde: Serde[V2] | None = None,
         name: str | None = None,
     ) -> KGroupedTable[K2, V2]:
-        """Group the entries by a new key, always by way of a repartition topic. `name`: of the node and the topic."""
+        """Group the entries by a new key, always through a repartition topic. `name`: of the node and the topic."""
         check_functions("KTable.group_by", selector=selector)
         stage: Stage[K2, V2] = table_operations.under_new_keys(self._stage, selector, name)
         return KGroupedTable(TableGrouping(stage.with_serdes(key_serde, value_serde), name))
@@ -488,7 +489,7 @@ class KTable(Generic[K, V]):
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """Keys that both tables have. Both must have the same number of partitions."""
+        """The keys that both tables have. The topics of both must have the same number of partitions."""
         _check_kind("KTable.join", other, KTable)
         check_functions("KTable.join", joiner=joiner)
         sides = joins.inner_join(self._stage.supplier, other._stage.supplier, joiner)
@@ -514,16 +515,16 @@ class KTable(Generic[K, V]):
 
 
 class KGroupedTable(Generic[K, V]):
-    """The entries of a table under new keys, ready to be aggregated. Replaced or removed values are subtracted again.
+    """The entries of a table with new keys, ready to be aggregated. Values that are replaced or removed are subtracted.
 
-    `adder`, `subtractor`: key, an entry's value and the aggregate so far to the new one.
+    `adder`, `subtractor`: give the new aggregate for key, an entry's value and the aggregate so far.
     """
 
     def __init__(self, grouping: TableGrouping[K, V]) -> None:
         self._grouping = grouping
 
     def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
-        """How many entries each group has."""
+        """The number of entries of each group."""
         return KTable(self._grouping.aggregated(table_aggregates.COUNT, store, name))
 
     def aggregate(
@@ -549,7 +550,10 @@ class KGroupedTable(Generic[K, V]):
         store: Store = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """`adder`, `subtractor`: the value so far and an entry's value to the new one. The first is taken as it is."""
+        """`adder`, `subtractor`: give the new value for the value so far and an entry's value.
+
+        The first value of a group is taken as it is.
+        """
         check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)
         return KTable(self._grouping.aggregated(aggregation, store, name))

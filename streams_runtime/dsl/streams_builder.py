@@ -1,7 +1,7 @@
-"""Where a topology in the DSL begins: topics as streams or as tables.
+"""`StreamsBuilder`: topics as streams or as tables, and the topology of all calls.
 
-The topology is the one that Kafka's builder makes of the same calls: the same nodes, stores, internal topics and
-subtopologies. Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: no global tables and no topics by
+Kafka's builder makes the same topology of the same calls: the same nodes, stores, internal topics and subtopologies.
+Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: no global tables and no topics by
 pattern.
 """
 
@@ -12,12 +12,11 @@ from typing import TypeVar
 
 from assignor.errors import TopologyError
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
-from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode
+from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.streams import KStream, KTable
 from streams_runtime.dsl.streams_graph import StreamsGraph
-from streams_runtime.dsl.table_nodes import TableSourceNode
 from streams_runtime.dsl.table_source import KTableSource
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import TimestampExtractor
@@ -30,9 +29,9 @@ V = TypeVar("V")
 
 
 class StreamsBuilder:
-    """`optimize`: as `topology.optimization=all`. The topic of a table then serves as its changelog, and repartition
-    topics after one change of the key become one. This changes names, so neither setting finds the state of the other.
-    The configs that `build` gets may say the same, or in parts.
+    """`optimize`: as `topology.optimization=all`. The topic of a table is then the changelog of its store, too, and
+    repartition topics below one change of the key become one. This changes names, so an application that switches it
+    loses its state. The configs that `build` gets may have `topology.optimization` instead.
     """
 
     def __init__(self, *, optimize: bool = False) -> None:
@@ -52,7 +51,7 @@ class StreamsBuilder:
         """Every record of these topics. Streams of the same topics share the source of the first one. A topic that is
         named twice is read once.
 
-        A serde that is None is the default one of the configs; so it is wherever a call takes one.
+        Here and in all calls of the DSL, a serde that is missing is the default one of the configs.
         """
         names = tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
         if not names:
@@ -75,11 +74,11 @@ class StreamsBuilder:
     ) -> KTable[K, V]:
         """The newest value of every key.
 
-        None removes a key. Kept in a store only if `store` is named or the table is read.
+        None removes a key. The table keeps a store only if `store` names one, or if another node reads the table.
         """
         checked_topics("StreamsBuilder.table", (topic,))
         naming, settings = self._graph.naming, materialized(store)
-        store_name = naming.store(f"{topic}-") if settings.name is None else settings.name
+        store_name = settings.name or naming.store(f"{topic}-")
         source_name = naming.given_or(name, "KSTREAM-SOURCE-", "-source")
         table_name = naming.given_or(name, "KTABLE-SOURCE-")
         supplier = KTableSource(

@@ -1,10 +1,9 @@
-"""The graph of DSL calls, and how it becomes a topology: each node after all its parents, oldest first.
+"""The graph of the nodes that DSL calls add, and its conversion into a topology: each node after all its parents.
 
-Nodes, stores and subtopologies are numbered by this order, so it is exactly Kafka's. Source:
+The order is exactly Kafka's, because it numbers nodes, stores and subtopologies. Source:
 `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
-`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: co-partitioned groups follow a source that was merged into
-another one, and a repartition topic that serves two joins. In Kafka such a group is left with a name that no source
-has.
+`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if a source is merged into another one, or repartition
+topics become one, the co-partitioned groups name the source that is left. In Kafka they keep a name that no source has.
 """
 
 from __future__ import annotations
@@ -14,16 +13,15 @@ from collections.abc import Iterable
 
 from assignor.errors import TopologyError
 from streams_runtime.configs import MERGE_REPARTITION_TOPICS, REUSE_KTABLE_SOURCE_TOPICS
-from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode
+from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode, TableSourceNode
 from streams_runtime.dsl.naming import Naming
 from streams_runtime.dsl.repartition_merging import RepartitionMerging
 from streams_runtime.dsl.repartition_node import RepartitionNode
-from streams_runtime.dsl.table_nodes import TableSourceNode
 from streams_runtime.processors.topology import Topology
 
 
 class StreamsGraph:
-    """`naming`: the counter for all names in it."""
+    """The graph of a `StreamsBuilder`. `naming`: of all its nodes."""
 
     def __init__(self) -> None:
         self.naming = Naming()
@@ -50,7 +48,7 @@ class StreamsGraph:
         self._copartitioned.append(list(sources))
 
     def build(self, optimizations: frozenset[str]) -> Topology:
-        """The topology; always the same one."""
+        """The topology. Each call gives the same object."""
         if self._topology is None:
             renamed = self._merge_equal_sources()
             if REUSE_KTABLE_SOURCE_TOPICS in optimizations:
@@ -65,8 +63,9 @@ class StreamsGraph:
         return self._topology
 
     def _written(self) -> Topology:
-        """Kafka offers the children of a node whenever it comes to the node, so its steps are the paths through the
-        graph. A node can be written only after its last parent was, so it is offered just then: the same order.
+        """Kafka queues the children of a node each time that it reaches the node, so it takes a step for each path
+        through the graph. It writes a node only after the last of its parents. So here a node is queued only when its
+        last parent is written: the order is the same.
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
@@ -85,7 +84,7 @@ class StreamsGraph:
     def _merge_equal_sources(self) -> dict[str, str]:
         """Streams of the same topics share the source of the first one.
 
-        Gives removed names, and the names that replace them.
+        Gives the name of the source that is left for the name of each source that is removed.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
@@ -117,7 +116,7 @@ class StreamsGraph:
                 node.reuses_topic = True
 
     def _let_null_keys_through(self) -> None:
-        """Records without key have to reach a left join of a stream, so no repartition above it may drop them."""
+        """Records without key have to reach left joins of streams, so repartition topics above these keep them."""
         lenient: set[GraphNode] = set()
         waiting = [node for node in self._nodes if node.takes_null_keys]
         while waiting:

@@ -25,9 +25,7 @@ from streams_runtime.dsl.stream_aggregates import (
     zero,
 )
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.serdes import LONG, Serde, serde_for_topic
 
 A = TypeVar("A")

@@ -1,7 +1,7 @@
-"""What the operations of a table leave in the graph.
+"""The nodes that the operations of a table add to the graph.
 
-A table is only kept in a store where something has to read it: an aggregate, a join, or an operation whose `store` the
-user has named. Source: `KTableImpl`.
+A table keeps a store only if the user names the store, or if a join or an aggregation has to read the table.
+Source: `KTableImpl`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.change import value_of_change
-from streams_runtime.dsl.graph_nodes import ProcessorGraphNode
+from streams_runtime.dsl.graph_nodes import ProcessorGraphNode, TableJoinNode
 from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
 from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
 from streams_runtime.dsl.repartition_node import GroupedTableSelectNode
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_processors import KStreamMapValues
-from streams_runtime.dsl.table_nodes import TableJoinNode, TableNode
 from streams_runtime.dsl.table_processors import KTableFilter, KTableMapValues, Mapper, Predicate
-from streams_runtime.dsl.table_supplier import TableSupplier
 from streams_runtime.serdes import Serde
 
 K = TypeVar("K")
@@ -30,10 +28,7 @@ V2 = TypeVar("V2")
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
 class ResultingTable(Generic[K, V]):
-    """What a call says about the table that it makes. A serde is None where the call gives none.
-
-    `is_given`: whether it says anything, as Kafka's overloads with `Materialized` do. The store then takes a number.
-    """
+    """The arguments of a call about the table that it makes. Source: the overloads of `KTable` with `Materialized`."""
 
     key_serde: Serde[K] | None
     value_serde: Serde[V] | None
@@ -41,22 +36,23 @@ class ResultingTable(Generic[K, V]):
 
     @property
     def is_given(self) -> bool:
+        """Whether the call has any of these arguments. If so, a store takes a number, as in Kafka."""
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
-        """With the key serde of this table where the call gives none."""
+        """With the key serde of this table if the call gives none."""
         return replace(self, key_serde=self.key_serde or table.key_serde)
 
 
 def filtered(
     table: TableStage[K, V], predicate: Predicate, wanted: bool, result: ResultingTable[K, V], name: str | None
 ) -> TableStage[K, V]:
-    """Entries for which the predicate answers `wanted`."""
+    """The entries for which the predicate returns `wanted`."""
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
     maker = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
     node_name = table.graph.naming.given_or(name, "KTABLE-FILTER-")
     supplier = KTableFilter(table.supplier, predicate, wanted, maker)
-    return _derived(table, node_name, supplier, inherited)
+    return table.make_table(node_name, supplier, inherited.key_serde, inherited.value_serde)
 
 
 def with_new_values(
@@ -65,7 +61,8 @@ def with_new_values(
     inherited = result.inheriting(table)
     maker = _own_store(table, "KTABLE-MAPVALUES-", inherited) if result.is_given else None
     node_name = table.graph.naming.given_or(name, "KTABLE-MAPVALUES-")
-    return _derived(table, node_name, KTableMapValues(table.supplier, mapper, maker), inherited)
+    supplier = KTableMapValues(table.supplier, mapper, maker)
+    return table.make_table(node_name, supplier, inherited.key_serde, inherited.value_serde)
 
 
 def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
@@ -79,7 +76,7 @@ def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
 def under_new_keys(
     table: TableStage[Any, Any], selector: Callable[[Any, Any], tuple[Any, Any]], name: str | None
 ) -> Stage[Any, Any]:
-    """Changes on their way to their groups. The table sends old values from now on, so that they can be subtracted."""
+    """The changes with the keys of their groups. From now on the table sends old values, which groups subtract."""
     node_name = table.graph.naming.given_or(name, "KTABLE-SELECT-")
     node = GroupedTableSelectNode(node_name, selector)
     table.graph.add(node, [table.node])
@@ -94,11 +91,11 @@ def joined(
     result: ResultingTable[K, V2],
     name: str | None,
 ) -> TableStage[K, V2]:
-    """`join`: both sides (`inner_join`, `left_join`)."""
+    """A join of two tables. `join`: both sides, as `inner_join` and `left_join` make them."""
     naming, settings, inherited = table.graph.naming, materialized(result.store), result.inheriting(table)
     maker = None
     if result.is_given:
-        store_name = naming.store("KTABLE-MERGE-") if settings.name is None else settings.name
+        store_name = settings.name or naming.store("KTABLE-MERGE-")
         maker = KeyValueStoreMaker(store_name, inherited.key_serde, inherited.value_serde, settings)
     merge_name = naming.given_or(name, "KTABLE-MERGE-")
     sources = table.copartitioned_with(other)
@@ -114,17 +111,9 @@ def joined(
 
 
 def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> KeyValueStoreMaker | None:
-    """Only a named store is kept. A store that was asked for without a name still takes a number."""
+    """The store if it is named. Without a name, the table keeps no store, but the store takes a number, as in Kafka."""
     settings = materialized(result.store)
     if settings.name is None:
         table.graph.naming.store(prefix)
         return None
     return KeyValueStoreMaker(settings.name, result.key_serde, result.value_serde, settings)
-
-
-def _derived(
-    table: TableStage[K, Any], node_name: str, supplier: TableSupplier, result: ResultingTable[K, V2]
-) -> TableStage[K, V2]:
-    node = TableNode(node_name, supplier)
-    table.graph.add(node, [table.node])
-    return replace(table, node=node, key_serde=result.key_serde, value_serde=result.value_serde, supplier=supplier)

@@ -1,97 +1,109 @@
-"""Tables worked out from another table entry by entry: those a predicate takes, and those with new values.
+"""Tables that are derived from another table entry by entry: by a filter, or by new values.
 
 Source: `KTableFilter`, `KTableMapValues`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import DerivedTableSupplier, Getter, TableSupplier
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
 """Key and value to the new value."""
 
 
-class KTableFilter(DerivedTableSupplier):
-    """The others are removed, if they were there. `wanted`: what the predicate has to answer; False for filter_not."""
+class DerivedTableSupplier(TableSupplier):
+    """A table derived from `parent`. It keeps a store only if the user has named one."""
 
-    def __init__(self, parent: TableSupplier, predicate: Predicate, wanted: bool, store: StoreMaker | None) -> None:
-        super().__init__(parent, store)
-        self.predicate = predicate
-        self.wanted = wanted
-        # A parent that keeps its values anyway sends old ones, which saves removals of entries that were never below.
-        self.sends_old_values = parent.send_old_values(keep_store=False)
+    skips_absent = False
+    """Whether to leave out a change without new and old value: the key is and was absent from this table."""
 
-    def __call__(self) -> Operator:
-        store = None if self.store is None else self.store.name
-        return TableFilterProcessor(self.predicate, self.wanted, store, self.sends_old_values)
+    def __init__(self, parent: TableSupplier, store: StoreMaker | None) -> None:
+        super().__init__(store)
+        self.parent = parent
 
-    def derived(self, parent: Getter) -> Getter:
-        predicate, wanted = self.predicate, self.wanted
-
-        def get(key: Any) -> tuple[int, Any] | None:
-            found = parent(key)
-            return found if found is not None and bool(predicate(key, found[1])) is wanted else None
-
-        return get
-
-
-class KTableMapValues(DerivedTableSupplier):
-    """A removal stays a removal and does not reach the mapper."""
-
-    def __init__(self, parent: TableSupplier, mapper: Mapper, store: StoreMaker | None) -> None:
-        super().__init__(parent, store)
-        self.mapper = mapper
+    @abstractmethod
+    def derived(self, key: Any, value: Any) -> Any:
+        """The value in this table for the parent's value. None: the key is absent."""
 
     def __call__(self) -> Operator:
-        store = None if self.store is None else self.store.name
-        return TableMapValuesProcessor(self.mapper, store, self.sends_old_values)
+        return DerivedTableProcessor(self.derived, self.store_name, self.sends_old_values, self.skips_absent)
 
-    def derived(self, parent: Getter) -> Getter:
-        mapper = self.mapper
+    def send_old_values(self, *, keep_store: bool) -> bool:
+        if self.store is not None or self.parent.send_old_values(keep_store=keep_store):
+            self.sends_old_values = True
+        return self.sends_old_values
+
+    def view(self) -> tuple[str, ...]:
+        return self.parent.view() if self.store is None else super().view()
+
+    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
+        if self.store is not None:
+            return super().getter(task, flushed=flushed)
+        get_parent, derived = self.parent.getter(task, flushed=flushed), self.derived
 
         def get(key: Any) -> tuple[int, Any] | None:
-            found = parent(key)
+            found = get_parent(key)
             if found is None:
                 return None
             timestamp_ms, of_parent = found
-            value = mapper(key, of_parent)
+            value = derived(key, of_parent)
             return None if value is None else (timestamp_ms, value)
 
         return get
 
 
-class DerivedTableProcessor(Operator, ABC):
-    """Works out both values of a change, keeps the new one if the table has a store, and sends the change on."""
+class KTableFilter(DerivedTableSupplier):
+    """The entries for which the predicate returns `wanted`, which is False for `filter_not`."""
 
-    def __init__(self, store: str | None, sends_old_values: bool) -> None:
+    skips_absent = True
+
+    def __init__(self, parent: TableSupplier, predicate: Predicate, wanted: bool, store: StoreMaker | None) -> None:
+        super().__init__(parent, store)
+        self.predicate = predicate
+        self.wanted = wanted
+        # Old values tell which entries were never in this table, so that no removal is sent for them. A parent that has
+        # a store sends them.
+        self.sends_old_values = parent.send_old_values(keep_store=False)
+
+    def derived(self, key: Any, value: Any) -> Any:
+        return value if value is not None and bool(self.predicate(key, value)) is self.wanted else None
+
+
+class KTableMapValues(DerivedTableSupplier):
+    """New values. A removal does not reach the mapper."""
+
+    def __init__(self, parent: TableSupplier, mapper: Mapper, store: StoreMaker | None) -> None:
+        super().__init__(parent, store)
+        self.mapper = mapper
+
+    def derived(self, key: Any, value: Any) -> Any:
+        return None if value is None else self.mapper(key, value)
+
+
+class DerivedTableProcessor(Operator):
+    """Derives the values of a change, puts the new one into the store if there is one, and forwards the change."""
+
+    def __init__(
+        self, derived: Callable[[Any, Any], Any], store: str | None, sends_old_values: bool, skips_absent: bool
+    ) -> None:
+        self._derived = derived
         self._store = store
         self._sends_old_values = sends_old_values
-
-    @abstractmethod
-    def derived(self, key: Any, value: Any) -> Any:
-        """The parent's value as it is in this table. None: the key is not there."""
-
-    skips_absent = False
-    """Whether a change can be left out that has neither a new nor an old value: nobody below has the key, and nobody
-    gets it.
-    """
+        self._skips_absent = sends_old_values and skips_absent
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        derived, wants_old = self.derived, self._sends_old_values
-        skips_absent = wants_old and self.skips_absent
         if self._store is not None:
             return self._with_store(task.state_store(self._store), child, task)
+        derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
 
         def derived_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new = derived(key, change[0])
@@ -102,8 +114,8 @@ class DerivedTableProcessor(Operator, ABC):
         return derived_table
 
     def _with_store(self, store: Any, child: Receiver, task: NodeContext) -> Receiver:
-        derived, wants_old = self.derived, self._sends_old_values
-        skips_absent = wants_old and self.skips_absent
+        """The old value is that of the store."""
+        derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
         held_back = forwards_when_flushed(store, child, task, sends_old_values=wants_old)
         key_bytes, get, put, read, write = store.table_entries()
         works_on = task.current.works_on
@@ -121,24 +133,3 @@ class DerivedTableProcessor(Operator, ABC):
                 child(key, (new, old), timestamp_ms, headers)
 
         return kept_table
-
-
-class TableFilterProcessor(DerivedTableProcessor):
-    skips_absent = True
-
-    def __init__(self, predicate: Predicate, wanted: bool, store: str | None, sends_old_values: bool) -> None:
-        super().__init__(store, sends_old_values)
-        self._predicate = predicate
-        self._wanted = wanted
-
-    def derived(self, key: Any, value: Any) -> Any:
-        return value if value is not None and bool(self._predicate(key, value)) is self._wanted else None
-
-
-class TableMapValuesProcessor(DerivedTableProcessor):
-    def __init__(self, mapper: Mapper, store: str | None, sends_old_values: bool) -> None:
-        super().__init__(store, sends_old_values)
-        self._mapper = mapper
-
-    def derived(self, key: Any, value: Any) -> Any:
-        return None if value is None else self._mapper(key, value)

@@ -10,45 +10,40 @@ from typing import Any
 
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier, stored_getter
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.dsl.materialized import KeyValueStoreMaker
+from streams_runtime.dsl.table_supplier import TableSupplier
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
 _logger = logging.getLogger(__name__)
 
 
 class KTableSource(TableSupplier):
-    """`kept`: whether there is a store. A named store is there from the start."""
+    """`kept`: whether the table keeps the store from the start. If not, it keeps the store once a node needs it."""
 
     def __init__(self, store: KeyValueStoreMaker, *, kept: bool) -> None:
-        self.store = store
-        self.kept = kept
+        super().__init__(store if kept else None)
+        self._maker = store
 
     def __call__(self) -> Operator:
-        return StoredTableSource(self.store.name, self.sends_old_values) if self.kept else PlainTableSource()
-
-    def own_store(self) -> StoreMaker | None:
-        return self.store if self.kept else None
+        if self.store is None:
+            return PlainTableSource()
+        return StoredTableSource(self.store.name, self.sends_old_values)
 
     def send_old_values(self, *, keep_store: bool) -> bool:
-        if not (self.kept or keep_store):
+        if self.store is None and not keep_store:
             return False
-        self.kept = self.sends_old_values = True
+        self.store = self._maker
+        self.sends_old_values = True
         return True
 
     def view(self) -> tuple[str, ...]:
-        self.kept = True
-        return (self.store.name,)
-
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
-        return stored_getter(task, self.store.name, flushed=flushed)
+        self.store = self._maker
+        return super().view()
 
 
 class PlainTableSource(Operator):
-    """Nobody reads the table, so nothing is kept and old values are unknown."""
+    """A table without a store, because no node reads it. Old values are unknown."""
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:

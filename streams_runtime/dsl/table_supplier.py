@@ -1,8 +1,8 @@
-"""What makes the operators of a table, and how others read the table.
+"""The supplier of a table: it makes the table's operators, one for each task, and lets other nodes read the table.
 
-A table is only kept in a store when the user names one, or when a node below has to read it. Until the topology is
-built, later calls tell a supplier what they need: old values, or a readable table. Then it makes one operator for each
-task. Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`.
+A table keeps a store only if the user names one, or if another node has to read the table. Until the topology is built,
+later calls ask the supplier for old values (`send_old_values`) or for a table that can be read (`view`).
+Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enableSendingOldValues`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
+from streams_runtime.processors.context import NodeContext, Operator
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
 
 Getter = Callable[[Any], tuple[int, Any] | None]
-"""A key to the timestamp in milliseconds and the present value in a table. None when the key is not there."""
+"""Takes a key. Gives timestamp in milliseconds and present value in a table, or None if the key is not there."""
 
 
 def stored_getter(task: NodeContext, store: str, *, flushed: bool) -> Getter:
-    """Reads a table that is kept in this store."""
+    """Reads the table from its store. `flushed`: see `TableSupplier.getter`."""
     kept: SerdesTimestampedKeyValueStore[Any, Any] = task.state_store(store)
     key_bytes, get, _, read, _ = kept.table_entries()
     if flushed:
@@ -35,75 +34,45 @@ def stored_getter(task: NodeContext, store: str, *, flushed: bool) -> Getter:
 
 
 class TableSupplier(ABC):
-    """Callable: makes an operator that forwards `Change`s. `sends_old_values`: whether `old` is filled in."""
+    """Makes operators that forward `Change`s. `sends_old_values`: whether these have the old value.
 
-    sends_old_values = False
+    `store`: the store that the operators fill; None if the table keeps none. A table with a store is read from it. A
+    supplier of tables without a store says how else these are read.
+    """
+
+    def __init__(self, store: StoreMaker | None) -> None:
+        self.store = store
+        self.sends_old_values = False
+
+    @property
+    def store_name(self) -> str | None:
+        return None if self.store is None else self.store.name
 
     @abstractmethod
     def __call__(self) -> Operator: ...
 
     @abstractmethod
-    def own_store(self) -> StoreMaker | None:
-        """The store that the operator fills. None when the table is not kept."""
-
-    @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
-        """Fill in `old` from now on, and say whether that is possible. `keep_store`: even if this takes a store."""
+        """Send old values from now on. Gives whether that is possible. `keep_store`: even if it takes a store."""
 
-    @abstractmethod
     def view(self) -> tuple[str, ...]:
-        """A node reads the table: keep what that takes. Gives the names of the stores to connect the node to."""
+        """Let a node read the table; if that takes a store, keep one. Gives the stores to connect to the node."""
+        assert self.store is not None
+        return (self.store.name,)
 
-    @abstractmethod
     def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
-        """Reads the table. `task`: of the node that reads. `flushed`: as the last flush of record caches left it
-        and the present record has changed it, where the table has a key-value store.
+        """Reads the table. `task`: of the node that reads. `flushed`: without the changes that a record cache still
+        holds back, except that of the present record; for a table with a key-value store.
         """
+        assert self.store is not None
+        return stored_getter(task, self.store.name, flushed=flushed)
 
 
 class StoredTableSupplier(TableSupplier):
-    """A table that is always kept, as every aggregate is."""
+    """A table that always keeps a store, as every aggregate does."""
 
-    def __init__(self, store: StoreMaker) -> None:
-        self.store = store
-
-    def own_store(self) -> StoreMaker | None:
-        return self.store
+    store: StoreMaker
 
     def send_old_values(self, *, keep_store: bool) -> bool:
         self.sends_old_values = True
         return True
-
-    def view(self) -> tuple[str, ...]:
-        return (self.store.name,)
-
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
-        return stored_getter(task, self.store.name, flushed=flushed)
-
-
-class DerivedTableSupplier(TableSupplier):
-    """A table worked out from `parent`, kept only when the user has named a store."""
-
-    def __init__(self, parent: TableSupplier, store: StoreMaker | None) -> None:
-        self.parent = parent
-        self.store = store
-
-    def own_store(self) -> StoreMaker | None:
-        return self.store
-
-    def send_old_values(self, *, keep_store: bool) -> bool:
-        if self.store is not None or self.parent.send_old_values(keep_store=keep_store):
-            self.sends_old_values = True
-        return self.sends_old_values
-
-    def view(self) -> tuple[str, ...]:
-        return self.parent.view() if self.store is None else (self.store.name,)
-
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
-        if self.store is None:
-            return self.derived(self.parent.getter(task, flushed=flushed))
-        return stored_getter(task, self.store.name, flushed=flushed)
-
-    @abstractmethod
-    def derived(self, parent: Getter) -> Getter:
-        """Reads the table by way of its parent."""

@@ -17,10 +17,8 @@ from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import WindowStoreMaker
 from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer, aggregation
 from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
-from streams_runtime.dsl.time_windows import TimeWindows
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.dsl.windows import TimeWindows
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.state_stores.base import Windowed
 from streams_runtime.state_stores.timestamped import SerdesTimestampedWindowStore

@@ -1,4 +1,4 @@
-"""What a user writes: processors, and what their context offers them.
+"""The processor API: processors, their context, and the functions that users may give.
 
 Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punctuator` of the processor API (KIP-478).
 """
@@ -18,19 +18,19 @@ VIn = TypeVar("VIn")
 
 
 class PunctuationType(StrEnum):
-    """STREAM_TIME advances with records only, WALL_CLOCK_TIME with the machine's clock."""
+    """The clock of a punctuation. Stream time advances only with records, wall-clock time with the machine's clock."""
 
     STREAM_TIME = "stream_time"
     WALL_CLOCK_TIME = "wall_clock_time"
 
 
 Punctuator = Callable[[int], None]
-"""Called with the time at which it fires, in milliseconds of stream time or wall-clock time, by its type."""
+"""Called with the time at which it fires, in milliseconds of the clock of its type."""
 
 
 class Cancellable(Protocol):
     def cancel(self) -> None:
-        """Stop the punctuation. May be called from inside its callback, and more than once."""
+        """Stop the punctuation. It may be called inside the callback, and more than once."""
         ...
 
 
@@ -48,7 +48,7 @@ class ProcessorContext(Protocol):
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """The input record; None in `init` and in punctuators.
+        """Topic, partition and offset of the input record; None in `init` and in punctuators.
 
         Differs from Kafka: there, punctuators may get metadata without a topic, with partition and offset -1.
         """
@@ -59,25 +59,26 @@ class ProcessorContext(Protocol):
 
     @property
     def current_stream_time_ms(self) -> int:
-        """The highest timestamp that the task has seen; -1 before the first record."""
+        """The highest timestamp of the records that the task has processed; -1 before the first record."""
         ...
 
     @property
     def current_system_time_ms(self) -> int: ...
 
     def state_store(self, name: str) -> Any:
-        """The store, as its builder makes it. Raises StreamsRuntimeError when the processor is not connected to it."""
+        """The store of this name. Raises StreamsRuntimeError if the processor is not connected to it."""
         ...
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children, or to the one of this name.
+        """Hand a record to all children, or to the child of this name.
 
-        An error of a node below goes to the handler of processing errors, and is not seen here when that goes on.
+        An error of a node below goes to the handler of processing errors. If the handler decides to go on, this returns
+        as if there was no error; otherwise it raises the error.
         """
         ...
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
-        """Hand each row to all children as a record, or to the one of this name. Rows keep their order."""
+        """Forward each row as a record, in the order of the rows."""
         ...
 
     def schedule(
@@ -95,24 +96,25 @@ class ProcessorContext(Protocol):
 
 
 class Processor(Generic[KIn, VIn]):
-    """Base class of a user's processor. Only `process` has to be written, or `process_batch`.
+    """Base class of a user's processor. It needs a method `process`, or `process_batch`.
 
-    A processor that has a method `process_batch(batch)` is called with `RecordColumns`: consecutive records of its
-    task, with nothing between them, neither a punctuation of stream time nor a commit nor a record of another partition
-    that comes first. If it has `process` too, a record that comes alone goes there; else it is a batch of one. Records
-    come alone where they have headers, below a node that has a store, below a processor without `process_batch`, beside
-    a node with which it shares a store or a topic, and where `process_batch` above forwards them one by one.
+    `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. Between them there is no
+    punctuation of stream time, no commit and no record of another partition. If the processor has `process` as well, a
+    record that comes alone goes there; otherwise it is a batch of one. A record comes alone if it has headers; below a
+    node that has a store; below a processor without `process_batch`; beside a node that shares a store or a topic with
+    this one; and if a `process_batch` above forwards it by itself.
 
-    During `process_batch` the context's record is the last one of the batch: its metadata, its timestamp for what the
-    stores log. When it raises, the handler of processing errors decides about each record of the batch.
+    During `process_batch` the context's record is the last one of the batch: it gives the metadata, and the timestamp
+    of the changes that stores log. If `process_batch` raises an error, the handler of processing errors decides about
+    each record of the batch.
     """
 
     retries_one_by_one = False
-    """Whether a batch that fails is given again, record by record, so that only those that fail alone are lost. For a
-    `process_batch` that has neither forwarded nor put anything when it raises."""
+    """Whether to call `process_batch` again, record by record, with a batch for which it raised an error. Then only
+    records that fail alone are lost. Only for a `process_batch` that raises before it forwards or puts."""
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once for each task, after its state is restored."""
+        """Called once for each task, after the task's state is restored."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
         raise TypeError(
@@ -123,19 +125,16 @@ class Processor(Generic[KIn, VIn]):
         """Called once, while the stores are still open."""
 
 
-ProcessorSupplier = Callable[[], Processor[Any, Any]]
-"""Makes a new processor each time it is called. It can be pickled."""
-
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
-"""Record (with its own timestamp) and partition time to the timestamp to use. Negative: the record is dropped."""
+"""Gives the timestamp of a record (with its own timestamp) and the partition time. Negative: drops the record."""
 
 StreamPartitioner = Callable[[Any, Any, int], int]
-"""Key, value and number of partitions to a partition. It is a `NestedSerde` as well if it goes by a serde's bytes."""
+"""Gives the partition for key, value and number of partitions. If it uses a serde, it is a `NestedSerde` as well."""
 
 
 class HandlerResponse(StrEnum):
-    """What a handler decides about a failing record: end the thread, drop the record, or send it to the dead-letter
-    topic and go on."""
+    """The decision of a handler about a record that failed: end the thread, drop the record, or send the record to the
+    dead-letter topic and go on."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -143,7 +142,7 @@ class HandlerResponse(StrEnum):
 
 
 class FailedRecord(Protocol):
-    """A record as it was read, what failed on it, and where."""
+    """A record as it was read, with the error and the node that failed."""
 
     @property
     def task_id(self) -> TaskId: ...

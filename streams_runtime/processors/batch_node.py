@@ -1,43 +1,71 @@
-"""A running node whose processor takes batches: it collects the records of a run, and hands them over at the end of it.
+"""Nodes whose processor takes batches: which of them collect records, and how they hand a batch over.
 
 A processor takes batches if it has `process_batch`. If it has `process` as well, that is called for a record that comes
-alone.
+alone. A node that collects takes the records of a run (consecutive records of one partition), and hands them over at
+the end of the run.
 
-Rules:
-- `batch_order` decides which nodes collect: those where collecting changes no result.
-- A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. So does one
-  that a node above forwards by itself while it has a batch: its input record is not known.
-- During `process_batch` the record that is processed is the last one of the batch. While a row that the node hands on
-  goes through the nodes below, it is the record of which the row was made.
+By then, the nodes beside it have seen the last record of the run, and the nodes below it have seen none. So a node
+collects only where this changes no result:
+- Each record reaches it in one way. A record that comes another way might not wait for it.
+- The node and the nodes below it share no state store, no topic and no node with any other node.
+- No node above it has a state store, and none is a user's processor that takes one record at a time. If the log cuts a
+  run short, the records come again, and the state above would have them already.
+Any other node that takes batches gets batches of one record.
+
+Rules of a batch:
+- A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. So does a
+  record that a node above forwards by itself while that node has a batch: its input record is not known.
+- During `process_batch` the current record of the task is the last one of the batch. While a row that the node hands on
+  goes through the nodes below, the current record is the one of which the row was made.
 - A row that fails below goes to the handler of processing errors with its input record, as it would alone, and the
   next row goes on.
-- When `process_batch` itself fails, the handler decides about each record of the batch. A node that says
-  `retries_one_by_one` is called again with one record after the other first, and only those that fail count.
-- After an error that is not about a record (the log is away, the handler wants the thread to end), nothing of the run
-  counts as processed. At-least-once, the whole run comes again; exactly-once, nothing of it was committed.
+- When `process_batch` itself fails, the handler decides about each record of the batch. If the processor has
+  `retries_one_by_one`, it is first called again with one record after the other, and the handler decides only about
+  those that fail.
+- After an error that is not about a record (the log is away, the handler ends the thread), no record of the run counts
+  as processed. At-least-once, the whole run comes again; exactly-once, nothing of it was committed.
 
-Source: none in Kafka. What a handler decides is that of KIP-1033, record by record.
+Source: none in Kafka. The handler decides as in KIP-1033, record by record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from streams_runtime.common.errors import SchemaRegistryUnavailable, WrongBatchResult
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Headers, Record
 from streams_runtime.processors.api import Processor
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.nodes import ProcessorRunner
-from streams_runtime.processors.receivers import Children, Receiver, ReceiverNames
+from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Receiver
+from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRunner, SourceRunner
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, TaskRuntime
 
 _NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
-"""Another try with less records would hide what is wrong, or fail as well."""
+"""Another try with fewer records would hide what is wrong, or fail as well."""
 
 AnyColumns = RecordColumns[Any, Any]
+
+
+class RunsHow(StrEnum):
+    """The unit of a node's work: it is called once for each."""
+
+    ONCE_A_BATCH = "once a batch"
+    ONCE_A_RECORD = "once a record"
+
+
+class NodeRun(NamedTuple):
+    """Whether a node is called once a record or once a batch; `TopologyTestDriver.node_runs` shows it.
+
+    `why`: the reason why a node that takes batches gets one record at a time; empty for other nodes.
+    """
+
+    how: RunsHow
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.how}: {self.why}" if self.why else str(self.how)
 
 
 class _CollectedRecords(NamedTuple):
@@ -55,12 +83,12 @@ class _CollectedRecords(NamedTuple):
 
 
 class BatchContext(NodeContext):
-    """The context of a node that takes batches: it knows of which record each row was made."""
+    """The context of a node that takes batches. It knows of which record each row was made."""
 
     __slots__ = ("_batch",)
 
-    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode, names: ReceiverNames) -> None:
-        super().__init__(name, connected_stores, current, names)
+    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
+        super().__init__(name, connected_stores, current)
         self._batch: _CollectedRecords | None = None
 
     def forward_batch(self, columns: AnyColumns, child: str | None = None) -> None:
@@ -91,22 +119,17 @@ class BatchContext(NodeContext):
             current.name = None
 
     def row_failed(self, position: RunPosition, error: Exception) -> None:
-        """As `failed`, for the record at this position of the run."""
-        task = self._task("process_batch")
-        task.move_to(position, several=False)
-        if not task.node_failed(self._names.failed_node(error) or self.name, error):
+        """Have the handler decide about the record at this position. Raises the error if the task does not go on."""
+        self._task("process_batch").move_to(position, several=False)
+        if not self.failed(error):
             raise error
 
 
 class BatchRunner(ProcessorRunner):
-    """A user's processor that has `process_batch`, with its context.
+    """A user's processor that has `process_batch`.
 
-    `alone_because`: the reason why the node gets batches of one record; empty where it collects. The graph sets it.
+    `alone_because`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
     """
-
-    takes_batches = True
-
-    __slots__ = ("_batches", "_keys", "_positions", "_runtime", "_timestamps_ms", "_values", "alone_because")
 
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
         super().__init__(processor, context)
@@ -115,7 +138,7 @@ class BatchRunner(ProcessorRunner):
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was collected."""
+        """Forget the collected records."""
         self._keys: list[Any] = []
         self._values: list[Any] = []
         self._timestamps_ms: list[int] = []
@@ -150,7 +173,7 @@ class BatchRunner(ProcessorRunner):
         return batches
 
     def run_collected(self) -> None:
-        """Hand over what was collected. Raises what ends the run; handlers decide about the rest."""
+        """Hand the collected records over. Raises errors that end the run; the handler decides about all others."""
         if not self._positions:
             return
         batch = _CollectedRecords(RecordColumns.trusted(self._keys, self._values, self._timestamps_ms), self._positions)
@@ -185,7 +208,7 @@ class BatchRunner(ProcessorRunner):
         if process is not None:
             process(next(iter(batch)))
         else:
-            self.processor.process_batch(batch)  # type: ignore[attr-defined]  # else the graph makes another runner
+            self.processor.process_batch(batch)  # type: ignore[attr-defined]  # the graph has checked it: `takes_batches`
 
     def _own_process(self) -> Callable[[Record[Any, Any]], None] | None:
         process = self.processor.process
@@ -200,3 +223,80 @@ class BatchRunner(ProcessorRunner):
 def takes_batches(processor: object) -> bool:
     """Whether a processor has `process_batch`."""
     return callable(getattr(processor, "process_batch", None))
+
+
+def node_run(node: NodeRunner) -> NodeRun:
+    """Whether the node is called once a record or once a batch."""
+    if not isinstance(node, BatchRunner):
+        return NodeRun(RunsHow.ONCE_A_RECORD)
+    return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)
+
+
+def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
+    """Set `alone_because` of the nodes that take batches. A reason below one source counts for all of them."""
+    for source in nodes:
+        if isinstance(source, SourceRunner):
+            reasons = reasons_against_batches(source.below)
+            for node in nodes:
+                if isinstance(node, BatchRunner) and not node.alone_because:
+                    node.alone_because = reasons.get(node.name, "")
+
+
+def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
+    """For each node that takes batches: why it may not collect; empty if it may."""
+    nodes = _reached(below_source)
+    parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
+    for node in nodes.values():
+        for child in node.below:
+            parents[child.name].append(node)
+    return {
+        name: _reason_above(node, below_source, parents) or _reason_beside(node, below_source)
+        for name, node in nodes.items()
+        if isinstance(node, BatchRunner)
+    }
+
+
+def _reason_above(
+    node: NodeRunner, below_source: Sequence[NodeRunner], parents: Mapping[str, Sequence[NodeRunner]]
+) -> str:
+    at = node
+    while above := parents[at.name]:
+        if len(above) > 1 or at in below_source:
+            return f"{at.name} gets the same records in more than one way"
+        at = above[0]
+        if at.stores:
+            return f"it is below {at.name}, which has a state store"
+        if isinstance(at, ProcessorRunner) and not isinstance(at, BatchRunner):
+            return f"it is below {at.name}, a processor that takes one record at a time"
+    return ""
+
+
+def _reason_beside(node: NodeRunner, below_source: Sequence[NodeRunner]) -> str:
+    mine = _reached([node])
+    others = _reached(below_source, without=node.name)
+    if merged := next((name for name in mine if name in others), None):
+        return f"{merged} below it gets records from beside it, too"
+    used = {shared: name for name, other in others.items() for shared in _shared(other)}
+    for name, each in mine.items():
+        if shared := next(iter(sorted(_shared(each) & used.keys())), None):
+            what = "it" if name == node.name else f"{name} below it"
+            return f"{what} uses {shared}, and so does {used[shared]}"
+    return ""
+
+
+def _shared(node: NodeRunner) -> frozenset[str]:
+    """The stores and the topic that the node uses, in words for a reader."""
+    topics = (f"topic {node.topic}",) if isinstance(node, SinkRunner) else ()
+    return frozenset((*topics, *(f"store {store}" for store in node.stores)))
+
+
+def _reached(roots: Iterable[NodeRunner], without: str | None = None) -> dict[str, NodeRunner]:
+    """These nodes and all below them, except `without` and the nodes that are reached through it only."""
+    reached: dict[str, NodeRunner] = {}
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node.name != without and node.name not in reached:
+            reached[node.name] = node
+            waiting += node.below
+    return reached

@@ -1,41 +1,113 @@
-"""The context of a node of a task, bound to the nodes below it and to its stores.
+"""The functions through which records go from node to node of a task, and the context that each node has for that.
 
-It is the `ProcessorContext` of a user's processor, and the task that an operator of the DSL is connected to.
-Source: `ProcessorContextImpl`. Differs from Kafka: a context belongs to its node, so forwarding never has to ask which
-node runs; and nothing can be forwarded from `init`, when the nodes below are not initialised yet.
+Each node of a task is one function, its receiver. A receiver takes key, value, timestamp and headers of a record, and
+calls the receivers of the nodes below it. A task makes its receivers once, from the sinks upwards. `NodeContext` is the
+`ProcessorContext` of a user's processor, and the task to which an operator of the DSL is connected.
+
+An error goes up to the nearest guarded receiver, which asks the handler of processing errors. If the handler decides to
+go on, the node above goes on as if the failed node had done nothing. A node guards the receivers below it if it goes on
+after a call: with another record, or with its store. Other nodes call the receivers below them as they are.
+Source: `ProcessorNode.process` (KIP-1033), `ProcessorContextImpl`. Differs from Kafka: each node has a context of its
+own, so forwarding does not look up the current node; and `init` cannot forward, because the nodes below are not
+initialised yet.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType
 from typing import Any
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError, WrongBatchResult
 from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
-from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
-from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.receivers import Children, Receiver, ReceiverNames, fan_out, guarded
+from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
 
 _logger = logging.getLogger(__name__)
 
+Receiver = Callable[[Any, Any, int, Headers], None]
+"""Takes key, value, timestamp in milliseconds and headers of a record. The value of a table's record is a `Change`."""
 
-class NodeContext:
-    """One for each node. Open from `open` (a processor's `init`) until `close`, after the processor's `close`.
+Children = Sequence[tuple[str, Receiver]]
+"""Names and receivers of the nodes below a node, in their order. A node that names its parent twice is there twice."""
 
-    `current`: which node of the task runs, and with which record. `names`: of the receivers of the task.
+
+def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+    """The receiver below a node that has no children."""
+
+
+class CurrentNode:
+    """The node of a task that runs now, its record, and the nodes of all receivers. One for each task.
+
+    `name`: of the user's processor that runs; None if none runs.
+    `timestamp_ms`, `headers`: of the record that the node works on; -1 and () if there is none. Stores log their
+    changes with these. A record goes depth first: a node hands it to one child after the other, each with everything
+    below that child. So a node sets its record before it uses a store, and `forward` sets it again when the children
+    return.
+    `checked_headers`: the headers that were checked last, so that later nodes do not check them again.
+    Source: `AbstractProcessorContext.currentNode`, `ProcessorContextImpl.forward`.
     """
 
-    __slots__ = ("_children", "_forward", "_names", "_runtime", "connected_stores", "current", "name")
+    __slots__ = ("_node_of_code", "checked_headers", "headers", "name", "timestamp_ms")
 
-    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode, names: ReceiverNames) -> None:
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.timestamp_ms = -1
+        self.headers: Headers = ()
+        self.checked_headers: Headers = ()
+        self._node_of_code: dict[CodeType, str] = {}
+
+    def works_on(self, timestamp_ms: int, headers: Headers) -> None:
+        """A node with a store was given this record."""
+        self.timestamp_ms = timestamp_ms
+        self.headers = headers
+
+    def clear(self) -> None:
+        """No node works on a record."""
+        self.name = None
+        self.timestamp_ms = -1
+        self.headers = ()
+
+    def named(self, receiver: Receiver, node: str) -> Receiver:
+        """The receiver as the one of this node: a copy of the function whose name is the node's name.
+
+        So the traceback of an error names the nodes that the record passed, and nothing is noted for each record. An
+        operator that only passes records on returns its child's receiver, which keeps the child's name.
+        """
+        if not isinstance(receiver, FunctionType) or receiver.__code__ in self._node_of_code or receiver is ignore:
+            return receiver
+        code = receiver.__code__
+        # Equal code objects are one key of the dict. The extra constant makes the copy differ from the original if the
+        # node has the name of the function.
+        code = code.replace(co_name=node, co_consts=(*code.co_consts, ("node", node)))
+        self._node_of_code[code] = node
+        return FunctionType(code, receiver.__globals__, node, receiver.__defaults__, receiver.__closure__)
+
+    def failed_node(self, error: BaseException) -> str:
+        """The innermost node in the traceback of the error; empty if there is none."""
+        node, trace, caller = "", error.__traceback__, None
+        while trace is not None:
+            frame = trace.tb_frame
+            if caller is not None and frame.f_back not in (None, caller):
+                break  # An error that is raised again, as by a cached future: the first time's traceback begins here.
+            node, caller, trace = self._node_of_code.get(frame.f_code, node), frame, trace.tb_next
+        return node
+
+
+class NodeContext:
+    """One for each node. Open from a processor's `init` until its `close` has returned."""
+
+    __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name")
+
+    def __init__(self, name: str, connected_stores: frozenset[str], current: CurrentNode) -> None:
         self.name = name
         self.connected_stores = connected_stores
         self.current = current
-        self._names = names
         self._runtime: TaskRuntime | None = None
         self._children: Children = ()
         self._forward: dict[str | None, Receiver] = {}
@@ -61,26 +133,48 @@ class NodeContext:
     # --- for operators
 
     def all_children(self) -> Receiver:
-        """Hands a record to every node below."""
-        return fan_out([receiver for _, receiver in self._children], self.failed)
+        """Hands a record to every child, in their order. If there are several, an error of one does not keep the record
+        from the others.
+        """
+        receivers = [receiver for _, receiver in self._children]
+        if not receivers:
+            return ignore
+        if len(receivers) == 1:
+            return receivers[0]
+        receivers = [self.guarded(receiver) for receiver in receivers]
+
+        def each(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            for receiver in receivers:
+                receiver(key, value, timestamp_ms, headers)
+
+        return each
 
     def child(self, name: str) -> Receiver:
-        """Hands a record to the node of this name below."""
+        """Hands a record to the child of this name."""
         return dict(self._children)[name]
 
     def guarded(self, receiver: Receiver) -> Receiver:
-        """See `receivers.guarded`."""
-        return guarded(receiver, self.failed)
+        """For a node that goes on after it has called this receiver. Raises errors if the task does not go on."""
+        failed = self.failed
+
+        def guard(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            try:
+                receiver(key, value, timestamp_ms, headers)
+            except Exception as error:
+                if not failed(error):
+                    raise
+
+        return guard
 
     def failed(self, error: Exception) -> bool:
-        """An error came from this node, or from one below it. See `receivers.OnError`."""
-        return self._task("forward").node_failed(self._names.failed_node(error) or self.name, error)
+        """Whether the task goes on after an error of this node or of one below it. See `TaskRuntime.node_failed`."""
+        return self._task("forward").node_failed(self.current.failed_node(error) or self.name, error)
 
     def drop(self, reason: DropReason, message: str, *values: Any, detail: str = "") -> None:
         """Count a record that this node leaves out, and log it.
 
-        `message` and `values`: of `logging`, what is wrong with it. `detail`: what notices say of this reason from now
-        on. Source: the `dropped-records` sensor of a task.
+        `message`, `values`: what is wrong with the record, as a format of `logging` and its arguments. `detail`: added
+        to the notices of this reason from now on. Source: the `dropped-records` sensor of a task.
         """
         task = self._task("drop")
         level = task.losses.log_level(reason, self.name, detail)
@@ -120,7 +214,7 @@ class NodeContext:
         return self._task("current_system_time_ms").current_system_time_ms
 
     def state_store(self, name: str) -> Any:
-        """The store, as its builder makes it. Raises StreamsRuntimeError when the processor is not connected to it."""
+        """See `ProcessorContext.state_store`."""
         task = self._task("state_store")
         if name not in self.connected_stores:
             connected = ", ".join(sorted(self.connected_stores)) or "none"
@@ -135,12 +229,12 @@ class NodeContext:
         return store
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children in the order they were added, or to the child of this name.
+        """Hand a record to all children in the order in which they were added, or to the child of this name.
 
-        An error of a node below goes to the handler of processing errors. When that goes on, so do the other children
-        and the caller; else this raises. Raises StreamsRuntimeError for what is no record, a timestamp or headers that
-        no record can have, an unknown child, or a call from outside of `process`, punctuators and `close`.
-        Source: `ProcessorNode.process` (KIP-1033).
+        An error of a node below goes to the handler of processing errors. If the handler decides to go on, the other
+        children and the caller go on; otherwise this raises the error. Raises StreamsRuntimeError if `record` is no
+        record, has a timestamp or headers that no record can have, for an unknown child, and for a call from outside of
+        `process`, punctuators and `close`.
         """
         current = self.current
         caller = current.name
@@ -158,13 +252,13 @@ class NodeContext:
         timestamp_ms, headers = current.timestamp_ms, current.headers
         try:
             receiver(*record)
-        finally:  # this node goes on with its own record
+        finally:  # the children have set their own records
             current.name, current.timestamp_ms, current.headers = caller, timestamp_ms, headers
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
-        """What `forward` does with each row as a record, in their order.
+        """Forward each row as a record, in their order.
 
-        Raises StreamsRuntimeError as `forward` does, and for what are no columns.
+        Raises StreamsRuntimeError as `forward` does, and WrongBatchResult if `columns` are no RecordColumns.
         """
         if not isinstance(columns, RecordColumns):
             raise WrongBatchResult(
@@ -219,7 +313,7 @@ class NodeContext:
         return self._runtime
 
     def _punctuation_type(self, given: str) -> PunctuationType:
-        """The type, or its text. Anything else is refused, because it would schedule by the wrong clock."""
+        """Takes the type or its text. Refuses anything else, which would schedule by the wrong clock."""
         try:
             return PunctuationType(given)
         except ValueError:
@@ -236,7 +330,7 @@ class NodeContext:
         )
 
     def _as_record(self, given: Any) -> Record[Any, Any]:
-        """Any tuple of four parts is good enough."""
+        """Takes any tuple of four parts."""
         if not isinstance(given, tuple) or len(given) != len(Record._fields):
             raise StreamsRuntimeError(
                 f"processor {self.name} forwards a {type(given).__name__}, which is no Record(key, value, "
@@ -252,7 +346,7 @@ class NodeContext:
             raise self._cannot_forward(error) from None
 
     def _with_headers(self, record: Record[Any, Any]) -> Record[Any, Any]:
-        """They are checked once on their way through the nodes of a task."""
+        """Headers are checked once on their way through the nodes of a task."""
         try:
             headers = self.current.checked_headers = record_headers(record.headers)
         except ValueError as error:
@@ -270,3 +364,23 @@ class NodeContext:
             "object shared, or used by a thread of its own?",
             self._task("forward").task_id,
         )
+
+
+class Operator(ABC):
+    """A node that the DSL makes: the function that takes its records. A topology makes one operator for each task.
+
+    Source: `ProcessorNode`. Differs from Kafka: there, the DSL's operations are processors like those of users.
+    """
+
+    @abstractmethod
+    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+        """The receiver of this node. Called after the stores are open, and again whenever the task runs again.
+
+        `child`: hands a record to all nodes below. An operator that goes on after a call of `child` (with another
+        record, or with its store) calls `task.guarded(child)` instead. An operator with a store calls
+        `task.current.works_on` with the record's timestamp and headers before it puts.
+        """
+
+
+NodeSupplier = Callable[[], Processor[Any, Any] | Operator]
+"""Makes a new processor or operator each time it is called. It must be possible to pickle it."""

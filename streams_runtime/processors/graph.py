@@ -1,7 +1,7 @@
-"""The running nodes of one subtopology in one task, made from the topology and initialised parents first.
+"""The running nodes of one subtopology in one task.
 
-Topic names here are full names. The graph knows nothing about partitions, offsets or commits. Those are the task's,
-which hands records to a source and is the `TaskRuntime` in which they are processed. Source: `ProcessorTopology`,
+Topic names here are full names. The task hands records to the sources; partitions, offsets and commits are the task's
+alone. Source: `ProcessorTopology`,
 `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
@@ -13,16 +13,17 @@ from collections.abc import Mapping, Sequence
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.processors.batch_node import BatchContext, BatchRunner, takes_batches
-from streams_runtime.processors.batch_order import reasons_against_batches
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.node_runs import NodeRun, RunsHow
-from streams_runtime.processors.nodes import NodeRunner, OperatorRunner, ProcessorRunner, SinkRunner
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver, ReceiverNames
+from streams_runtime.processors.batch_node import (
+    BatchContext,
+    BatchRunner,
+    NodeRun,
+    decide_on_batches,
+    node_run,
+    takes_batches,
+)
+from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, Receiver
+from streams_runtime.processors.nodes import NodeRunner, OperatorRunner, ProcessorRunner, SinkRunner, SourceRunner
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.processors.source_node import SourceRunner
 from streams_runtime.processors.topology import SinkSettings, SourceSettings, Topology
 from streams_runtime.state_stores.base import StateStore, StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic, builder_without_caching
@@ -31,13 +32,14 @@ from streams_runtime.state_stores.builders import builder_for_topic, builder_wit
 class ProcessorGraph:
     """One for each task, made with `build`. It can be initialised again after `close`, with the same processors.
 
-    `sources`: by full topic name; a source of several topics appears several times. `stores`: those of the subtopology,
-    not open yet. `store_changelogs`: the full topic that restores a store (which may be a source topic), None when the
-    store is not logged. `changelog_configs`: how that topic is created, by store; without source topics.
-    `source_changelogs`: of stores that are restored from a source topic, to which nothing may be written.
-    `window_retentions_ms`: how long each window store keeps windows that has a changelog of its own.
-    `repartition_sources`: source topics that are internal, whose processed records may be deleted.
-    `current`: what runs now, shared by all nodes. `collecting`: the nodes that take batches, parents first.
+    `sources`: by full topic name; a source of several topics is there several times. `stores`: of the subtopology, not
+    open yet. `repartition_sources`: the source topics that are internal; their processed records may be deleted.
+    `current`: shared by all nodes. `collecting`: the nodes that collect batches, parents first.
+    By name of the store:
+    `store_changelogs`: the topic that restores the store, which may be a source topic; None if the store is not logged.
+    `source_changelogs`: that topic if it is a source topic; stores write nothing to it.
+    `changelog_configs`: how to create that topic if it is no source topic.
+    `window_retentions_ms`: how long a window store with a changelog of its own keeps windows.
     """
 
     def __init__(
@@ -47,7 +49,6 @@ class ProcessorGraph:
         stores: Sequence[StateStore],
         subtopology: Subtopology,
         current: CurrentNode,
-        names: ReceiverNames,
     ) -> None:
         self.sources = dict(sources)
         self.stores = list(stores)
@@ -75,7 +76,6 @@ class ProcessorGraph:
         self.repartition_sources = frozenset(topic.name for topic in subtopology.repartition_source_topics)
         self.sink_topics = frozenset(subtopology.sink_topics)
         self._nodes = tuple(nodes)
-        self._names = names
         self.current = current
         self.collecting = tuple(each for each in nodes if isinstance(each, BatchRunner) and not each.alone_because)
         self._initialized: list[NodeRunner] = []
@@ -94,14 +94,14 @@ class ProcessorGraph:
                 f"there is no subtopology {subtopology_id}; the topology has {', '.join(map(str, parsed))}"
             )
         definition = topology.definition()
-        current, names = CurrentNode(), ReceiverNames()
+        current = CurrentNode()
         runners: dict[str, NodeRunner] = {}
         for node in topology.builder.subtopology_nodes(subtopology_id):
-            runner = _runner(node, definition, application_id, current, names)
+            runner = _runner(node, definition, application_id, current)
             runners[node.name] = runner
             for parent in node.parents:
-                runners[parent].add_child(runner)
-        _decide_on_batches(list(runners.values()))
+                runners[parent].below.append(runner)
+        decide_on_batches(list(runners.values()))
         sources = {
             definition.full_topic(topic, application_id): runner
             for runner in runners.values()
@@ -112,16 +112,16 @@ class ProcessorGraph:
             _build_store(definition.stores[store.name], serde_topic(store, application_id), caching)
             for store in parsed[subtopology_id].stores
         ]
-        return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current, names)
+        return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
 
     def failed_node(self, error: BaseException) -> str:
-        """The node that an error came from; empty when it came from none."""
-        return self._names.failed_node(error)
+        """The node of an error; empty if no node raised it."""
+        return self.current.failed_node(error)
 
     def init(self, runtime: TaskRuntime) -> None:
-        """Call every processor's `init`, parents first. The stores in `runtime` are open and restored.
+        """Call `init` of every processor, parents first. The stores in `runtime` are open and restored.
 
-        Raises StreamsRuntimeError, which names the processor. `close` then closes those initialised before it.
+        Raises StreamsRuntimeError, which names the processor. `close` then closes the processors before that one.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -133,30 +133,30 @@ class ProcessorGraph:
             receivers: dict[str, Receiver] = {}
             for node in reversed(self._nodes):
                 receiver = node.connect([(child.name, receivers[child.name]) for child in node.below])
-                receivers[node.name] = self._names.named(receiver, node.name)
+                receivers[node.name] = self.current.named(receiver, node.name)
         except Exception as error:
             name = "" if node is None else node.name
             raise StreamsRuntimeError(f"failed to initialize processor {name}: {error!r}", runtime.task_id) from error
         _allow_depth(self._nodes)
 
     def run_collected(self) -> None:
-        """The end of a run: hand over what nodes that take batches have collected. Raises what ends the run."""
+        """Hand the collected batches over at the end of a run. Raises errors that end the run."""
         for node in self.collecting:
             node.run_collected()
 
     def forget_collected(self) -> None:
-        """The run comes again."""
+        """Forget the collected records, because the run comes again."""
         for node in self.collecting:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """How each node below a source runs."""
-        return {node.name: _node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
+        """Whether each node is called once a record or once a batch. Without sources."""
+        return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
-        """Call every processor's `close`, parents first, even after errors. Idempotent.
+        """Call `close` of every processor, parents first, even after errors. Idempotent.
 
-        When all have been called, raises StreamsRuntimeError for the last error, as Kafka does.
+        Then raises StreamsRuntimeError for the last error, as Kafka does.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []
@@ -175,50 +175,32 @@ def _runner(
     definition: TopologyDefinition,
     application_id: str,
     current: CurrentNode,
-    names: ReceiverNames,
 ) -> NodeRunner:
     match node:
         case SourceNode(name, _, supplier):
             settings = supplier if isinstance(supplier, SourceSettings) else SourceSettings()
-            return SourceRunner(name, settings, names)
+            return SourceRunner(name, settings, current)
         case ProcessorNode(name, _, stores, supplier):
             if not callable(supplier):
                 raise StreamsRuntimeError(f"Processor {name} has no supplier and cannot run")
             made, connected = supplier(), frozenset(stores)
             if isinstance(made, Operator):
-                return OperatorRunner(made, NodeContext(name, connected, current, names))
+                return OperatorRunner(made, NodeContext(name, connected, current))
             if takes_batches(made):
-                return BatchRunner(made, BatchContext(name, connected, current, names))
-            return ProcessorRunner(made, NodeContext(name, connected, current, names))
+                return BatchRunner(made, BatchContext(name, connected, current))
+            return ProcessorRunner(made, NodeContext(name, connected, current))
         case SinkNode(name, _, topic, supplier):
             sink = supplier if isinstance(supplier, SinkSettings) else SinkSettings()
-            return SinkRunner(name, definition.full_topic(topic, application_id), sink)
+            return SinkRunner(name, definition.full_topic(topic, application_id), sink, current)
 
 
-def _decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
-    """Each node that takes batches gets to know why it may not collect, below any of its sources."""
-    by_name = {node.name: node for node in nodes}
-    for source in nodes:
-        if isinstance(source, SourceRunner):
-            for name, reason in reasons_against_batches(source.below).items():
-                node = by_name[name]
-                if isinstance(node, BatchRunner):
-                    node.alone_because = node.alone_because or reason
-
-
-def _node_run(node: NodeRunner) -> NodeRun:
-    if not isinstance(node, BatchRunner):
-        return NodeRun(RunsHow.ONCE_A_RECORD)
-    return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)
-
-
-_FRAMES_A_NODE = 13
-"""At most: so many has a table whose full record cache evicts, and forwards, while a change is put. A processor of the
-user has five."""
+_FRAMES_A_NODE = 14
+"""The most frames of Python that a node takes: those of a table with several children that puts into a full record
+cache, which forwards another change. A processor of the user takes five."""
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
-    """Python allows a thousand calls inside of each other. A record that goes through a long chain needs more."""
+    """Raise Python's limit of nested calls, which is a thousand: a record needs more in a long chain of nodes."""
     depths: dict[str, int] = {}
     for node in reversed(nodes):
         depths[node.name] = 1 + max((depths[child.name] for child in node.below), default=0)
@@ -236,5 +218,7 @@ def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStor
 
 
 def serde_topic(store: SubtopologyStore, application_id: str) -> str:
-    """The topic by which the serdes of a store go: what restores it, even if nothing does."""
+    """The topic that the serdes of a store are given: the one that restores it. A store that is not logged has a name
+    for it as well.
+    """
     return store.changelog_topic or store.source_topic_as_changelog or f"{application_id}-{store.name}-changelog"

@@ -1,112 +1,93 @@
-"""The running nodes of a task: operators, processors of the user, sinks. Sources stand in `source_node`.
+"""The running nodes of a task: sources, operators, processors of the user, and sinks. `batch_node` has one more kind.
 
-Source: `ProcessorNode`, `SinkNode`.
+Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record, record_partition
 from streams_runtime.processors.api import Processor
-from streams_runtime.processors.batch_order import STORE, TOPIC
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Children, Receiver
+from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
 from streams_runtime.processors.runtime import TaskRuntime
-from streams_runtime.processors.topology import SinkSettings
+from streams_runtime.processors.topology import SinkSettings, SourceSettings
 from streams_runtime.serdes import NestedSerde, serde_for_topic, serializer_of
 
 _new_record = tuple.__new__
-"""Half of the time that `Record(...)` takes."""
+"""Takes half of the time of `Record(...)`."""
 
 
-class NodeRunner(Protocol):
-    """What the graph does with every node."""
+class NodeRunner(ABC):
+    """A node of a task, with its context. `stores`: names of those that it uses. `below`: its children, as the graph
+    adds them.
+    """
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def below(self) -> Sequence[NodeRunner]:
-        """Its children, in the order in which they were added."""
-        ...
-
-    @property
-    def shares(self) -> frozenset[str]:
-        """See `OrderedNode`."""
-        ...
-
-    @property
-    def takes_batches(self) -> bool:
-        """See `OrderedNode`."""
-        ...
-
-    @property
-    def is_of_the_user(self) -> bool:
-        """See `OrderedNode`."""
-        ...
-
-    def add_child(self, child: NodeRunner) -> None: ...
-    def init(self, runtime: TaskRuntime) -> None: ...
-    def connect(self, children: Children) -> Receiver:
-        """The receiver of this node. After `init` of all nodes."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class OperatorRunner:
-    """An operator with its context."""
-
-    takes_batches = False
-    is_of_the_user = False
-
-    __slots__ = ("_context", "_operator", "below", "name", "shares")
-
-    def __init__(self, operator: Operator, context: NodeContext) -> None:
+    def __init__(self, context: NodeContext) -> None:
         self.name = context.name
+        self.stores = context.connected_stores
         self.below: list[NodeRunner] = []
-        self.shares = frozenset(STORE + store for store in context.connected_stores)
-        self._operator = operator
         self._context = context
 
-    def add_child(self, child: NodeRunner) -> None:
-        self.below.append(child)
-
     def init(self, runtime: TaskRuntime) -> None:
+        """Called whenever the task begins to run, after its stores are open."""
         self._context.open(runtime)
 
+    @abstractmethod
     def connect(self, children: Children) -> Receiver:
-        self._context.connect(children)
-        return self._operator.connect(self._context.all_children(), self._context)
+        """The receiver of this node. Called after `init` of all nodes, children first."""
 
     def close(self) -> None:
         self._context.close()
 
 
-class ProcessorRunner:
-    """A user's processor with its context."""
+class SourceRunner(NodeRunner):
+    """`receiver`: hands a record to all nodes below. The task reads the records; for the other attributes see
+    `SourceSettings`.
+    """
 
-    takes_batches = False
-    is_of_the_user = True
+    def __init__(self, name: str, settings: SourceSettings, current: CurrentNode) -> None:
+        super().__init__(NodeContext(name, frozenset(), current))
+        self.key_serde = settings.key_serde
+        self.value_serde = settings.value_serde
+        self.timestamp_extractor = settings.timestamp_extractor
+        self.auto_offset_reset = settings.auto_offset_reset
+        self.receiver: Receiver = self._not_running
 
-    __slots__ = ("_context", "below", "name", "processor", "shares")
+    def connect(self, children: Children) -> Receiver:
+        self._context.connect(children)
+        self.receiver = self._context.all_children()
+        return self.receiver
+
+    def close(self) -> None:
+        self.receiver = self._not_running
+        super().close()
+
+    def _not_running(self, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        raise StreamsRuntimeError(f"source {self.name} got a record, but its task is not running")
+
+
+class OperatorRunner(NodeRunner):
+    def __init__(self, operator: Operator, context: NodeContext) -> None:
+        super().__init__(context)
+        self._operator = operator
+
+    def connect(self, children: Children) -> Receiver:
+        self._context.connect(children)
+        return self._operator.connect(self._context.all_children(), self._context)
+
+
+class ProcessorRunner(NodeRunner):
+    """A user's processor."""
 
     def __init__(self, processor: Processor[Any, Any], context: NodeContext) -> None:
-        self.name = context.name
+        super().__init__(context)
         self.processor = processor
-        self.below: list[NodeRunner] = []
-        self.shares = frozenset(STORE + store for store in context.connected_stores)
-        self._context = context
-
-    def add_child(self, child: NodeRunner) -> None:
-        self.below.append(child)
 
     def init(self, runtime: TaskRuntime) -> None:
-        self._context.open(runtime)
+        super().init(runtime)
         try:
             self.processor.init(self._context)
         except BaseException:
@@ -132,22 +113,15 @@ class ProcessorRunner:
             self.processor.close()
         finally:
             self._context.current.clear()
-            self._context.close()
+            super().close()
 
 
-class SinkRunner:
-    """Serialises records and sends them. A sink has no children."""
+class SinkRunner(NodeRunner):
+    """Serialises records and sends them. The builder of topologies refuses a sink as a parent."""
 
-    below: Sequence[NodeRunner] = ()
-    takes_batches = False
-    is_of_the_user = False
-
-    __slots__ = ("_key_serde", "_partitioner", "_runtime", "_settings", "_value_serde", "name", "shares", "topic")
-
-    def __init__(self, name: str, topic: str, settings: SinkSettings) -> None:
-        self.name = name
+    def __init__(self, name: str, topic: str, settings: SinkSettings, current: CurrentNode) -> None:
+        super().__init__(NodeContext(name, frozenset(), current))
         self.topic = topic
-        self.shares = frozenset({TOPIC + topic})
         self._settings = settings
         self._key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
         self._value_serde = serde_for_topic(settings.value_serde, topic, is_key=False)
@@ -155,10 +129,8 @@ class SinkRunner:
         if isinstance(self._partitioner, NestedSerde):
             self._partitioner = self._partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
 
-    def add_child(self, child: NodeRunner) -> None:
-        raise StreamsRuntimeError(f"sink {self.name} cannot have the child {child.name}")
-
     def init(self, runtime: TaskRuntime) -> None:
+        super().init(runtime)
         self._runtime = runtime
 
     def connect(self, children: Children) -> Receiver:
@@ -197,6 +169,3 @@ class SinkRunner:
                 f"the partitioner of sink {self.name} chose partition {partition!r} of topic {self.topic}, "
                 f"which has 0 to {count - 1}"
             ) from None
-
-    def close(self) -> None:
-        return

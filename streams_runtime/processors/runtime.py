@@ -1,4 +1,4 @@
-"""What running processor nodes ask of the task they run in. `ProcessorRuntime` answers.
+"""The interface of a task for its running nodes. `ProcessorRuntime` implements it.
 
 Source: `InternalProcessorContext`, `RecordCollector`.
 """
@@ -23,17 +23,17 @@ from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
 
 ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""Errors that are not about the record that was processed: no handler decides on them."""
+"""Errors that are not about the current record. No handler is asked about them."""
 
 
 Sender = Callable[[bytes | None, bytes | None, int, Headers, int | None], None]
-"""Writes key, value, timestamp and headers to one topic. The last is the partition; None: by Kafka's murmur2 hash of
-the key."""
+"""Writes key, value, timestamp and headers to one topic. The last parameter is the partition; None: by Kafka's murmur2
+hash of the key."""
 
 
 class RunPosition(NamedTuple):
-    """An input record of the run that is processed. `place`: in the batch that was polled. `stream_time_ms`: when it is
-    processed. `several`: a node has it together with others, see `move_to`.
+    """An input record of the current run. `place`: in the batch that was polled. `stream_time_ms`: of the task when the
+    record is processed. `several`: see `TaskRuntime.move_to`.
     """
 
     place: int
@@ -42,7 +42,7 @@ class RunPosition(NamedTuple):
 
 
 class TaskRuntime(Protocol):
-    """Everything here is about the record that is being processed now, on the task's own thread."""
+    """The task and its current record: the one that is processed now. For use on the task's own thread."""
 
     @property
     def application_id(self) -> str: ...
@@ -69,21 +69,22 @@ class TaskRuntime(Protocol):
     def losses(self) -> TaskLosses: ...
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has. Raises StreamsRuntimeError for an unknown topic."""
+        """The number of partitions of a topic. Raises StreamsRuntimeError for an unknown topic."""
         ...
 
     def sender(self, topic: str) -> Sender:
-        """What writes to a topic, given by its full name."""
+        """Writes to the topic of this full name."""
         ...
 
     @property
     def position(self) -> RunPosition | None:
-        """Of the record of a run that is processed; None where none is, as in a punctuation and in a flush."""
+        """The position of the current record in its run; None outside of a run: in a punctuation or in a flush."""
         ...
 
     def move_to(self, position: RunPosition, *, several: bool) -> None:
-        """The record at this position of the run is processed from now on. `several`: a node has it together with
-        others, so an error of what that node hands on is not about this record.
+        """Make the record at this position of the run the current one.
+
+        `several`: a node processes it together with other records, so an error is not about this record alone.
         """
         ...
 
@@ -94,8 +95,9 @@ class TaskRuntime(Protocol):
     def request_commit(self) -> None: ...
 
     def node_failed(self, node: str, error: Exception) -> bool:
-        """An error of the record that is processed came from this node. True: the task goes on. The node has no part in
-        the record then, and others still get it. False: the error goes up, because it is about the task or about
-        several records. Raises what ends the record.
+        """Have the handler of processing errors decide about an error of this node with the current record.
+
+        Gives True if the task goes on as if the node had not had the record. Gives False if the error is about the task
+        or about several records: the caller raises it again. Raises ProcessingFailed if the handler ends the thread.
         """
         ...

@@ -1,8 +1,9 @@
-"""What a user writes a topology with: sources, processors, state stores, sinks.
+"""`Topology`: sources, processors, state stores and sinks of an application.
 
-Every call is checked, a refused call changes nothing, and the whole can be pickled. Topics have the names that the user
-gave; internal topics get the application id as a prefix when the topology is run. What the nodes need to run (serdes,
-suppliers, partitioners) travels as the builder's opaque `supplier`: the two settings below, or a processor supplier.
+Every call is checked, and a call that is refused changes nothing. A topology can be pickled. Topics have the names that
+the user gives; internal topics get the application id as a prefix when the topology is run. `TopologyBuilder` keeps
+what nodes and stores need to run as opaque suppliers: `SourceSettings`, `SinkSettings`, a `NodeSupplier`, a
+`StoreBuilder`.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
 
@@ -20,7 +21,7 @@ from assignor.topology.definition import SinkNode, TopologyDefinition
 from assignor.topology.group_topology import GroupTopology
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import StreamPartitioner, TimestampExtractor
-from streams_runtime.processors.operator import NodeSupplier, Operator
+from streams_runtime.processors.context import NodeSupplier, Operator
 from streams_runtime.serdes import BYTES, DefaultSerdes, NestedSerde, Serde, serde_fault
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_with_serdes
@@ -28,9 +29,9 @@ from streams_runtime.state_stores.builders import builder_with_serdes
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """How a source reads.
+    """The settings of a source.
 
-    `timestamp_extractor` None: the record's timestamp. `auto_offset_reset` None: by the config.
+    `timestamp_extractor` None: the record's own timestamp. `auto_offset_reset` None: as the config says.
     """
 
     key_serde: Serde[Any] = BYTES
@@ -41,7 +42,7 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """How a sink writes. `partitioner` None: by Kafka's hash of the key's bytes."""
+    """The settings of a sink. `partitioner` None: by Kafka's hash of the key's bytes."""
 
     key_serde: Serde[Any] = BYTES
     value_serde: Serde[Any] = BYTES
@@ -49,9 +50,9 @@ class SinkSettings:
 
 
 class Topology:
-    """A topology in the making. Each call gives the topology back, and raises TopologyError for what Kafka refuses.
+    """Each call adds to the topology and returns it. Raises TopologyError for a call that Kafka refuses.
 
-    `optimizations`: with which the DSL made it (`topology.optimization`); None when it was made without the DSL.
+    `optimizations`: those with which the DSL made it (`topology.optimization`); None if it was made without the DSL.
     """
 
     def __init__(self) -> None:
@@ -139,17 +140,16 @@ class Topology:
     def parsed(self, application_id: str) -> GroupTopology:
         """The subtopologies with full topic names, as the assignor reads them.
 
-        Raises TopologyError for what only the whole topology shows: no source, a store that no processor uses, a
-        repartition topic that is not both written and read. Differs from Kafka: there, such a store or topic is
-        silently left out.
+        Raises TopologyError if there is no source, if no processor uses a store, and if a repartition topic is not both
+        written and read. Differs from Kafka: there, such a store or topic is silently left out.
         """
         _check_whole(self.builder.definition())
         return self.builder.build(application_id)
 
     def with_default_serdes(self, defaults: DefaultSerdes) -> Topology:
-        """The same topology with these serdes where it names none; the topology itself if it names all.
+        """The same topology with these serdes where it gives none; the topology itself if it gives all.
 
-        Raises TopologyError for a serde that is missing here and there; the error names the node.
+        Raises TopologyError, which names the node, for a serde that neither the topology nor `defaults` give.
         """
         changed = self.builder.with_suppliers(lambda supplier: _with_defaults(supplier, defaults))
         if changed is self.builder:
@@ -171,9 +171,9 @@ class Topology:
 
 
 def check_functions(owner: str, **functions: object) -> None:
-    """Raises TopologyError for what cannot be called. `owner`: the operation or node to which the functions belong.
+    """Raises TopologyError for a function that cannot be called. `owner`: the operation or node that has the functions.
 
-    It would be called with the first record only.
+    Without this check, the error would come with the first record.
     """
     for name, function in functions.items():
         if not callable(function):
@@ -181,7 +181,7 @@ def check_functions(owner: str, **functions: object) -> None:
 
 
 def checked_topics(owner: str, topics: object) -> tuple[str, ...]:
-    """The topics as a tuple. Raises TopologyError for what is no name of a topic. `owner`: as of `check_functions`."""
+    """The topics as a tuple. Raises TopologyError for anything but names. `owner`: as of `check_functions`."""
     names = (topics,) if isinstance(topics, str) or not isinstance(topics, Iterable) else tuple(topics)
     for name in names:
         if not isinstance(name, str) or not name:
@@ -196,7 +196,7 @@ def _check_serdes(owner: str, method: str, **serdes: object) -> None:
 
 
 def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
-    """What a node or store needs to run, with its serdes; the same object if nothing changes."""
+    """The supplier of a node or store with the default serdes; the same object if nothing changes."""
     given = defaults.in_place_of
     if isinstance(supplier, SourceSettings | SinkSettings):
         changes: dict[str, Any] = {}
@@ -208,13 +208,13 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
         if isinstance(partitioner, NestedSerde) and changes:
             changes["partitioner"] = partitioner.with_inner(given)
         return replace(supplier, **changes) if changes else supplier
-    if isinstance(supplier, NestedSerde):  # makes processors that compare bytes
+    if isinstance(supplier, NestedSerde):  # its operators compare bytes of keys
         return defaults.inside_of(supplier)
     return builder_with_serdes(supplier, lambda serde, _is_key: given(serde))
 
 
 def _check_store_builder(builder: object) -> None:
-    """A store keeps its files in a directory of its name, and anybody may write a builder of their own."""
+    """Checks the name as well, because the store's directory has it, and a user's own builder may give any name."""
     if not hasattr(builder, "name") or not callable(getattr(builder, "build", None)):
         raise _invalid(f"A state store is added by its builder, such as `key_value_store(...)`, not by {builder!r}.")
     name: Any = builder.name
@@ -238,7 +238,7 @@ def _offset_reset(source: str, value: OffsetReset | str | None) -> OffsetReset |
 
 
 def _check_supplier(name: str, supplier: object) -> None:
-    """One processor for several tasks would mix up their states. Source: `ApiUtils.checkSupplier`."""
+    """Refuses one processor for several tasks, which would mix up their states. Source: `ApiUtils.checkSupplier`."""
     if not callable(supplier):
         raise _invalid(
             f"The supplier of Processor {name} must be a class or a function without arguments that makes "

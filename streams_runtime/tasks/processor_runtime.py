@@ -350,19 +350,7 @@ class ProcessorRuntime:
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
     ) -> Cancellable:
-        """Raises StreamsRuntimeError for an interval under 1 ms, a start before the epoch, and what is no function."""
-        if not callable(callback):
-            raise StreamsRuntimeError(
-                f"processor {node}: the callback of a punctuation must be a function, not {callback!r}", self.task_id
-            )
-        if interval_ms < 1:
-            raise StreamsRuntimeError(
-                f"processor {node}: the shortest interval of a punctuation is 1 ms, not {interval_ms}", self.task_id
-            )
-        if start_time_ms is not None and start_time_ms < 0:
-            raise StreamsRuntimeError(
-                f"processor {node}: a punctuation cannot start before the epoch, at {start_time_ms} ms", self.task_id
-            )
+        """`NodeContext.schedule` has checked the arguments."""
         if type is PunctuationType.STREAM_TIME:
             queue, now_ms = self._stream_time_punctuations, self.stream_time_ms
         else:

@@ -29,7 +29,7 @@ from streams_runtime.common.records import (
     record_timestamp,
 )
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import BytesSerde, serde_for_topic
 from streams_runtime.tasks.exception_handling import FailedInputRecord

@@ -21,7 +21,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.reporting.losses import counted_before
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore

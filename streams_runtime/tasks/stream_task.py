@@ -30,7 +30,7 @@ from assignor.types import LATEST_OFFSET, TopicPartition
 from streams_runtime.common.errors import TaskCorrupted, TaskMigrated
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, RecordBatch
-from streams_runtime.processors.node_runs import NodeRun
+from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.reporting.losses import WindowsAtRisk
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.tasks.input_claim import InputClaim

@@ -31,7 +31,7 @@ from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetReset, Off
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.producers import NewBatch, ProducerIdentity
 from streams_runtime.processors.api import ExceptionHandler
-from streams_runtime.processors.node_runs import NodeRun
+from streams_runtime.processors.batch_node import NodeRun
 from streams_runtime.processors.topology import Topology
 from streams_runtime.reporting.losses import DropReason, TaskLosses, uncounted
 from streams_runtime.serdes import Serde

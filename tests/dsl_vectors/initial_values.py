@@ -12,9 +12,7 @@ from typing import Any, cast
 
 from assignor.topology.definition import ProcessorNode
 from streams_runtime import Topology
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import Receiver
+from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.state_stores.timestamped import TableEntries
 
 _OLDER_THAN_ALL_MS = -1

@@ -1,5 +1,4 @@
-"""Where each node of a subtopology stands in the picture: columns from left to right, no two nodes on top of each
-other.
+"""The places of the nodes of a subtopology in its picture: in columns from left to right, without overlaps.
 
 This is the layered method of Sugiyama, Tagawa and Toda (1981). Columns come from the longest path. Bends break edges
 that cross several columns. Sorting each column by the mean place of its neighbours reduces crossings. Heights are the
@@ -22,7 +21,7 @@ _SWEEPS = 12
 
 
 class Kind(StrEnum):
-    """What a shape stands for."""
+    """The kind of thing that a shape stands for."""
 
     INPUT_TOPIC = "input topic"
     SOURCE = "source"
@@ -34,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Item(NamedTuple):
-    """One thing to place. A topic that is both read and written is two of them. The name of a bend is a number."""
+    """One thing to place. A topic that is both read and written is two items. The name of a bend is a number."""
 
     kind: Kind
     name: str
@@ -161,8 +160,9 @@ def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> 
 def _heights(
     columns: Sequence[Sequence[Item]], neighbours: nx.Graph[Item], cell: Mapping[Item, float]
 ) -> dict[Item, float]:
-    """The top of each cell, 0 or more: moved towards the mean of its neighbours repeatedly, never past the cell above.
-    The top of each cell, 0 or more: moved towards the mean of its neighbours repeatedly, never past the cell above."""
+    """The top of each cell, 0 or more. A sweep moves each cell towards the mean of its neighbours, but not past the
+    cell above it.
+    """
     top: dict[Item, float] = {}
     for column in columns:
         at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores hang below, and push nothing up

@@ -1,8 +1,8 @@
-"""A topology as a picture: subtopologies are boxes one below the other, and records go from left to right in each.
+"""A picture of a topology: each subtopology is a box, one below the other, with records going from left to right.
 
 Sources, processors, sinks, stores and topics differ by shape and colour. A topic between two subtopologies stands to
-the right of the one that writes it and to the left of the one that reads it; a dashed line around the boxes joins the
-two. The words are those of `describe()`: nodes and topics have the names that the user gave.
+the right of the subtopology that writes it, and to the left of the one that reads it. A dashed line around the boxes
+joins both places. As in `describe()`, nodes and topics have the names that the user gave.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streams_runtime.processors.topology_view.layout import Item, Kind, Layout, 
 
 SUFFIXES = (".png", ".svg")
 
-# everything in inches: a shape, the space between columns and rows, and around boxes
+# Lengths in inches: a shape, the space between columns and rows, and the space around boxes.
 _WIDTH, _HEIGHT = 1.95, 0.62
 _COLUMN, _ROW = 2.65, 0.92
 _PAD, _TITLE, _LANE = 0.28, 0.34, 0.16
@@ -69,7 +69,7 @@ class _Placed:
 
 
 def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
-    """Writes PNG or SVG by the suffix, and gives the path.
+    """Write a PNG or SVG, by the suffix of the path. Gives the path.
 
     Raises InputError for another suffix or an empty topology.
     """
@@ -100,7 +100,7 @@ def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
 
 
 def _topics_between(definition: TopologyDefinition, layouts: Mapping[int, Layout]) -> list[tuple[str, int, int]]:
-    """Topic, the group that writes it, the group that reads it."""
+    """Each topic between subtopologies, with the ids of the one that writes it and the one that reads it."""
     return [
         (item.name, writer, reader)
         for writer, layout in layouts.items()
@@ -121,10 +121,9 @@ def _page(width: float, height: float) -> Axes:
 
 def _draw_subtopology(axes: Axes, definition: TopologyDefinition, one: _Placed) -> None:
     layout = one.layout
-    outer = [column for (x, _), item in ((p, i) for i, p in layout.places.items()) if _boxed(item) for column in (x,)]
-    start, end = min(outer), max(outer)
-    x = one.left + start * _COLUMN - _PAD
-    box_width = (end - start) * _COLUMN + _WIDTH + 2 * _PAD
+    columns = [column for item, (column, _) in layout.places.items() if _boxed(item)]
+    x = one.left + min(columns) * _COLUMN - _PAD
+    box_width = (max(columns) - min(columns)) * _COLUMN + _WIDTH + 2 * _PAD
     axes.add_patch(
         FancyBboxPatch(
             (x, one.top),
@@ -164,16 +163,16 @@ def _draw_edge(axes: Axes, points: list[tuple[float, float]]) -> None:
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         middle = (x + to_x) / 2
         vertices += [(middle, y), (middle, to_y), (to_x - half, to_y), (to_x + half, to_y)]
-        codes += [
-            Stroke.CURVE4,
-            Stroke.CURVE4,
-            Stroke.CURVE4,
-            Stroke.LINETO,
-        ]  # flat where shapes stand, so that no corner is cut
+        # The line is flat where a shape would stand, so that no corner is cut.
+        codes += [Stroke.CURVE4, Stroke.CURVE4, Stroke.CURVE4, Stroke.LINETO]
     del vertices[-1], codes[-1]
+    _draw_arrow(axes, Stroke(vertices, codes), _LINE)
+
+
+def _draw_arrow(axes: Axes, path: Stroke, color: str, line: str | tuple[float, tuple[float, ...]] = "solid") -> None:
     axes.add_patch(
         FancyArrowPatch(
-            path=Stroke(vertices, codes), arrowstyle="-|>", mutation_scale=11, color=_LINE, linewidth=1.1, zorder=1
+            path=path, arrowstyle="-|>", mutation_scale=11, color=color, linewidth=1.1, linestyle=line, zorder=1
         )
     )
 
@@ -230,7 +229,7 @@ def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[
 
 
 def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
-    """Sides and bottom. The lid is drawn on top of them."""
+    """Sides and bottom of a cylinder. Its lid is drawn over them."""
     rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3  # 2/3: a cubic that is as deep as half an ellipse
     vertices = [(left, rim), (left, foot), (left, foot + bulge), (right, foot + bulge), (right, foot), (right, rim)]
     return PathPatch(Stroke(vertices, [Stroke.MOVETO, Stroke.LINETO, *[Stroke.CURVE4] * 3, Stroke.LINETO]))
@@ -262,7 +261,7 @@ def _wrapped(name: str) -> list[str]:
 
 
 def _draw_lanes(axes: Axes, between: list[tuple[str, int, int]], placed: Mapping[int, _Placed], width: float) -> None:
-    """Dashed lines around the boxes. Each has its own lane on every side, so that no two lie on each other."""
+    """Dashed lines around the boxes. Each line has its own lane on every side, so that lines do not overlap."""
     used: dict[int, int] = {}
     for index, (topic, writer, reader) in enumerate(between):
         lane = used[reader] = used.get(reader, 0) + 1
@@ -280,17 +279,7 @@ def _draw_lanes(axes: Axes, between: list[tuple[str, int, int]], placed: Mapping
             (end_x - _WIDTH / 2, end_y),
         ]
         codes = [Stroke.MOVETO, *[Stroke.LINETO] * (len(points) - 1)]
-        axes.add_patch(
-            FancyArrowPatch(
-                path=Stroke(points, codes),
-                arrowstyle="-|>",
-                mutation_scale=11,
-                color=_REPARTITION_LINE,
-                linewidth=1.1,
-                linestyle=(0, (4, 2)),
-                zorder=1,
-            )
-        )
+        _draw_arrow(axes, Stroke(points, codes), _REPARTITION_LINE, (0, (4, 2)))
 
 
 def _draw_legend(axes: Axes, top: float) -> None:
@@ -316,7 +305,7 @@ def _save(axes: Axes, path: Path) -> None:
     longest = max(figure.get_size_inches())
     dots = min(_DOTS_PER_INCH, _LONGEST_SIDE_DOTS / longest)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with rc_context({"svg.hashsalt": "topology", "svg.fonttype": "none"}):  # same topology, same bytes; text stays text
+    with rc_context({"svg.hashsalt": "topology", "svg.fonttype": "none"}):  # the same topology gives the same bytes
         figure.savefig(
             path,
             format=path.suffix[1:].lower(),

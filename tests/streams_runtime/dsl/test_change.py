@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assignor.errors import StreamsError
 from streams_runtime.dsl.change import Change, ChangedSerde
-from streams_runtime.dsl.windowed_serde import TimeWindowedSerde
+from streams_runtime.dsl.windows import TimeWindowedSerde
 from streams_runtime.serdes import BYTES, STRING
 from streams_runtime.state_stores.base import Windowed
 

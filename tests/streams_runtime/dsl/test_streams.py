@@ -12,11 +12,9 @@ from streams_runtime.common.records import Record
 from streams_runtime.dsl import KStream, KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.table_source import PlainTableSource
-from streams_runtime.dsl.time_windows import TimeWindows
+from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.receivers import ReceiverNames
+from streams_runtime.processors.context import CurrentNode, NodeContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING, StringSerde
 from streams_runtime.state_stores.builders import key_value_store
@@ -246,7 +244,7 @@ def test_should_count_the_records_that_an_operator_drops_where_there_is_no_input
 ) -> None:
     """As in a punctuator."""
     runtime = RecordingRuntime(record_metadata=None)
-    context = NodeContext("table", frozenset(), CurrentNode(), ReceiverNames())
+    context = NodeContext("table", frozenset(), CurrentNode())
     context.open(runtime)
     received: list[tuple[Any, ...]] = []
     receiver = PlainTableSource().connect(lambda *record: received.append(record), context)

@@ -15,11 +15,8 @@ from streams_runtime.dsl import KTable, StreamsBuilder
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.materialized import Materialized
 from streams_runtime.dsl.table_aggregates import TableAggregateProcessor, TableRepartitionMap
-from streams_runtime.dsl.time_windows import TimeWindows
-from streams_runtime.processors.context import NodeContext
-from streams_runtime.processors.current_node import CurrentNode
-from streams_runtime.processors.operator import Operator
-from streams_runtime.processors.receivers import ReceiverNames, ignore
+from streams_runtime.dsl.windows import TimeWindows
+from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, ignore
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
 from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
@@ -272,7 +269,7 @@ def test_should_let_both_values_of_a_group_travel_together_when_only_python_tell
     ],
 )
 def test_should_fail_on_a_change_without_key(operator: Operator) -> None:
-    context = NodeContext("node", frozenset({"s"}), CurrentNode(), ReceiverNames())
+    context = NodeContext("node", frozenset({"s"}), CurrentNode())
     store: Any = timestamped_key_value_store("s", STRING, LONG, changelog=None).build()
     context.open(RecordingRuntime(stores={"s": store}))
     receiver = operator.connect(ignore, context)

@@ -12,7 +12,7 @@ from assignor.errors import IllegalArgumentError
 from assignor.topology.definition import SinkNode
 from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
-from streams_runtime.dsl.windowed_serde import WindowedStreamPartitioner
+from streams_runtime.dsl.windows import WindowedStreamPartitioner
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.serdes import JSON, LONG, STRING

@@ -7,7 +7,7 @@ from typing import Any
 
 from streams_runtime.dsl import StreamsBuilder, TimeWindows
 from streams_runtime.dsl.materialized import Materialized
-from streams_runtime.dsl.windowed_serde import TimeWindowedSerde
+from streams_runtime.dsl.windows import TimeWindowedSerde
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores import key_value_store, timestamped_key_value_store, window_store

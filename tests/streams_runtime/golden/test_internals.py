@@ -16,12 +16,12 @@ from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskType
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl.change import Change, ChangedSerde
-from streams_runtime.dsl.windowed_serde import TimeWindowedSerde, WindowedStreamPartitioner
+from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.partitioner import murmur2, partition_of
-from streams_runtime.processors.receivers import ReceiverNames
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.context import CurrentNode
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.serdes import BYTES, DOUBLE, LONG, STRING
 from streams_runtime.state_stores import ValueAndTimestamp, Windowed
@@ -113,7 +113,7 @@ class Group:
     def __init__(self, partitions: int, max_task_idle_ms: int) -> None:
         self.partitions = [TopicPartition(f"t{number}", 0) for number in range(partitions)]
         self.lags = KnownLags()
-        runner = SourceRunner("source", SourceSettings(), ReceiverNames())
+        runner = SourceRunner("source", SourceSettings(), CurrentNode())
 
         def new_queue(partition: TopicPartition) -> RecordQueue:
             return RecordQueue(TaskId(0, 0), partition, runner, never)

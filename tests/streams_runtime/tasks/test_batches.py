@@ -17,8 +17,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streams_runtime.processors import graph
-from streams_runtime.processors.batch_order import OrderedNode, reasons_against_batches
+from streams_runtime.processors import batch_node
+from streams_runtime.processors.batch_node import reasons_against_batches
+from streams_runtime.processors.nodes import NodeRunner
 from tests.examples import share
 from tests.streams_runtime.tasks.random_topologies import KEYS, STEPS, VALUES, Portion, watched_tasks
 
@@ -53,7 +54,7 @@ def check(
         batched = watched()
         taken = [batched.take(records, repeat(count), commits=commits) for records, count, commits in portions]
         seen = batched.seen()
-        patch.setattr(graph, "reasons_against_batches", no_batches)
+        patch.setattr(batch_node, "reasons_against_batches", no_batches)
         plain = watched()
         for (records, count, commits), had in zip(portions, taken, strict=True):
             turns = [processed for processed, _ in had[0]]
@@ -69,7 +70,7 @@ def check(
     assert seen == expected
 
 
-def no_batches(below_source: Sequence[OrderedNode]) -> Mapping[str, str]:
+def no_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
     """Each node that takes batches gets one record at a time."""
     return dict.fromkeys(reasons_against_batches(below_source), "not here")
 

@@ -13,8 +13,8 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.processors.receivers import ReceiverNames
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.context import CurrentNode
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.partition_group import ASK_AGAIN_MS, InputLags, InputPosition, PartitionGroup
@@ -49,7 +49,7 @@ class Group:
         self.group = PartitionGroup(partitions, self._queue, self.consumer, lags, configs)
 
     def _queue(self, partition: TopicPartition) -> RecordQueue:
-        return RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), ReceiverNames()), never)
+        return RecordQueue(TaskId(0, 0), partition, SourceRunner("s", SourceSettings(), CurrentNode()), never)
 
     def on_log(self, partition: TopicPartition, *times: int) -> None:
         self.log.write(partition, *((None, None, time) for time in times))

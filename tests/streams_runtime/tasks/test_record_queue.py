@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.receivers import ReceiverNames
-from streams_runtime.processors.source_node import SourceRunner
+from streams_runtime.processors.context import CurrentNode
+from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.serdes import STRING, Serdes
@@ -39,7 +39,7 @@ def queue(
         raise Failed(record)
 
     return RecordQueue(
-        TASK, IN, SourceRunner("source", settings or SourceSettings(), ReceiverNames()), on_failure or refuse, losses
+        TASK, IN, SourceRunner("source", settings or SourceSettings(), CurrentNode()), on_failure or refuse, losses
     )
 
 

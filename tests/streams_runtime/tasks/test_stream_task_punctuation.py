@@ -128,20 +128,6 @@ def test_should_refuse_an_interval_under_1_ms(tmp_path: Path, interval_ms: int) 
     topology, _ = ticking(plan_every(interval_ms, STREAM))
     with pytest.raises(StreamsRuntimeError, match=r"processor ticking.*shortest interval of a punctuation is 1 ms"):
         RunningTask(tmp_path, topology).start()
-    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] processor n: the shortest interval"):
-        RunningTask(tmp_path / "2").task.runtime.schedule("n", interval_ms, WALL, print, None)
-
-
-def test_should_refuse_a_callback_that_is_no_function(tmp_path: Path) -> None:
-    with pytest.raises(
-        StreamsRuntimeError, match=r"task \[0_0\] processor n: the callback of a punctuation must be a f"
-    ):
-        RunningTask(tmp_path).task.runtime.schedule("n", 10, WALL, None, None)  # type: ignore[arg-type]
-
-
-def test_should_refuse_a_start_before_the_epoch(tmp_path: Path) -> None:
-    with pytest.raises(StreamsRuntimeError, match=r"task \[0_0\] processor n: a punctuation cannot start before"):
-        RunningTask(tmp_path).task.runtime.schedule("n", 10, WALL, print, -1)
 
 
 def test_should_need_a_commit_after_a_punctuation(tmp_path: Path) -> None:

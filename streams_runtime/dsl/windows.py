@@ -1,0 +1,92 @@
+"""Windows of time, and windowed keys as bytes.
+
+A window includes its start and excludes its end. A windowed key is the key, then eight bytes of the window's start in
+milliseconds, big-endian. A topic of windowed keys is partitioned by the key alone, so that all windows of a key are in
+one partition.
+Source: `TimeWindows`, `TimeWindowedSerializer`, `TimeWindowedDeserializer`, `WindowKeySchema.toBinary`,
+`WindowedStreamPartitioner`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from assignor.errors import IllegalArgumentError
+from streams_runtime.logs.partitioner import partition_of
+from streams_runtime.serdes import Serde
+from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.window_keys import window_end_ms
+
+K = TypeVar("K")
+
+_START = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TimeWindows:
+    """Windows of one size that start at every multiple of the advance since the epoch. They are tumbling if the advance
+    is the size, and hopping (they overlap) if it is shorter.
+
+    Times are in milliseconds. `grace_ms`: how long after its end, in stream time, a window still takes records.
+    """
+
+    size_ms: int
+    advance_ms: int
+    grace_ms: int
+
+    def __init__(self, size_ms: int, advance_ms: int | None = None, grace_ms: int = 0) -> None:
+        """`advance_ms` None: the size. Raises IllegalArgumentError unless 0 < advance <= size and grace >= 0."""
+        advance_ms = size_ms if advance_ms is None else advance_ms
+        if size_ms <= 0:
+            raise IllegalArgumentError("Window size (sizeMs) must be larger than zero.")
+        if not 0 < advance_ms <= size_ms:
+            raise IllegalArgumentError(
+                "Window advancement interval should be more than zero and less than window duration which is "
+                f"{size_ms} ms, but given advancement interval is: {advance_ms} ms"
+            )
+        if grace_ms < 0:
+            raise IllegalArgumentError("Grace period must not be negative.")
+        object.__setattr__(self, "size_ms", size_ms)
+        object.__setattr__(self, "advance_ms", advance_ms)
+        object.__setattr__(self, "grace_ms", grace_ms)
+
+    def starts_for(self, timestamp_ms: int) -> range:
+        """The starts of all windows that contain the timestamp, oldest first."""
+        first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
+        return range(first, timestamp_ms + 1, self.advance_ms)
+
+
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+class TimeWindowedSerde(Generic[K]):
+    """The bytes do not hold the end of a window, as in Kafka: it is the start plus `window_size_ms`."""
+
+    key_serde: Serde[K]
+    window_size_ms: int
+
+    def serialize(self, value: Windowed[K], /) -> bytes:
+        key = self.key_serde.serialize(value.key)
+        return b"".join((key, _START.pack(value.start_ms)))  # `+` would give a bytearray for a key that is one
+
+    def deserialize(self, data: bytes, /) -> Windowed[K]:
+        start_ms = _START.unpack_from(data, len(data) - 8)[0]
+        key = self.key_serde.deserialize(data[:-8])
+        return Windowed(key, start_ms, window_end_ms(start_ms, self.window_size_ms))
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> TimeWindowedSerde[K]:
+        return replace(self, key_serde=change(self.key_serde))
+
+
+@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+class WindowedStreamPartitioner(Generic[K]):
+    """The default partitioner of sinks whose key serde is a TimeWindowedSerde."""
+
+    key_serde: Serde[K]
+
+    def __call__(self, key: Windowed[K], value: Any, partitions: int) -> int:
+        return partition_of(self.key_serde.serialize(key.key), partitions)
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> WindowedStreamPartitioner[K]:
+        return replace(self, key_serde=change(self.key_serde))
