@@ -47,7 +47,7 @@ A = TypeVar("A")
 
 
 class KStream(Generic[K, V]):
-    """A stream of records. Made by `StreamsBuilder` and by operations, never by users."""
+    """A stream of records. It has a method for each operation, as in Kafka. Users get it from a `StreamsBuilder`."""
 
     def __init__(self, stage: Stage[K, V]) -> None:
         self._stage = stage

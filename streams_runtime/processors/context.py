@@ -100,7 +100,10 @@ class CurrentNode:
 
 
 class NodeContext:
-    """One for each node. Open from a processor's `init` until its `close` has returned."""
+    """One for each node. Open from a processor's `init` until its `close` has returned.
+
+    It has the methods of `ProcessorContext`, and beside them those that the node's runner and operators call.
+    """
 
     __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name")
 

@@ -50,7 +50,7 @@ class SinkSettings:
 
 
 class Topology:
-    """Each call adds to the topology and returns it. Raises TopologyError for a call that Kafka refuses.
+    """The calls are Kafka's. Each adds to the topology and returns it. Raises TopologyError if Kafka refuses the call.
 
     `optimizations`: those with which the DSL made it (`topology.optimization`); None if it was made without the DSL.
     """
