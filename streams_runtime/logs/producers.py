@@ -198,9 +198,10 @@ class Destination(Protocol):
 class _Pending:
     """Records of one partition: columns that grow, and batches that are closed."""
 
-    __slots__ = ("closed", "headers", "keys", "size", "timestamps_ms", "values")
+    __slots__ = ("closed", "headers", "keys", "limits", "size", "timestamps_ms", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: RecordLimits) -> None:
+        self.limits = limits
         self.closed: list[NewBatch] = []
         self._start()
 
@@ -257,7 +258,7 @@ class BufferingProducer:
         self._destination = destination
         self._identity = identity
         self._state = ProducerState(None if identity is None else identity.transactional_id)
-        self._pending: dict[TopicPartition, _Pending] = {}  # only of partitions that have any
+        self._pending: dict[TopicPartition, _Pending] = {}  # only of partitions that got some since the last write
         self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
         # inside a transaction no amount is written before the commit: every send compares with this and nothing else
@@ -282,9 +283,8 @@ class BufferingProducer:
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
-        limits = self._limits.get(partition) or self.limits_of(partition)
-        key, value, timestamp_ms, headers, size = limits.checked(partition, key, value, timestamp_ms, headers)
         pending = self._pending.get(partition) or self._pending_of(partition)
+        key, value, timestamp_ms, headers, size = pending.limits.checked(partition, key, value, timestamp_ms, headers)
         if pending.size + size > BATCH_BYTES or len(pending.keys) == BATCH_RECORDS:
             pending.close_batch()
         if headers:
@@ -372,14 +372,13 @@ class BufferingProducer:
         """Raises UnknownTopicOrPartition."""
         pending = self._pending.get(partition)
         if pending is None:
-            self.limits_of(partition)
-            pending = self._pending[partition] = _Pending()
+            pending = self._pending[partition] = _Pending(self.limits_of(partition))
         return pending
 
     def _write(self, offsets: OffsetsToCommit) -> None:
-        if not self._pending and not offsets:
+        batches = {partition: closed for partition, pending in self._pending.items() if (closed := pending.batches())}
+        if not batches and not offsets:
             return
-        batches = {partition: pending.batches() for partition, pending in self._pending.items()}
         try:
             written = self._destination.append(batches, offsets, self._identity)
         except (ProducerFenced, CommitFenced) as error:

@@ -287,13 +287,10 @@ class EmbeddedLog:
 
     def _bounds(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
         asked = list(partitions)
-        try:
-            return self._known_bounds(asked)
-        except UnknownTopicOrPartition:
-            self._catalog.forget()  # a topic was deleted since, and may have been made again
-            return self._known_bounds(asked)
 
-    def _known_bounds(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        known = self._catalog.find(partitions)
-        with self._reads.use() as connection:
-            return bounds_of(connection, known)
+        def look_up() -> dict[TopicPartition, Bounds]:
+            known = self._catalog.find(asked)
+            with self._reads.use() as connection:
+                return bounds_of(connection, known)
+
+        return self._catalog.current(look_up)

@@ -40,11 +40,7 @@ class EmbeddedSource:
         with as_log_errors(self._connection.file):
             connection = self._connection.get()
             self._seen = connection, _data_version(connection)
-            try:
-                snapshot = self._begun(connection, partitions)
-            except UnknownTopicOrPartition:
-                self._catalog.forget()  # a topic was deleted since, and may have been made again
-                snapshot = self._begun(connection, partitions)
+            snapshot = self._catalog.current(lambda: self._begun(connection, partitions))
             try:
                 yield snapshot
             finally:

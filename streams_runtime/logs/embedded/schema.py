@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from assignor.access.private_files import create_private_file
 from assignor.types import TopicPartition
@@ -21,6 +21,8 @@ from streams_runtime.logs.base import TopicDescription
 from streams_runtime.logs.embedded.connections import SharedConnection, WriteLock, as_log_errors
 from streams_runtime.logs.errors import LogError, UnknownTopicOrPartition
 from streams_runtime.logs.topic_configs import TopicConfigs
+
+T = TypeVar("T")
 
 APPLICATION_ID = 0x6B6C6F67
 SCHEMA_VERSION = 1
@@ -120,9 +122,8 @@ class Catalog:
     """Which partitions exist, and their numbers in the file. Any thread may use it: the known partitions are replaced
     as a whole.
 
-    A number is never given again (`maintenance`), so a partition that was read once is right, or was deleted since. A
-    reader that finds it deleted calls `forget` and `find` again: the topic may have been created again. Configs may
-    have been altered since they were read; `all` reads them again.
+    A number is never given again (`maintenance`), so a partition that was read once is right, or was deleted since;
+    `current` reads the file again then. Configs may have been altered since they were read; `all` reads them again.
     """
 
     def __init__(self, connection: SharedConnection) -> None:
@@ -139,6 +140,16 @@ class Catalog:
         if missing:
             raise UnknownTopicOrPartition(f"there is no partition {', '.join(map(str, missing))}")
         return {partition: known[partition] for partition in asked}
+
+    def current(self, call: Callable[[], T]) -> T:
+        """The result of `call`, which is made once more, with partitions from the file, if it raises
+        UnknownTopicOrPartition: a topic was deleted since, and may have been created again.
+        """
+        try:
+            return call()
+        except UnknownTopicOrPartition:
+            self.forget()
+            return call()
 
     def forget(self) -> None:
         """The next look-up reads the file."""

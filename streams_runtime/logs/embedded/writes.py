@@ -97,11 +97,7 @@ class EmbeddedDestination:
             partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]
             for partition, of_it in batches.items()
         }
-        try:
-            last_offsets = self._append(as_bytes, offsets, identity)
-        except UnknownTopicOrPartition:
-            self._catalog.forget()  # a topic was deleted since, and may have been made again
-            last_offsets = self._append(as_bytes, offsets, identity)
+        last_offsets = self._catalog.current(lambda: self._append(as_bytes, offsets, identity))
         if last_offsets:
             self._signals.appended()
         return last_offsets
