@@ -24,7 +24,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
 
 # What setup.py names, anew when it has changed: a compiled module stands in for its source. Without a C compiler, pure.
-COMPILED := assignor/*/*.py assignor/*/*.pxd streams_runtime/logs/kafka/batch_rows.p* streams_runtime/logs/partitioner.p*
+COMPILED := assignor/*/*.py assignor/*/*.pxd kafka_client/record_batches/batch_rows.p* streams_runtime/logs/partitioner.p*
 
 setup: $(VENV)/.compiled ## build .venv from the lock files (and a Java from PyPI where there is none)
 

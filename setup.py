@@ -28,7 +28,7 @@ COMPILED = (
     "assignor.task_assignors.working_state",
     "assignor.threads.consumer_assignments",
     "assignor.threads.tasks_to_threads",
-    "streams_runtime.logs.kafka.batch_rows",
+    "kafka_client.record_batches.batch_rows",
     "streams_runtime.logs.partitioner",
 )
 

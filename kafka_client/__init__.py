@@ -8,6 +8,7 @@
 | `offsets_topic` | `__consumer_offsets`, read as the brokers write it |
 | `calls`, `connections` | one call with its tries; connections to the brokers |
 | `error_codes`, `errors` | what brokers answer instead of a result, and what a caller catches |
+| `record_batches/` | Kafka's record batches of version 2, as bytes and as columns |
 | `requests/` | requests in versions that aiokafka does not have |
 | `settings/` | a client's properties under Kafka's own names, TLS and SASL included |
 | `event_loop` | a synchronous face for callers that are threads |

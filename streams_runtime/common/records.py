@@ -18,11 +18,11 @@ from __future__ import annotations
 from operator import index
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from kafka_client.record_batches import NAME_ERRORS as NAME_ERRORS
+from kafka_client.record_batches import Headers as Headers
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-
-Headers = tuple[tuple[str, bytes | None], ...]
-"""Names and values, in order. A name may appear twice."""
 
 
 class Record(NamedTuple, Generic[Key, Value]):
@@ -64,9 +64,6 @@ class RecordContext(NamedTuple):
 
 
 LATEST_MS: Final = 2**63 - 1
-
-NAME_ERRORS: Final = "surrogateescape"
-"""The error handler with which names of headers become bytes, and bytes names."""
 
 _ERA_S = 946_684_800, 4_102_444_800
 """The years 2000 to 2099. In none of the other units is a time of these years one of them in milliseconds."""

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from assignor.types import TopicPartition
+from kafka_client.record_batches.record_batch_v2 import BatchHeader, decoded, encoded, number, row_writer
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import BATCH_BYTES
-from streams_runtime.logs.kafka.record_batch_v2 import BatchHeader, decoded, encoded, number, row_writer
 from streams_runtime.logs.record_limits import AnyRecord
 
 

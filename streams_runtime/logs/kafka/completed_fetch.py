@@ -19,10 +19,10 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
 from assignor.types import TopicPartition
+from kafka_client.record_batches.batch_rows import Columns
+from kafka_client.record_batches.record_batch_v2 import CONTROL, TRANSACTIONAL, BatchHeader, check, decoded
 from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError
-from streams_runtime.logs.kafka.batch_rows import Columns
-from streams_runtime.logs.kafka.record_batch_v2 import CONTROL, TRANSACTIONAL, BatchHeader, check, decoded
 
 AbortedTransaction = tuple[int, int]
 """Producer id, first offset in the partition."""

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
+from kafka_client.record_batches import record_batch_v2
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import BATCH_BYTES
-from streams_runtime.logs.kafka import record_batch_v2
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
-from tests.streams_runtime.logs.kafka.batches import read_by_aiokafka
+from tests.kafka_client.record_batches.batches import read_by_aiokafka
 
 P = TopicPartition("topic", 0)
 CHOICES = ["as it is here", "without what is compiled"]

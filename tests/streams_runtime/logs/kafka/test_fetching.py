@@ -20,7 +20,7 @@ from streams_runtime.logs.kafka import fetching
 from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
 from streams_runtime.logs.kafka.leadership import Led
 from streams_runtime.logs.kafka.settings import log_settings
-from tests.streams_runtime.logs.kafka.batches import batch_of
+from tests.kafka_client.record_batches.batches import batch_of
 
 EVENTS, TABLE, OTHER = (TopicPartition(topic, 0) for topic in ("events", "table", "other"))
 STABLE, HIGH_WATERMARK = 5, 7

@@ -15,8 +15,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from hypothesis import strategies as st
 
-from streams_runtime.common.records import Headers
-from streams_runtime.logs.kafka import batch_rows, library_rows
+from kafka_client.record_batches import Headers, batch_rows, library_rows
 from tests.checkout import ROOT
 
 Row = tuple[int, int, bytes | None, bytes | None, Headers]
@@ -98,7 +97,7 @@ def read_by_aiokafka(payload: bytes) -> list[Row]:
 def rows_from_source() -> ModuleType:
     """`batch_rows` as Python runs it, whatever was compiled."""
     name = "batch_rows_from_source"
-    loader = SourceFileLoader(name, str(ROOT / "streams_runtime/logs/kafka/batch_rows.py"))
+    loader = SourceFileLoader(name, str(ROOT / "kafka_client/record_batches/batch_rows.py"))
     spec = spec_from_loader(name, loader)
     assert spec is not None
     module = module_from_spec(spec)

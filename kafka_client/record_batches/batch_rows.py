@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streams_runtime.common.records import NAME_ERRORS, Headers
+from kafka_client.record_batches import NAME_ERRORS, Headers
 
 Columns = tuple[
     Sequence[int], list[int], list[bytes | None], list[bytes | None], list[tuple[tuple[str, bytes | None], ...]] | None

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import cramjam
 from aiokafka.record.util import calc_crc32c
 
-from streams_runtime.logs.kafka import batch_rows, library_rows
-from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns
+from kafka_client.record_batches import batch_rows, library_rows
+from kafka_client.record_batches.batch_rows import HEADER_BYTES, Columns
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streams_runtime.common.records import Headers
-from streams_runtime.logs.kafka import batch_rows, library_rows, record_batch_v2
-from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns
+from kafka_client.record_batches import Headers, batch_rows, library_rows, record_batch_v2
+from kafka_client.record_batches.batch_rows import HEADER_BYTES, Columns
 from tests.compiled_modules import compiled_file, compiled_modules
-from tests.streams_runtime.logs.kafka.batches import FORMS, OWN_FORMS, Row, batch_of, rows
+from tests.kafka_client.record_batches.batches import FORMS, OWN_FORMS, Row, batch_of, rows
 
-OURS = "streams_runtime/logs/kafka/batch_rows"
+OURS = "kafka_client/record_batches/batch_rows"
 MANY = 2**31 - 1
 BASE = 7_000_000_000
 

@@ -12,9 +12,9 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.logs.kafka import record_batch_v2
-from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES
-from streams_runtime.logs.kafka.record_batch_v2 import (
+from kafka_client.record_batches import record_batch_v2
+from kafka_client.record_batches.batch_rows import HEADER_BYTES
+from kafka_client.record_batches.record_batch_v2 import (
     BatchHeader,
     check,
     compressed,
@@ -24,7 +24,7 @@ from streams_runtime.logs.kafka.record_batch_v2 import (
     number,
     row_writer,
 )
-from tests.streams_runtime.logs.kafka.batches import CODECS, Row, batch_of, read_by_aiokafka, rows
+from tests.kafka_client.record_batches.batches import CODECS, Row, batch_of, read_by_aiokafka, rows
 
 MANY = 2**31 - 1
 CHOICES = ["as it is here", "without what is compiled"]

@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from streams_runtime.common.records import Headers
-from streams_runtime.logs.kafka import batch_rows
-from streams_runtime.logs.kafka.batch_rows import HEADER_BYTES, Columns, Written
+from kafka_client.record_batches import Headers, batch_rows
+from kafka_client.record_batches.batch_rows import HEADER_BYTES, Columns, Written
 
 T = TypeVar("T")
 
