@@ -158,11 +158,11 @@ class RecordCollector:
             self._producer.check(self._changelogs[store], key, value, timestamp_ms if timestamp_ms > 0 else 0)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a store's change to its changelog. Raises as `send` does."""
+        """Send a store's change, which `check_change` has let pass, to its changelog. Raises as `send` does."""
         rows = self._change_rows.get(store) or self._open_changelog(store)
         if timestamp_ms < 0:  # before the first record (in `init`) there is no time, and the log takes no negative one
             timestamp_ms = 0
-        self._add(rows, key, value, timestamp_ms)
+        self._append(rows, key, value, timestamp_ms)
 
     def _open_changelog(self, store: str) -> _PartitionRows:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
@@ -194,6 +194,9 @@ class RecordCollector:
         if not rows.limits.takes_unchecked(key, value, timestamp_ms):
             self._send_alone(rows, key, value, timestamp_ms, ())
             return
+        self._append(rows, key, value, timestamp_ms)
+
+    def _append(self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         keys = rows.keys
         if not keys:
             self._pending.append(rows)
