@@ -1,24 +1,29 @@
 """Stores of bytes that send every change to the changelog, after it is in the store.
 
 A change that the changelog does not take is refused before the store has it, so that both agree when a handler goes on.
-A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value. Without
-a changelog (in a standby, or where a source topic serves as changelog) nothing is sent. What is restored is never
-logged. Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
-`ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`.
+A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value; a
+deletion that of the record. Without a changelog (in a standby, or where a source topic serves as changelog) nothing is
+sent. What is restored is never logged. Source: `ChangeLoggingKeyValueBytesStore`,
+`ChangeLoggingTimestampedKeyValueBytesStore`, `ChangeLoggingWindowBytesStore`,
+`ChangeLoggingTimestampedWindowBytesStore`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from streams_runtime.state_stores.base import ChangeLogger, KeyValueStore, RecordClock, StoreContext
+from streams_runtime.state_stores.base import (
+    ChangeLogger,
+    Entries,
+    Inner,
+    KeyValueBytesStore,
+    RecordClock,
+    StoreContext,
+    WindowBytesStore,
+    WrappedStateStore,
+)
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
-from streams_runtime.state_stores.window_bytes import WindowBytesStore
 from streams_runtime.state_stores.window_keys import window_key
-from streams_runtime.state_stores.wrapped import Inner, WrappedStateStore
-
-Entry = tuple[bytes, bytes]
-BytesStore = KeyValueStore[bytes, bytes]
 
 
 class _NotLogged:
@@ -39,17 +44,15 @@ _NO_RECORD: RecordClock = _NoRecord()
 
 
 class ChangeLoggingStore(WrappedStateStore[Inner]):
-    __slots__ = ("_changes", "_check_change", "_clock", "_log_change", "_name")
+    """`timestamped`: values begin with their timestamp."""
 
-    def __init__(self, inner: Inner) -> None:
+    __slots__ = ("_check_change", "_clock", "_log_change", "_name", "_timestamped")
+
+    def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
         self._name = inner.name  # the layers below would be asked for every change
+        self._timestamped = timestamped
         self._use(_NOT_LOGGED, _NO_RECORD)
-
-    @property
-    def is_logged(self) -> bool:
-        """Whether changes go to a changelog here; not in a standby, and not where a source topic serves as one."""
-        return self._changes is not _NOT_LOGGED
 
     def open(self, context: StoreContext) -> None:
         super().open(context)
@@ -63,21 +66,23 @@ class ChangeLoggingStore(WrappedStateStore[Inner]):
         self._use(_NOT_LOGGED if context.changes is None else context.changes, context.clock)
 
     def _use(self, changes: ChangeLogger, clock: RecordClock) -> None:
-        self._changes, self._clock = changes, clock
+        self._clock = clock
         self._log_change = changes.log_change
         self._check_change = changes.check_change
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        """Raise for a change that the changelog does not take. `key`, `value`: as the store has them."""
+        """Raise for a change that the changelog does not take. `key`: in the changelog; `value`: in the store."""
         self._check_change(self._name, key, *self._logged(value))
 
     def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
         """Value and timestamp in the changelog for a value of the store."""
-        return value, self._clock.record_timestamp_ms
+        if value is None or not self._timestamped:
+            return value, self._clock.record_timestamp_ms
+        return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
 
 
-class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
-    """`KeyValueStore[bytes, bytes]`."""
+class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
+    """`KeyValueBytesStore`."""
 
     __slots__ = ()
 
@@ -90,11 +95,10 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
         self._inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
-    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        present = self._inner.get(key)
-        if present is None:
-            self.put(key, value)
-        return present
+    def put_checked(self, key: bytes, value: bytes | None) -> None:
+        """What `put` does with a change that `check` has let pass."""
+        self._inner.put(key, value)
+        self._log_change(self._name, key, *self._logged(value))
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in entries:
@@ -103,49 +107,11 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
         for key, value in entries:
             self._log_change(self._name, key, *self._logged(value))
 
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        return self._inner.get_many(keys)
-
-    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
-        self.put_all(list(zip(keys, values, strict=True)))
-
-    def delete(self, key: bytes) -> bytes | None:
-        self.check(key, None)
-        present = self._inner.delete(key)
-        self._log_change(self._name, key, None, self._clock.record_timestamp_ms)
-        return present
-
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        return self._inner.range(start, end)
-
-    def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        return self._inner.reverse_range(start, end)
-
-    def all(self) -> Iterator[Entry]:
-        return self._inner.all()
-
-    def prefix_scan(self, prefix: bytes) -> Iterator[Entry]:
-        return self._inner.prefix_scan(prefix)
+    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Entries:
+        return self._inner.scan(start, before, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
         return self._inner.approximate_num_entries()
-
-
-class _TimestampedValues(ChangeLoggingStore[Inner]):
-    """Values of the store begin with their timestamp. A deletion carries the timestamp of the current record."""
-
-    __slots__ = ()
-
-    def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
-        if value is None:
-            return None, self._clock.record_timestamp_ms
-        return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
-
-
-class ChangeLoggingTimestampedKeyValueBytesStore(_TimestampedValues[BytesStore], ChangeLoggingKeyValueBytesStore):
-    """Of values with timestamps."""
-
-    __slots__ = ()
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
@@ -168,6 +134,11 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
             self._log_change(self._name, stored, logged, timestamp_ms)
         return sequence
 
+    def put_checked(self, key: bytes, value: bytes | None, start_ms: int) -> None:
+        """What `put` does in a store without duplicates with a change that `check` has let pass."""
+        self._inner.put(key, value, start_ms)
+        self._log_change(self._name, window_key(key, start_ms, 0), *self._logged(value))
+
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._inner.fetch(key, start_ms)
 
@@ -176,9 +147,3 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         return self._inner.fetch_all(from_ms, to_ms)
-
-
-class ChangeLoggingTimestampedWindowBytesStore(_TimestampedValues[WindowBytesStore], ChangeLoggingWindowBytesStore):
-    """Of values with timestamps."""
-
-    __slots__ = ()

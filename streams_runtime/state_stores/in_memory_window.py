@@ -16,8 +16,13 @@ from typing import Generic, TypeVar
 from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext, nobody_asks
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, is_window_key, next_sequence, suffix_of
-from streams_runtime.state_stores.window_retention import WindowRetention
+from streams_runtime.state_stores.window_keys import (
+    SUFFIX_BYTES,
+    WindowRetention,
+    is_window_key,
+    next_sequence,
+    suffix_of,
+)
 
 Entry = TypeVar("Entry")
 Item = TypeVar("Item")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import RecordContext
+from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde, serializer_of
-from streams_runtime.state_stores.base import Windowed
-from streams_runtime.state_stores.caching_window import CachingWindowStore
-from streams_runtime.state_stores.window_bytes import WindowBytesStore
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms
-from streams_runtime.state_stores.wrapped import WrappedStateStore
+from streams_runtime.state_stores.base import ValueAndTimestamp, WindowBytesStore, Windowed, WrappedStateStore
+from streams_runtime.state_stores.caching import CachingWindowStore
+from streams_runtime.state_stores.value_and_timestamp import TableEntries, ValueAndTimestampSerde, ValuesWithTimestamps
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,25 +37,6 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         self._to_value = serializer_of(value_serde)
         self._value_of = value_serde.deserialize
         self.window_size_ms = window_size_ms
-
-    def set_flush_listener(
-        self, listener: Callable[[Windowed[K], V | None, V | None, RecordContext], None], *, sends_old_values: bool
-    ) -> bool:
-        """As `CachingStore.set_flush_listener`; False for a store without a cache."""
-        inner = self._inner
-        if not isinstance(inner, CachingWindowStore):
-            return False
-        value_of = self._value_of
-
-        def flushed(key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
-            listener(
-                self.window_of(key),
-                None if new is None else value_of(new),
-                None if old is None else value_of(old),
-                context,
-            )
-
-        return inner.set_flush_listener(flushed, sends_old_values=sends_old_values)
 
     def window_of(self, window_key: bytes) -> Windowed[K]:
         """What the bytes of a window key say."""
@@ -90,3 +71,46 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         if key is None:
             raise StreamsRuntimeError(f"store {self.name}: key cannot be None")
         return self._from_key(key)
+
+
+class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
+    """`WindowStore[K, ValueAndTimestamp[V]]`. A ValueAndTimestamp without a value deletes, as None does."""
+
+    __slots__ = ("value_serde",)
+
+    def __init__(
+        self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
+    ) -> None:
+        self.value_serde = value_serde
+        """Of the value alone."""
+        super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde), window_size_ms=window_size_ms)
+
+    def table_entries(self) -> TableEntries:
+        inner, serde, from_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._from_key
+        read, write = serde.entry_reader(), serde.entry_writer()
+        if isinstance(inner, CachingWindowStore) and inner.cache is not None:
+            latest_ms, suffix = -1, b""
+
+            def cached_place(key: K, start_ms: int) -> bytes:
+                nonlocal latest_ms, suffix
+                if start_ms != latest_ms:  # most records are of the window of the record before
+                    latest_ms, suffix = start_ms, window_key(b"", start_ms, 0)
+                return from_key(key) + suffix
+
+            get, put, listen = inner.cache.get, inner.put_cached, inner.set_flush_listener
+            return TableEntries(cached_place, get, put, read, write, self.window_of, listen)
+        fetch, put_window = inner.fetch, inner.put
+        return TableEntries(
+            lambda key, start_ms: (from_key(key), start_ms),
+            lambda place: fetch(*place),
+            lambda place, stored: put_window(place[0], stored, place[1]),
+            read,
+            write,
+            self.window_of,
+        )
+
+    def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start_ms: int) -> None:
+        super().put(key, None if value is None or value.value is None else value, window_start_ms)
+
+    def restore(self, batch: RecordBatch) -> None:
+        self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

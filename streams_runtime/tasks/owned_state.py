@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from streams_runtime.common.states import TaskType
 from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StoreContext, nobody_asks
-from streams_runtime.state_stores.task_cache import TaskCache
+from streams_runtime.state_stores.thread_cache import TaskCache
 from streams_runtime.tasks.state_manager import StateManager
 
 _logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError,
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import ABOUT_THE_TASK
-from streams_runtime.state_stores.task_cache import TaskCache
+from streams_runtime.state_stores.thread_cache import TaskCache
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.input_buffer import InputBuffer

@@ -42,8 +42,7 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.node_runs import NodeRun
 from streams_runtime.reporting.losses import TaskLosses, WindowsAtRisk, uncounted
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.state_stores.task_cache import TaskCache
-from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.state_stores.thread_cache import TaskCache, ThreadCache
 from streams_runtime.tasks.commit_state import CommitState
 from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord, fail
 from streams_runtime.tasks.input_buffer import InputBuffer
