@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores.thread_cache import TaskCache
 
 K = TypeVar("K")
@@ -28,11 +29,19 @@ V_co = TypeVar("V_co", covariant=True)
 class ChangeLogger(Protocol):
     """Where a logged store sends its changes, as bytes. `value` None is a deletion."""
 
-    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise what `log_change` raises for a change that the changelog does not take. Nothing is sent."""
+    def limits_of(self, store: str) -> RecordLimits:
+        """What its changelog takes as one record."""
         ...
 
-    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None: ...
+    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Raise for a change that its changelog does not take. Nothing is sent. Not needed for what the limits take
+        unchecked.
+        """
+        ...
+
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Send a change that was checked."""
+        ...
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
@@ -146,15 +155,16 @@ class WindowBytesStore(StateStore, Protocol):
     """
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        """Gives the sequence number to log the change with (0 without duplicates). None: there is nothing to log.
+        """`key`: the window key with sequence number 0, which begins at `start_ms`.
 
-        The value None deletes; in a store with duplicates it does nothing. What is put into a window that the store
-        keeps no more is dropped, and the context hears of it: on disk that is a window of a deleted segment.
+        Gives the sequence number to log the change with (0 without duplicates). None: there is nothing to log. The
+        value None deletes; in a store with duplicates it does nothing. What is put into a window that the store keeps
+        no more is dropped, and the context hears of it: on disk that is a window of a deleted segment.
         """
         ...
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        """With duplicates: the value with the highest sequence number."""
+        """`key`: as of `put`. With duplicates: the value with the highest sequence number."""
         ...
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:

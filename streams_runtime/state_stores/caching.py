@@ -63,10 +63,6 @@ class CachingStore(WrappedStateStore[Logging], ABC):
     def read_below(self, key: bytes) -> bytes | None:
         """What the store has under this key of the cache."""
 
-    @abstractmethod
-    def write_below(self, key: bytes, value: bytes | None) -> None:
-        """Write a checked change to the store, and to its changelog if it has one."""
-
     # --- its life
 
     def open(self, context: StoreContext) -> None:
@@ -86,7 +82,7 @@ class CachingStore(WrappedStateStore[Logging], ABC):
         if context.cache is not None:
             self._owner = get_ident()
             self._task_cache = context.cache
-            self.cache = context.cache.add(self)
+            self.cache = context.cache.add(self, self._inner.check)
 
     def _unbind(self) -> None:
         cache, self.cache = self.cache, None
@@ -123,17 +119,11 @@ class CachingStore(WrappedStateStore[Logging], ABC):
         try:
             if listener is not None:
                 listener(key, value, old if self._sends_old_values else None, context)
-            self.write_below(key, value)
+            self._inner.put_checked(key, value)
         finally:
             contexts.leave_context(before)
 
-    # --- changes and reads
-
-    def put_cached(self, key: bytes, value: bytes | None) -> None:
-        """Where there is a cache. `key`: of the cache. Raises for a change that cannot be written, and as a flush."""
-        assert self.cache is not None, "the caller has seen it"
-        self._inner.check(key, value)
-        self.cache.put(key, value)
+    # --- reads
 
     def _read(self, cache: NamedCache, key: bytes) -> bytes | None:
         """From any thread; only the task's reads count as uses. `key`: of the cache."""
@@ -153,20 +143,17 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
     def read_below(self, key: bytes) -> bytes | None:
         return self._inner.get(key)
 
-    def write_below(self, key: bytes, value: bytes | None) -> None:
-        self._inner.put_checked(key, value)
-
     def put(self, key: bytes, value: bytes | None) -> None:
         if self.cache is None:
             self._inner.put(key, value)
         else:
-            self.put_cached(key, value)
+            self.cache.put(key, value)
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         if self.cache is None:
             self._inner.put_all(entries)
             return
-        for key, value in entries:
+        for key, value in entries:  # so that none is put where one cannot be
             self._inner.check(key, value)
         for key, value in entries:
             self.cache.put(key, value)
@@ -209,22 +196,19 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         self._segment_interval_ms = segment_interval_ms
 
     def read_below(self, key: bytes) -> bytes | None:
-        return self._inner.fetch(key[:-SUFFIX_BYTES], suffix_of(key)[0])
-
-    def write_below(self, key: bytes, value: bytes | None) -> None:
-        self._inner.put_checked(key[:-SUFFIX_BYTES], value, suffix_of(key)[0])
+        return self._inner.fetch(key, suffix_of(key)[0])
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         if self.cache is None:
             return self._inner.put(key, value, start_ms)
-        self.put_cached(window_key(key, start_ms, 0), value)
+        self.cache.put(key, value)
         return 0
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache
         if cache is None:
             return self._inner.fetch(key, start_ms)
-        return self._read(cache, window_key(key, start_ms, 0))
+        return self._read(cache, key)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         length = len(key) + SUFFIX_BYTES

@@ -10,8 +10,11 @@ sent. What is restored is never logged. Source: `ChangeLoggingKeyValueBytesStore
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores.base import (
     ChangeLogger,
     Entries,
@@ -23,10 +26,13 @@ from streams_runtime.state_stores.base import (
     WrappedStateStore,
 )
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
-from streams_runtime.state_stores.window_keys import window_key
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 
 
 class _NotLogged:
+    def limits_of(self, store: str) -> RecordLimits:
+        return RecordLimits(max_bytes=sys.maxsize, compacts=False)
+
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """There is no changelog that could refuse it."""
 
@@ -43,10 +49,10 @@ _NOT_LOGGED: ChangeLogger = _NotLogged()
 _NO_RECORD: RecordClock = _NoRecord()
 
 
-class ChangeLoggingStore(WrappedStateStore[Inner]):
+class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
     """`timestamped`: values begin with their timestamp."""
 
-    __slots__ = ("_check_change", "_clock", "_log_change", "_name", "_timestamped")
+    __slots__ = ("_changes", "_clock", "_log_change", "_name", "_takes", "_timestamped")
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
@@ -67,12 +73,26 @@ class ChangeLoggingStore(WrappedStateStore[Inner]):
 
     def _use(self, changes: ChangeLogger, clock: RecordClock) -> None:
         self._clock = clock
+        self._changes = changes
         self._log_change = changes.log_change
-        self._check_change = changes.check_change
+        self._takes: Callable[[bytes, bytes | None, int], bool] = self._takes_first
+
+    def _takes_first(self, key: bytes, value: bytes | None, timestamp_ms: int) -> bool:
+        """The limits of the changelog are asked for with the first change: a standby never needs them."""
+        self._takes = self._changes.limits_of(self._name).takes_unchecked
+        return self._takes(key, value, timestamp_ms)
 
     def check(self, key: bytes, value: bytes | None) -> None:
         """Raise for a change that the changelog does not take. `key`: in the changelog; `value`: in the store."""
-        self._check_change(self._name, key, *self._logged(value))
+        logged, timestamp_ms = self._logged(value)
+        if not self._takes(key, logged, timestamp_ms):
+            self._changes.check_change(self._name, key, logged, timestamp_ms)
+
+    @abstractmethod
+    def put_checked(self, key: bytes, value: bytes | None) -> None:
+        """What `put` does with a change that `check` has let pass, in a store without duplicates. `key`, `value`: as
+        `check` has them.
+        """
 
     def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
         """Value and timestamp in the changelog for a value of the store."""
@@ -91,12 +111,12 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
 
     def put(self, key: bytes, value: bytes | None) -> None:
         logged, timestamp_ms = self._logged(value)
-        self._check_change(self._name, key, logged, timestamp_ms)
+        if not self._takes(key, logged, timestamp_ms):
+            self._changes.check_change(self._name, key, logged, timestamp_ms)
         self._inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
     def put_checked(self, key: bytes, value: bytes | None) -> None:
-        """What `put` does with a change that `check` has let pass."""
         self._inner.put(key, value)
         self._log_change(self._name, key, *self._logged(value))
 
@@ -115,7 +135,7 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
-    """`WindowBytesStore`; `check` takes the window key. A record whose window has expired is logged, too, as in Kafka.
+    """`WindowBytesStore`. A record whose window has expired is logged, too, as in Kafka.
 
     Differs from Kafka: None in a store with duplicates deletes nothing and is not logged. Kafka logs it, under a
     sequence number that no value has.
@@ -124,20 +144,19 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     __slots__ = ()
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        stored = window_key(key, start_ms, 0)
         logged, timestamp_ms = self._logged(value)
-        self._check_change(self._name, stored, logged, timestamp_ms)
+        if not self._takes(key, logged, timestamp_ms):
+            self._changes.check_change(self._name, key, logged, timestamp_ms)
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:
             if sequence:
-                stored = window_key(key, start_ms, sequence)
-            self._log_change(self._name, stored, logged, timestamp_ms)
+                key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
+            self._log_change(self._name, key, logged, timestamp_ms)
         return sequence
 
-    def put_checked(self, key: bytes, value: bytes | None, start_ms: int) -> None:
-        """What `put` does in a store without duplicates with a change that `check` has let pass."""
-        self._inner.put(key, value, start_ms)
-        self._log_change(self._name, window_key(key, start_ms, 0), *self._logged(value))
+    def put_checked(self, key: bytes, value: bytes | None) -> None:
+        self._inner.put(key, value, suffix_of(key)[0])
+        self._log_change(self._name, key, *self._logged(value))
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._inner.fetch(key, start_ms)

@@ -168,7 +168,7 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
         get, put, listen = self._get, layer.put, None
         if isinstance(layer, CachingKeyValueStore) and layer.cache is not None:
-            get, put, listen = layer.cache.get, layer.put_cached, layer.set_flush_listener
+            get, put, listen = layer.cache.get, layer.cache.put, layer.set_flush_listener
         return TableEntries(self._from_key, get, put, serde.entry_reader(), serde.entry_writer(), self._key_of, listen)
 
     def flushed_entries(self) -> Callable[[bytes], bytes | None]:

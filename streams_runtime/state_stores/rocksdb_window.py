@@ -79,8 +79,8 @@ class RocksDBWindowStore:
         self._segments: tuple[int, ...] = ()
         """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
         self._sequence = 0
-        self._latest = (-1, 0, b"", b"")
-        """See `_place`."""
+        self._latest = (0, bytes(SEGMENT_BYTES))
+        """The segment that was asked for last, and its bytes."""
         self._expired: Callable[[str], None] = nobody_asks
         self._read_again: Callable[[str, str], None] = nothing_is_read_again
         self._newest_ms = NO_STREAM_TIME_MS
@@ -119,21 +119,22 @@ class RocksDBWindowStore:
         retention = self._retention
         if start_ms > retention.observed_ms and retention.observe(start_ms):
             self._drop_expired()
-        _, segment, prefix, suffix = self._place(start_ms)
+        segment = start_ms // retention.segment_interval_ms
         if self._retain_duplicates:
             self._sequence = next_sequence(self._sequence)
         if segment < retention.first_live_segment:
             self._database.require_open()
             self._expired(self.name)
             return self._sequence
+        stored = self._prefix(segment) + key
         if self._retain_duplicates:
-            self._sequence = self._free_sequence(prefix + key, start_ms)
-            suffix = window_key(b"", start_ms, self._sequence)
+            self._sequence = self._free_sequence(stored[:-SUFFIX_BYTES], start_ms)
+            stored = window_key(stored[:-SUFFIX_BYTES], start_ms, self._sequence)
         if segment not in self._segments:
             self._segments = tuple(sorted((*self._segments, segment)))
         if start_ms > self._newest_ms:
             self._newest_ms = start_ms
-        self._database.put(prefix + key + suffix, value)
+        self._database.put(stored, value)
         return self._sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
@@ -144,21 +145,20 @@ class RocksDBWindowStore:
         is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner
         if is_in_memory and start_ms > self._newest_ms:
             return None
-        _, _, prefix, suffix = self._place(start_ms)
+        stored = self._prefix(start_ms // self._retention.segment_interval_ms) + key
         if not self._retain_duplicates:
-            stored = prefix + key + suffix
             return database.get_in_memory(stored) if is_in_memory else database.get(stored)
-        first, last = window_key(prefix + key, start_ms, 0), window_key(prefix + key, start_ms, MAX_SEQUENCE)
-        newest_first = database.scan(first, after(last), reverse=True)
+        last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
+        newest_first = database.scan(stored, after(last), reverse=True)
         # a longer key that begins with this one can lie between these bounds, too
-        return next((value for stored, value in newest_first if len(stored) == len(last)), None)
+        return next((value for found, value in newest_first if len(found) == len(last)), None)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
         length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
         scans = []
         for segment in self._segments_between(from_ms, to_ms):
-            prefixed = _prefix(segment) + key
+            prefixed = self._prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
             scans.append(self._database.scan(first, after(last)))
         # everything between these bounds begins with the key; a stored key that is longer belongs to a longer key
@@ -167,7 +167,7 @@ class RocksDBWindowStore:
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         from_ms = max(from_ms, self._retention.earliest_readable_ms)
         scans = [
-            self._database.scan(_prefix(segment), _prefix(segment + 1))
+            self._database.scan(self._prefix(segment), self._prefix(segment + 1))
             for segment in self._segments_between(from_ms, to_ms)
         ]
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
@@ -203,7 +203,7 @@ class RocksDBWindowStore:
             if segment < first_live:
                 return
             found = {segment}
-            stored = map(add, repeat(_prefix(segment)), keys)
+            stored = map(add, repeat(self._prefix(segment)), keys)
         else:
             segment_of = {start: int.from_bytes(start, "big") // interval_ms for start in set(starts)}
             found = {one for one in segment_of.values() if one >= first_live}
@@ -211,7 +211,7 @@ class RocksDBWindowStore:
                 live = [index for index, start in enumerate(starts) if segment_of[start] >= first_live]
                 keys, starts = [keys[index] for index in live], [starts[index] for index in live]
                 values = [values[index] for index in live]
-            prefixes = {start: _prefix(one) for start, one in segment_of.items()}
+            prefixes = {start: self._prefix(one) for start, one in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
         # a list where there may be deletions, because the database then reads them twice
@@ -229,7 +229,7 @@ class RocksDBWindowStore:
     def _drop_expired(self) -> None:
         first_live = self._retention.first_live_segment
         if self._segments and self._segments[0] < first_live:
-            self._database.delete_range(_prefix(self._segments[0]), _prefix(first_live))
+            self._database.delete_range(self._prefix(self._segments[0]), self._prefix(first_live))
             self._segments = tuple(segment for segment in self._segments if segment >= first_live)
 
     def _segments_between(self, from_ms: int, to_ms: int) -> list[int]:
@@ -288,24 +288,21 @@ class RocksDBWindowStore:
         """The key under which the store looks for a window. Raises StoreOfAnotherKind for what is no window of it."""
         if not are_stored_windows(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
             raise database.of_another_kind("keys of another kind")
-        return _prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
+        return self._prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
 
     def _existing_segments(self) -> Iterator[int]:
         start = b""
         while (entry := next(self._database.scan(start, None), None)) is not None:
             segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
             yield segment
-            start = _prefix(segment + 1)
+            start = self._prefix(segment + 1)
 
-    def _place(self, start_ms: int) -> tuple[int, int, bytes, bytes]:
-        """This start, its segment, and what stands before and behind a key on disk that has sequence number 0. The
-        last one is remembered, because most records are of the window of the record before.
-        """
-        place = self._latest
-        if place[0] != start_ms:
-            segment = start_ms // self._retention.segment_interval_ms
-            place = self._latest = (start_ms, segment, _prefix(segment), window_key(b"", start_ms, 0))
-        return place
+    def _prefix(self, segment: int) -> bytes:
+        latest, prefix = self._latest
+        if segment != latest:
+            prefix = segment.to_bytes(SEGMENT_BYTES, "big")
+            self._latest = segment, prefix
+        return prefix
 
 
 def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bool) -> StoreFormat:
@@ -314,10 +311,6 @@ def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bo
     if retain_duplicates:
         kind = StoreKind.DUPLICATES_WINDOW
     return StoreFormat(kind, retention_ms, segment_interval_ms(retention_ms))
-
-
-def _prefix(segment: int) -> bytes:
-    return segment.to_bytes(SEGMENT_BYTES, "big")
 
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:

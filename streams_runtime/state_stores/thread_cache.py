@@ -49,6 +49,9 @@ _OVERHEAD = 24 + 1 + 8 + 8 + 4
 
 _MOST_ROUNDS = 100
 
+_new_tuple = tuple.__new__
+"""Half of the time that a call of the class takes."""
+
 
 class RecordContexts(Protocol):
     """The task's record that is processed now; while a change is flushed, the one that made the change."""
@@ -60,6 +63,10 @@ class RecordContexts(Protocol):
         ...
 
     def leave_context(self, before: Any) -> None: ...
+
+
+Check = Callable[[bytes, bytes | None], None]
+"""Raises for a change, by key and value, that the store below or its changelog does not take."""
 
 
 class CachedStore(Protocol):
@@ -87,9 +94,9 @@ class ThreadCache:
         self.size_bytes = 0
         self._caches: list[NamedCache] = []
 
-    def add(self, store: CachedStore, contexts: RecordContexts) -> NamedCache:
+    def add(self, store: CachedStore, check: Check, contexts: RecordContexts) -> NamedCache:
         """A new cache of one store. `contexts`: of its task."""
-        cache = NamedCache(self, store, contexts)
+        cache = NamedCache(self, store, check, contexts)
         self._caches.append(cache)
         return cache
 
@@ -116,9 +123,9 @@ class TaskCache:
         self._thread = thread
         self._caches: list[NamedCache] = []
 
-    def add(self, store: CachedStore) -> NamedCache:
-        """A new cache of one store."""
-        cache = self._thread.add(store, self.contexts)
+    def add(self, store: CachedStore, check: Check) -> NamedCache:
+        """A new cache of one store. `check`: of what is put."""
+        cache = self._thread.add(store, check, self.contexts)
         self._caches.append(cache)
         return cache
 
@@ -145,13 +152,14 @@ class NamedCache:
     """Of one store: values by key, of which those that are dirty were not written yet. Made by `TaskCache.add`."""
 
     __slots__ = (
-        "_dirty", "_entries", "_memory", "_oldest", "_overhead", "_reads", "_record_context", "_size_bytes", "_store",
-        "_uses",
+        "_check", "_dirty", "_entries", "_memory", "_oldest", "_overhead", "_reads", "_record_context", "_size_bytes",
+        "_store", "_uses",
     )  # fmt: skip
 
-    def __init__(self, memory: ThreadCache, store: CachedStore, contexts: RecordContexts) -> None:
+    def __init__(self, memory: ThreadCache, store: CachedStore, check: Check, contexts: RecordContexts) -> None:
         self._memory = memory
         self._store = store
+        self._check = check
         self._record_context = contexts.record_context
         self._overhead = _OVERHEAD + store.key_overhead
         self._entries: dict[bytes, Entry] = {}
@@ -212,7 +220,10 @@ class NamedCache:
     # --- changing
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """A change by the present record. May flush, and raises what that raises; the change stays in the cache."""
+        """A change by the present record. Raises what the check raises, and then changes nothing. May flush, and raises
+        what that raises; the change stays in the cache.
+        """
+        self._check(key, value)
         _, headers, partition, _, raw = made_by = self._record_context()
         size = self._overhead + len(key)
         if value is not None:
@@ -322,8 +333,8 @@ class NamedCache:
 
 def _context_of(made_by: MadeBy) -> RecordContext:
     timestamp_ms, headers, partition, offset, raw = made_by
-    metadata = None if partition is None else RecordMetadata(*partition, offset)
-    return RecordContext(timestamp_ms, headers, metadata, raw)
+    metadata = None if partition is None else _new_tuple(RecordMetadata, (*partition, offset))
+    return _new_tuple(RecordContext, (timestamp_ms, headers, metadata, raw))
 
 
 def _extra_bytes(headers: Headers, raw: RawRecord | None) -> int:

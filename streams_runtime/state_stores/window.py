@@ -12,11 +12,15 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.base import ValueAndTimestamp, WindowBytesStore, Windowed, WrappedStateStore
 from streams_runtime.state_stores.caching import CachingWindowStore
+from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
 from streams_runtime.state_stores.value_and_timestamp import TableEntries, ValueAndTimestampSerde, ValuesWithTimestamps
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_new_tuple = tuple.__new__
+"""Half of the time that a call of the class takes."""
 
 
 class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
@@ -42,17 +46,19 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         """What the bytes of a window key say."""
         start_ms, _ = suffix_of(window_key)
         key = self._key_of(window_key[:-SUFFIX_BYTES])
-        return Windowed(key, start_ms, window_end_ms(start_ms, self.window_size_ms))
+        return _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, self.window_size_ms)))
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None:
         if type(window_start_ms) is not int or not 0 <= window_start_ms <= JAVA_LONG_MAX:
             raise StreamsRuntimeError(
                 f"store {self.name}: no window can start at {window_start_ms!r} ms; a whole number is needed"
             )
-        self._inner.put(self._stored_key(key), None if value is None else self._to_value(value), window_start_ms)
+        place = window_key(self._stored_key(key), window_start_ms, 0)
+        self._inner.put(place, None if value is None else self._to_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
-        stored = self._inner.fetch(self._stored_key(key), start_ms)
+        place = window_key(self._stored_key(key), max(start_ms, 0), 0)  # no window starts earlier
+        stored = self._inner.fetch(place, start_ms)
         return None if stored is None else self._value_of(stored)
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
@@ -88,21 +94,22 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
     def table_entries(self) -> TableEntries:
         inner, serde, from_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._from_key
         read, write = serde.entry_reader(), serde.entry_writer()
+        latest_ms, suffix = -1, b""
+
+        def place(key: K, start_ms: int) -> bytes:
+            nonlocal latest_ms, suffix
+            if start_ms != latest_ms:  # most records are of the window of the record before
+                latest_ms, suffix = start_ms, window_key(b"", start_ms, 0)
+            return from_key(key) + suffix
+
         if isinstance(inner, CachingWindowStore) and inner.cache is not None:
-            latest_ms, suffix = -1, b""
-
-            def cached_place(key: K, start_ms: int) -> bytes:
-                nonlocal latest_ms, suffix
-                if start_ms != latest_ms:  # most records are of the window of the record before
-                    latest_ms, suffix = start_ms, window_key(b"", start_ms, 0)
-                return from_key(key) + suffix
-
-            get, put, listen = inner.cache.get, inner.put_cached, inner.set_flush_listener
-            return TableEntries(cached_place, get, put, read, write, self.window_of, listen)
-        fetch, put_window = inner.fetch, inner.put
+            get, put, listen = inner.cache.get, inner.cache.put, inner.set_flush_listener
+            return TableEntries(place, get, put, read, write, self.window_of, listen)
+        put_window = inner.put
+        fetch = inner.inner.fetch if isinstance(inner, ChangeLoggingWindowBytesStore) else inner.fetch
         return TableEntries(
-            lambda key, start_ms: (from_key(key), start_ms),
-            lambda place: fetch(*place),
+            lambda key, start_ms: (place(key, start_ms), start_ms),
+            lambda place: fetch(place[0], place[1]),
             lambda place, stored: put_window(place[0], stored, place[1]),
             read,
             write,

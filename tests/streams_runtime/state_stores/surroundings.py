@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.records import RecordContext
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores import StoreContext
 from streams_runtime.state_stores.caching import CachingStore
 from streams_runtime.state_stores.window import SerdesWindowStore
@@ -27,6 +28,9 @@ class Change(NamedTuple):
 @dataclass
 class RecordedChanges:
     changes: list[Change] = field(default_factory=list)
+
+    def limits_of(self, store: str) -> RecordLimits:
+        return RecordLimits(max_bytes=1_000_000, compacts=False)
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Every change is taken."""

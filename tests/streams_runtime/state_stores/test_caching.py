@@ -368,7 +368,7 @@ class Below:
         self.written: list[tuple[bytes, bytes | None]] = []
 
     def cached_in(self, thread: ThreadCache) -> NamedCache:
-        return TaskCache(thread, Contexts(SetClock(record_timestamp_ms=5))).add(self)
+        return TaskCache(thread, Contexts(SetClock(record_timestamp_ms=5))).add(self, lambda _key, _value: None)
 
     def read_below(self, key: bytes) -> bytes | None:
         return self.content.get(key)
