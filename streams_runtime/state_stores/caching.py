@@ -82,7 +82,7 @@ class CachingStore(WrappedStateStore[Logging], ABC):
         if context.cache is not None:
             self._owner = get_ident()
             self._task_cache = context.cache
-            self.cache = context.cache.add(self, self._inner.check)
+            self.cache = context.cache.add(self, self._inner)
 
     def _unbind(self) -> None:
         cache, self.cache = self.cache, None

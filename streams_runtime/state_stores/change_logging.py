@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores.base import (
@@ -50,9 +50,13 @@ _NO_RECORD: RecordClock = _NoRecord()
 
 
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
-    """`timestamped`: values begin with their timestamp."""
+    """`timestamped`: values begin with their timestamp.
 
-    __slots__ = ("_changes", "_clock", "_log_change", "_name", "_takes", "_timestamped")
+    `unchecked_bytes`: `check` lets every change pass whose key and value have no more bytes. It is -1 where the time of
+    a change counts as well. Whoever puts asks it first: a comparison in place of three calls for each change.
+    """
+
+    __slots__ = ("_changes", "_clock", "_limits", "_log_change", "_name", "_timestamped", "unchecked_bytes")
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
@@ -75,17 +79,16 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self._clock = clock
         self._changes = changes
         self._log_change = changes.log_change
-        self._takes: Callable[[bytes, bytes | None, int], bool] = self._takes_first
-
-    def _takes_first(self, key: bytes, value: bytes | None, timestamp_ms: int) -> bool:
-        """The limits of the changelog are asked for with the first change: a standby never needs them."""
-        self._takes = self._changes.limits_of(self._name).takes_unchecked
-        return self._takes(key, value, timestamp_ms)
+        self._limits: RecordLimits | None = None
+        self.unchecked_bytes = -1
 
     def check(self, key: bytes, value: bytes | None) -> None:
         """Raise for a change that the changelog does not take. `key`: in the changelog; `value`: in the store."""
+        if self._limits is None:  # asked for with the first change: a standby never needs them
+            self._limits = limits = self._changes.limits_of(self._name)
+            self.unchecked_bytes = limits.max_bytes if limits.checks is None else -1
         logged, timestamp_ms = self._logged(value)
-        if not self._takes(key, logged, timestamp_ms):
+        if not self._limits.takes_unchecked(key, logged, timestamp_ms):
             self._changes.check_change(self._name, key, logged, timestamp_ms)
 
     @abstractmethod
@@ -110,9 +113,9 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
         return self._inner.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
+        if value is None or len(key) + len(value) > self.unchecked_bytes:
+            self.check(key, value)
         logged, timestamp_ms = self._logged(value)
-        if not self._takes(key, logged, timestamp_ms):
-            self._changes.check_change(self._name, key, logged, timestamp_ms)
         self._inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
@@ -144,9 +147,9 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     __slots__ = ()
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        if value is None or len(key) + len(value) > self.unchecked_bytes:
+            self.check(key, value)
         logged, timestamp_ms = self._logged(value)
-        if not self._takes(key, logged, timestamp_ms):
-            self._changes.check_change(self._name, key, logged, timestamp_ms)
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:
             if sequence:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, repeat
 from operator import add, itemgetter
 from threading import get_ident
@@ -59,7 +60,6 @@ class RocksDBWindowStore:
         "_expired",
         "_in_memory_from_ms",
         "_kept_as",
-        "_latest",
         "_newest_ms",
         "_read_again",
         "_retain_duplicates",
@@ -79,8 +79,6 @@ class RocksDBWindowStore:
         self._segments: tuple[int, ...] = ()
         """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
         self._sequence = 0
-        self._latest = (0, bytes(SEGMENT_BYTES))
-        """The segment that was asked for last, and its bytes."""
         self._expired: Callable[[str], None] = nobody_asks
         self._read_again: Callable[[str, str], None] = nothing_is_read_again
         self._newest_ms = NO_STREAM_TIME_MS
@@ -126,7 +124,7 @@ class RocksDBWindowStore:
             self._database.require_open()
             self._expired(self.name)
             return self._sequence
-        stored = self._prefix(segment) + key
+        stored = _prefix(segment) + key
         if self._retain_duplicates:
             self._sequence = self._free_sequence(stored[:-SUFFIX_BYTES], start_ms)
             stored = window_key(stored[:-SUFFIX_BYTES], start_ms, self._sequence)
@@ -145,7 +143,7 @@ class RocksDBWindowStore:
         is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner
         if is_in_memory and start_ms > self._newest_ms:
             return None
-        stored = self._prefix(start_ms // self._retention.segment_interval_ms) + key
+        stored = _prefix(start_ms // self._retention.segment_interval_ms) + key
         if not self._retain_duplicates:
             return database.get_in_memory(stored) if is_in_memory else database.get(stored)
         last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
@@ -158,7 +156,7 @@ class RocksDBWindowStore:
         length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
         scans = []
         for segment in self._segments_between(from_ms, to_ms):
-            prefixed = self._prefix(segment) + key
+            prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
             scans.append(self._database.scan(first, after(last)))
         # everything between these bounds begins with the key; a stored key that is longer belongs to a longer key
@@ -167,7 +165,7 @@ class RocksDBWindowStore:
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         from_ms = max(from_ms, self._retention.earliest_readable_ms)
         scans = [
-            self._database.scan(self._prefix(segment), self._prefix(segment + 1))
+            self._database.scan(_prefix(segment), _prefix(segment + 1))
             for segment in self._segments_between(from_ms, to_ms)
         ]
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
@@ -203,7 +201,7 @@ class RocksDBWindowStore:
             if segment < first_live:
                 return
             found = {segment}
-            stored = map(add, repeat(self._prefix(segment)), keys)
+            stored = map(add, repeat(_prefix(segment)), keys)
         else:
             segment_of = {start: int.from_bytes(start, "big") // interval_ms for start in set(starts)}
             found = {one for one in segment_of.values() if one >= first_live}
@@ -211,7 +209,7 @@ class RocksDBWindowStore:
                 live = [index for index, start in enumerate(starts) if segment_of[start] >= first_live]
                 keys, starts = [keys[index] for index in live], [starts[index] for index in live]
                 values = [values[index] for index in live]
-            prefixes = {start: self._prefix(one) for start, one in segment_of.items()}
+            prefixes = {start: _prefix(one) for start, one in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
         # a list where there may be deletions, because the database then reads them twice
@@ -229,7 +227,7 @@ class RocksDBWindowStore:
     def _drop_expired(self) -> None:
         first_live = self._retention.first_live_segment
         if self._segments and self._segments[0] < first_live:
-            self._database.delete_range(self._prefix(self._segments[0]), self._prefix(first_live))
+            self._database.delete_range(_prefix(self._segments[0]), _prefix(first_live))
             self._segments = tuple(segment for segment in self._segments if segment >= first_live)
 
     def _segments_between(self, from_ms: int, to_ms: int) -> list[int]:
@@ -288,21 +286,14 @@ class RocksDBWindowStore:
         """The key under which the store looks for a window. Raises StoreOfAnotherKind for what is no window of it."""
         if not are_stored_windows(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
             raise database.of_another_kind("keys of another kind")
-        return self._prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
+        return _prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
 
     def _existing_segments(self) -> Iterator[int]:
         start = b""
         while (entry := next(self._database.scan(start, None), None)) is not None:
             segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
             yield segment
-            start = self._prefix(segment + 1)
-
-    def _prefix(self, segment: int) -> bytes:
-        latest, prefix = self._latest
-        if segment != latest:
-            prefix = segment.to_bytes(SEGMENT_BYTES, "big")
-            self._latest = segment, prefix
-        return prefix
+            start = _prefix(segment + 1)
 
 
 def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bool) -> StoreFormat:
@@ -311,6 +302,11 @@ def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bo
     if retain_duplicates:
         kind = StoreKind.DUPLICATES_WINDOW
     return StoreFormat(kind, retention_ms, segment_interval_ms(retention_ms))
+
+
+@lru_cache(maxsize=1024)
+def _prefix(segment: int) -> bytes:
+    return segment.to_bytes(SEGMENT_BYTES, "big")
 
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:

@@ -65,8 +65,13 @@ class RecordContexts(Protocol):
     def leave_context(self, before: Any) -> None: ...
 
 
-Check = Callable[[bytes, bytes | None], None]
-"""Raises for a change, by key and value, that the store below or its changelog does not take."""
+class ChangeCheck(Protocol):
+    """Knows what the store below or its changelog does not take."""
+
+    unchecked_bytes: int
+    """`check` lets every change pass whose key and value have no more bytes."""
+
+    def check(self, key: bytes, value: bytes | None) -> None: ...
 
 
 class CachedStore(Protocol):
@@ -94,7 +99,7 @@ class ThreadCache:
         self.size_bytes = 0
         self._caches: list[NamedCache] = []
 
-    def add(self, store: CachedStore, check: Check, contexts: RecordContexts) -> NamedCache:
+    def add(self, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> NamedCache:
         """A new cache of one store. `contexts`: of its task."""
         cache = NamedCache(self, store, check, contexts)
         self._caches.append(cache)
@@ -123,7 +128,7 @@ class TaskCache:
         self._thread = thread
         self._caches: list[NamedCache] = []
 
-    def add(self, store: CachedStore, check: Check) -> NamedCache:
+    def add(self, store: CachedStore, check: ChangeCheck) -> NamedCache:
         """A new cache of one store. `check`: of what is put."""
         cache = self._thread.add(store, check, self.contexts)
         self._caches.append(cache)
@@ -156,7 +161,7 @@ class NamedCache:
         "_store", "_uses",
     )  # fmt: skip
 
-    def __init__(self, memory: ThreadCache, store: CachedStore, check: Check, contexts: RecordContexts) -> None:
+    def __init__(self, memory: ThreadCache, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> None:
         self._memory = memory
         self._store = store
         self._check = check
@@ -223,7 +228,9 @@ class NamedCache:
         """A change by the present record. Raises what the check raises, and then changes nothing. May flush, and raises
         what that raises; the change stays in the cache.
         """
-        self._check(key, value)
+        check = self._check
+        if value is None or len(key) + len(value) > check.unchecked_bytes:
+            check.check(key, value)
         _, headers, partition, _, raw = made_by = self._record_context()
         size = self._overhead + len(key)
         if value is not None:

@@ -94,13 +94,16 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
     def table_entries(self) -> TableEntries:
         inner, serde, from_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._from_key
         read, write = serde.entry_reader(), serde.entry_writer()
+        is_cached = isinstance(inner, CachingWindowStore) and inner.cache is not None
         latest_ms, suffix = -1, b""
 
-        def place(key: K, start_ms: int) -> bytes:
+        def place(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
+            """The window key, which is the key of the cache; without a cache also the start."""
             nonlocal latest_ms, suffix
             if start_ms != latest_ms:  # most records are of the window of the record before
                 latest_ms, suffix = start_ms, window_key(b"", start_ms, 0)
-            return from_key(key) + suffix
+            placed = from_key(key) + suffix
+            return placed if is_cached else (placed, start_ms)
 
         if isinstance(inner, CachingWindowStore) and inner.cache is not None:
             get, put, listen = inner.cache.get, inner.cache.put, inner.set_flush_listener
@@ -108,9 +111,9 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         put_window = inner.put
         fetch = inner.inner.fetch if isinstance(inner, ChangeLoggingWindowBytesStore) else inner.fetch
         return TableEntries(
-            lambda key, start_ms: (place(key, start_ms), start_ms),
-            lambda place: fetch(place[0], place[1]),
-            lambda place, stored: put_window(place[0], stored, place[1]),
+            place,
+            lambda placed: fetch(placed[0], placed[1]),
+            lambda placed, stored: put_window(placed[0], stored, placed[1]),
             read,
             write,
             self.window_of,

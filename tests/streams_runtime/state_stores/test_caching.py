@@ -361,6 +361,7 @@ class Below:
     """A store whose cache is tested alone. `content`: what the cache reads; `written`: what it has flushed."""
 
     key_overhead = 0
+    unchecked_bytes = -1
 
     def __init__(self, *, keeps_reads: bool = False) -> None:
         self.keeps_reads = keeps_reads
@@ -368,7 +369,10 @@ class Below:
         self.written: list[tuple[bytes, bytes | None]] = []
 
     def cached_in(self, thread: ThreadCache) -> NamedCache:
-        return TaskCache(thread, Contexts(SetClock(record_timestamp_ms=5))).add(self, lambda _key, _value: None)
+        return TaskCache(thread, Contexts(SetClock(record_timestamp_ms=5))).add(self, self)
+
+    def check(self, key: bytes, value: bytes | None) -> None:
+        """Every change is taken."""
 
     def read_below(self, key: bytes) -> bytes | None:
         return self.content.get(key)
