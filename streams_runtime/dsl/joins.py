@@ -20,9 +20,8 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier, forwards_when_flushed
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
@@ -210,15 +209,14 @@ class JoinMergeProcessor(Operator):
         wants_old = self._sends_old_values
         entries, held_back, works_on = None, False, task.current.works_on
         if self._store is not None:
-            store = task.state_store(self._store)
-            entries = store.table_entries()
-            held_back = forwards_when_flushed(store, child, task, sends_old_values=wants_old)
+            entries = task.state_store(self._store).table_entries()
+            held_back = forwards_when_flushed(entries, child, task, sends_old_values=wants_old)
 
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = change
             if entries is not None:
                 works_on(timestamp_ms, headers)
-                entries.put(entries.key_bytes(key), None if new is None else entries.write(timestamp_ms, new))
+                entries.put(entries.place(key), None if new is None else entries.write(timestamp_ms, new))
             if not held_back:
                 child(key, (new, old if wants_old else None), timestamp_ms, headers)
 

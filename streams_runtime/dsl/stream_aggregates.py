@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import StoredTableSupplier
+from streams_runtime.dsl.table_supplier import StoredTableSupplier, forwards_when_flushed
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.serdes import LONG, Serde
-from streams_runtime.state_stores.timestamped import TableEntries
 
 A = TypeVar("A")
 
@@ -94,37 +92,50 @@ class StreamAggregateProcessor(Operator):
         self._sends_old_values = sends_old_values
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        store = task.state_store(self._store)
-        held_back = forwards_when_flushed(store, child, task, sends_old_values=self._sends_old_values)
-        wants_old = self._sends_old_values and not held_back
-        entries = store.table_entries()
-        update = aggregation(entries, self._initializer, self._aggregator, wants_old=wants_old)
-        key_bytes, works_on = entries.key_bytes, task.current.works_on
+        place_of, update, _ = aggregation(
+            self._store, self._initializer, self._aggregator, child, task, sends_old_values=self._sends_old_values
+        )
 
         def aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None or value is None:
                 task.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
-                return
-            works_on(timestamp_ms, headers)
-            change, newest_ms = update(key_bytes(key), key, value, timestamp_ms)
-            if not held_back:
-                child(key, change, newest_ms, headers)
+            else:
+                update(place_of(key), key, key, value, timestamp_ms, headers)
 
         return aggregate
 
 
-def aggregation(
-    entries: TableEntries, initializer: Initializer, aggregator: Aggregator, *, wants_old: bool
-) -> Callable[..., tuple[tuple[Any, Any], int]]:
-    """What puts a record into the aggregate of its key: bytes of the key, key, value, timestamp and, in a window store,
-    the start of the window to the change (new and old aggregate) and the aggregate's timestamp.
+class Aggregation(NamedTuple):
+    """How the records of a node get into the aggregates of its store.
 
-    `wants_old`: whether the old aggregate is not None in the change.
+    `place`: see `TableEntries`. `update`: puts a record into the aggregate at a place, and hands the change on; it
+    takes the place, the key of the table, and the key, value, timestamp and headers of the record. `held_back`: whether
+    the change is handed on when the record cache is flushed; then the key of the table is not asked for.
     """
-    _, get, put, read, write = entries
 
-    def update(key_bytes: bytes, key: Any, value: Any, timestamp_ms: int, *window: int) -> tuple[tuple[Any, Any], int]:
-        stored, old = get(key_bytes, *window), None
+    place: Callable[..., Any]
+    update: Callable[[Any, Any, Any, Any, int, Headers], None]
+    held_back: bool
+
+
+def aggregation(
+    store: str,
+    initializer: Initializer,
+    aggregator: Aggregator,
+    child: Receiver,
+    task: NodeContext,
+    *,
+    sends_old_values: bool,
+) -> Aggregation:
+    entries = task.state_store(store).table_entries()
+    held_back = forwards_when_flushed(entries, child, task, sends_old_values=sends_old_values)
+    wants_old = sends_old_values and not held_back
+    place, get, put, read, write = entries[:5]
+    works_on = task.current.works_on
+
+    def update(place: Any, table_key: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        works_on(timestamp_ms, headers)
+        stored, old = get(place), None
         if stored is None:
             new = aggregator(key, value, initializer())
         else:
@@ -134,7 +145,8 @@ def aggregation(
             new = aggregator(key, value, so_far)
             if wants_old:  # the user's function may have changed the aggregate in place
                 old = read(stored)[1] if new is so_far else so_far
-        put(key_bytes, None if new is None else write(timestamp_ms, new), *window)
-        return (new, old), timestamp_ms
+        put(place, None if new is None else write(timestamp_ms, new))
+        if not held_back:
+            child(table_key, (new, old), timestamp_ms, headers)
 
-    return update
+    return Aggregation(place, update, held_back)

@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 
 from assignor.errors import StreamsError
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
 from streams_runtime.dsl.stream_aggregates import (
     Aggregator,
@@ -24,7 +23,7 @@ from streams_runtime.dsl.stream_aggregates import (
     one_more,
     zero,
 )
-from streams_runtime.dsl.table_supplier import StoredTableSupplier
+from streams_runtime.dsl.table_supplier import StoredTableSupplier, forwards_when_flushed
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.serdes import LONG, Serde, serde_for_topic
 
@@ -151,10 +150,10 @@ class TableAggregateProcessor(Operator):
         self._sends_old_values = sends_old_values
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        store = task.state_store(self._store)
-        held_back = forwards_when_flushed(store, child, task, sends_old_values=self._sends_old_values)
+        entries = task.state_store(self._store).table_entries()
+        held_back = forwards_when_flushed(entries, child, task, sends_old_values=self._sends_old_values)
         wants_old = self._sends_old_values and not held_back
-        key_bytes, get, put, read, write = store.table_entries()
+        place_of, get, put, read, write = entries[:5]
         works_on = task.current.works_on
         initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
 
@@ -165,7 +164,7 @@ class TableAggregateProcessor(Operator):
                 )
             added, removed = change
             works_on(timestamp_ms, headers)
-            place = key_bytes(key)
+            place = place_of(key)
             stored, new, old = get(place), None, None
             if stored is not None:
                 so_far_ms, new = read(stored)

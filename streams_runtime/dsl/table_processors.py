@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier, forwards_when_flushed
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Predicate = Callable[[Any, Any], bool]
@@ -116,14 +115,15 @@ class DerivedTableProcessor(Operator):
     def _with_store(self, store: Any, child: Receiver, task: NodeContext) -> Receiver:
         """The old value is that of the store."""
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
-        held_back = forwards_when_flushed(store, child, task, sends_old_values=wants_old)
-        key_bytes, get, put, read, write = store.table_entries()
+        entries = store.table_entries()
+        held_back = forwards_when_flushed(entries, child, task, sends_old_values=wants_old)
+        place_of, get, put, read, write = entries[:5]
         works_on = task.current.works_on
 
         def kept_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = derived(key, change[0]), None
             works_on(timestamp_ms, headers)
-            place = key_bytes(key)
+            place = place_of(key)
             if wants_old and (stored := get(place)) is not None:
                 old = read(stored)[1]
             if skips_absent and new is None and old is None:

@@ -9,9 +9,8 @@ import logging
 from typing import Any
 
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import KeyValueStoreMaker
-from streams_runtime.dsl.table_supplier import TableSupplier
+from streams_runtime.dsl.table_supplier import TableSupplier, forwards_when_flushed
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
@@ -61,9 +60,9 @@ class StoredTableSource(Operator):
         self._sends_old_values = sends_old_values
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        store = task.state_store(self._store)
-        held_back = forwards_when_flushed(store, child, task, sends_old_values=self._sends_old_values)
-        key_bytes, get, put, read, write = store.table_entries()
+        entries = task.state_store(self._store).table_entries()
+        held_back = forwards_when_flushed(entries, child, task, sends_old_values=self._sends_old_values)
+        place_of, get, put, read, write = entries[:5]
         works_on, wants_old = task.current.works_on, self._sends_old_values
 
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -71,7 +70,7 @@ class StoredTableSource(Operator):
                 task.drop(DropReason.NULL_KEY, "null key")
                 return
             works_on(timestamp_ms, headers)
-            place, old = key_bytes(key), None
+            place, old = place_of(key), None
             stored = get(place)
             if stored is not None:
                 old_ms, old = read(stored)

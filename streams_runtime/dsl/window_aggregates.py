@@ -13,7 +13,6 @@ from typing import Any
 
 from streams_runtime.common.clock import duration_text
 from streams_runtime.common.records import Headers
-from streams_runtime.dsl.flush_forwarding import forwards_when_flushed
 from streams_runtime.dsl.materialized import WindowStoreMaker
 from streams_runtime.dsl.stream_aggregates import Aggregator, Initializer, aggregation
 from streams_runtime.dsl.table_supplier import Getter, StoredTableSupplier
@@ -21,8 +20,11 @@ from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.state_stores.base import Windowed
-from streams_runtime.state_stores.timestamped import SerdesTimestampedWindowStore
+from streams_runtime.state_stores.window import SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms
+
+_new_tuple = tuple.__new__
+"""Half of the time that a call of the class takes."""
 
 
 class KStreamWindowAggregate(StoredTableSupplier):
@@ -39,10 +41,11 @@ class KStreamWindowAggregate(StoredTableSupplier):
 
     def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
         store: SerdesTimestampedWindowStore[Any, Any] = task.state_store(self.store.name)
-        key_bytes, fetch, _, read, _ = store.table_entries()
+        entries = store.table_entries()
+        place, fetch, read = entries.place, entries.get, entries.read
 
         def get(key: Windowed[Any]) -> tuple[int, Any] | None:
-            stored = fetch(key_bytes(key.key), key.start_ms)
+            stored = fetch(place(key.key, key.start_ms))
             return None if stored is None else read(stored)
 
         return get
@@ -65,13 +68,15 @@ class WindowAggregateProcessor(Operator):
         self._stream_time_ms = -1
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        store = task.state_store(self._store)
-        held_back = forwards_when_flushed(store, child, task, sends_old_values=self._sends_old_values)
-        wants_old = self._sends_old_values and not held_back
-        entries = store.table_entries()
-        update = aggregation(entries, self._initializer, self._aggregator, wants_old=wants_old)
-        key_bytes, works_on = entries.key_bytes, task.current.works_on
-        drop_late, hand_on = self._late_records(task), task.guarded(child)
+        place, update, held_back = aggregation(
+            self._store,
+            self._initializer,
+            self._aggregator,
+            task.guarded(child),  # the record goes on to its other windows
+            task,
+            sends_old_values=self._sends_old_values,
+        )
+        drop_late = self._late_records(task)
         size_ms, grace_ms, starts_for = self._windows.size_ms, self._windows.grace_ms, self._windows.starts_for
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -85,11 +90,10 @@ class WindowAggregateProcessor(Operator):
                 if start_ms + size_ms <= close_ms:
                     drop_late(start_ms, timestamp_ms, close_ms)
                     continue
-                works_on(timestamp_ms, headers)
-                change, newest_ms = update(key_bytes(key), key, value, timestamp_ms, start_ms)
+                windowed = None
                 if not held_back:
-                    windowed = Windowed(key, start_ms, window_end_ms(start_ms, size_ms))
-                    hand_on(windowed, change, newest_ms, headers)
+                    windowed = _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, size_ms)))
+                update(place(key, start_ms), windowed, key, value, timestamp_ms, headers)
 
         return window_aggregate
 

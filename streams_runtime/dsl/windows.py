@@ -55,8 +55,9 @@ class TimeWindows:
 
     def starts_for(self, timestamp_ms: int) -> range:
         """The starts of all windows that contain the timestamp, oldest first."""
-        first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
-        return range(first, timestamp_ms + 1, self.advance_ms)
+        advance_ms = self.advance_ms
+        first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
+        return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
 
 @dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named

@@ -20,7 +20,7 @@ from streams_runtime.state_stores.builders import (
     TimestampedKeyValueStoreBuilder,
     WindowStoreBuilder,
 )
-from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
+from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 
 _Readable = KeyValueStoreBuilder[Any, Any] | TimestampedKeyValueStoreBuilder[Any, Any] | WindowStoreBuilder[Any, Any]
 _KEY_OF_TEXT: Mapping[type, Callable[[str], Any]] = {

@@ -1,8 +1,8 @@
 """State stores: what processors keep between records, and how it survives a process.
 
 `key_value_store`, `window_store` and their `timestamped_` kinds make them; the protocols of `base` are how they are
-used. A store is made of layers: serdes (`key_value`, `timestamped`, `window`), then perhaps a record cache (`caching`),
-then `change_logging`, then bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_key_value`,
+used. A store is made of layers: serdes (`key_value`, `window`), then perhaps a record cache (`caching`), then
+`change_logging`, then bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_key_value`,
 `in_memory_window`).
 """
 

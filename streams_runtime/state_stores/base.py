@@ -1,4 +1,5 @@
-"""State stores in two layers: what a task does with any store, and what a processor does with each kind.
+"""State stores in three layers: what a task does with any store, what a processor does with each kind, and what the
+layers of a store ask of bytes.
 
 A store for processors takes and gives objects (serdes are inside), writes every change to its changelog, and keeps
 bytes in RocksDB or in memory. A standby or a restore only calls `restore`. A task calls from its own thread. Queries
@@ -16,7 +17,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.task_cache import TaskCache
+from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.state_stores.thread_cache import TaskCache
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -27,11 +29,19 @@ V_co = TypeVar("V_co", covariant=True)
 class ChangeLogger(Protocol):
     """Where a logged store sends its changes, as bytes. `value` None is a deletion."""
 
-    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise what `log_change` raises for a change that the changelog does not take. Nothing is sent."""
+    def limits_of(self, store: str) -> RecordLimits:
+        """What its changelog takes as one record."""
         ...
 
-    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None: ...
+    def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Raise for a change that its changelog does not take. Nothing is sent. Not needed for what the limits take
+        unchecked.
+        """
+        ...
+
+    def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Send a change that was checked."""
+        ...
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
@@ -111,6 +121,102 @@ class StateStore(Protocol):
     def close(self) -> None:
         """Flush and close; closing twice is fine."""
         ...
+
+
+Entries = Iterator[tuple[bytes, bytes]]
+"""Keys and values."""
+
+
+class KeyValueBytesStore(StateStore, Protocol):
+    """What serdes, record cache and change logging ask of a key-value store of bytes, on disk or in memory."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+    def put(self, key: bytes, value: bytes | None) -> None: ...
+    def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        """In this order. Puts all of them or, after an error, none."""
+        ...
+
+    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Entries:
+        """Keys from `start` up to, and without, `before`; down to `start` if `reverse`. None is an open end."""
+        ...
+
+    def approximate_num_entries(self) -> int: ...
+
+
+class WindowBytesStore(StateStore, Protocol):
+    """What serdes, record cache and change logging ask of a window store of bytes, on disk or in memory.
+
+    Window starts are in milliseconds, and not negative in `put`. Ranges include both ends, which may be negative. A
+    window is readable while its start is above observed stream time minus retention. Observed stream time is the
+    highest start that was put or restored since the store was opened.
+
+    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` gives the sequence number it used, so that the
+    changelog gets the same one. Kafka counts twice, and the two numbers drift apart when a duplicate is deleted.
+    """
+
+    def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
+        """`key`: the window key with sequence number 0, which begins at `start_ms`.
+
+        Gives the sequence number to log the change with (0 without duplicates). None: there is nothing to log. The
+        value None deletes; in a store with duplicates it does nothing. What is put into a window that the store keeps
+        no more is dropped, and the context hears of it: on disk that is a window of a deleted segment.
+        """
+        ...
+
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        """`key`: as of `put`. With duplicates: the value with the highest sequence number."""
+        ...
+
+    def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+        """Start and value in order of time. Duplicates are in order of their sequence numbers."""
+        ...
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
+        """Key, start and value, in an order that depends on the store."""
+        ...
+
+
+Inner = TypeVar("Inner", bound=StateStore)
+
+
+class WrappedStateStore(Generic[Inner]):
+    """A store around another store. It passes on what a task asks of any store. Source: `WrappedStateStore`."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: Inner) -> None:
+        self._inner = inner
+
+    @property
+    def inner(self) -> Inner:
+        return self._inner
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def persistent(self) -> bool:
+        return self._inner.persistent
+
+    @property
+    def is_open(self) -> bool:
+        return self._inner.is_open
+
+    def open(self, context: StoreContext) -> None:
+        self._inner.open(context)
+
+    def rebind(self, context: StoreContext) -> None:
+        self._inner.rebind(context)
+
+    def restore(self, batch: RecordBatch) -> None:
+        self._inner.restore(batch)
+
+    def flush(self) -> None:
+        self._inner.flush()
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 class ValueAndTimestamp(NamedTuple, Generic[V]):

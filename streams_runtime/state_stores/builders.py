@@ -15,29 +15,23 @@ from assignor.legal_names import NAME_RULE, is_legal_name, shown_name
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from streams_runtime.serdes import Serde, serde_fault, serde_for_topic
-from streams_runtime.state_stores.base import KeyValueStore, StoreBuilder, ValueAndTimestamp
-from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore
-from streams_runtime.state_stores.caching_window import CachingWindowStore
-from streams_runtime.state_stores.change_logging import (
-    ChangeLoggingKeyValueBytesStore,
-    ChangeLoggingTimestampedKeyValueBytesStore,
-    ChangeLoggingTimestampedWindowBytesStore,
-    ChangeLoggingWindowBytesStore,
+from streams_runtime.state_stores.base import (
+    KeyValueBytesStore,
+    StoreBuilder,
+    ValueAndTimestamp,
+    WindowBytesStore,
 )
+from streams_runtime.state_stores.caching import CachingKeyValueStore, CachingWindowStore
+from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore, ChangeLoggingWindowBytesStore
 from streams_runtime.state_stores.in_memory_key_value import InMemoryKeyValueStore
 from streams_runtime.state_stores.in_memory_window import InMemoryDuplicatesWindowStore, InMemoryWindowStore
-from streams_runtime.state_stores.key_value import SerdesKeyValueStore
+from streams_runtime.state_stores.key_value import SerdesKeyValueStore, SerdesTimestampedKeyValueStore
 from streams_runtime.state_stores.rocksdb import KEY_VALUE_FORMAT, RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
-from streams_runtime.state_stores.timestamped import (
-    SerdesTimestampedKeyValueStore,
-    SerdesTimestampedWindowStore,
-    ValueAndTimestampSerde,
-)
-from streams_runtime.state_stores.window import SerdesWindowStore
-from streams_runtime.state_stores.window_bytes import WindowBytesStore
-from streams_runtime.state_stores.window_retention import segment_interval_ms
+from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
+from streams_runtime.state_stores.window import SerdesTimestampedWindowStore, SerdesWindowStore
+from streams_runtime.state_stores.window_keys import segment_interval_ms
 from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 _TIMESTAMPED_FORMAT = StoreFormat(StoreKind.TIMESTAMPED_KEY_VALUE)
@@ -50,7 +44,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True)
-class KeyValueStoreBuilder(Generic[K, V]):
+class _KeyValueBuilder(Generic[K, V]):
     """Raises InputError for a name that cannot be part of the names of a topic and a directory."""
 
     name: str
@@ -64,36 +58,29 @@ class KeyValueStoreBuilder(Generic[K, V]):
         _check_name(self.name)
         _check_serdes(self.name, self.key_serde, self.value_serde)
 
+    def _bytes_store(self, kept_as: StoreFormat, *, timestamped: bool) -> KeyValueBytesStore:
+        kept: KeyValueBytesStore = InMemoryKeyValueStore(self.name)
+        if self.persistent:
+            kept = WriteBehindStore(RocksDBStore(self.name, kept_as))
+        logging = ChangeLoggingKeyValueBytesStore(kept, timestamped=timestamped)
+        return CachingKeyValueStore(logging) if self.caching else logging
+
+
+@dataclass(frozen=True)
+class KeyValueStoreBuilder(_KeyValueBuilder[K, V]):
+    """Raises InputError for a name that cannot be part of the names of a topic and a directory."""
+
     def build(self) -> SerdesKeyValueStore[K, V]:
-        inner = _key_value_bytes(self.name, KEY_VALUE_FORMAT, persistent=self.persistent)
-        if self.changelog is not None:
-            inner = ChangeLoggingKeyValueBytesStore(inner)
-        if self.caching:
-            inner = CachingKeyValueStore(inner)
+        inner = self._bytes_store(KEY_VALUE_FORMAT, timestamped=False)
         return SerdesKeyValueStore(inner, self.key_serde, self.value_serde)
 
 
 @dataclass(frozen=True)
-class TimestampedKeyValueStoreBuilder(Generic[K, V]):
+class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
     """As `KeyValueStoreBuilder`. `value_serde`: of the value alone."""
 
-    name: str
-    key_serde: Serde[K]
-    value_serde: Serde[V]
-    persistent: bool = True
-    changelog: ChangelogConfig | None = LOGGED
-    caching: bool = False
-
-    def __post_init__(self) -> None:
-        _check_name(self.name)
-        _check_serdes(self.name, self.key_serde, self.value_serde)
-
     def build(self) -> SerdesTimestampedKeyValueStore[K, V]:
-        inner = _key_value_bytes(self.name, _TIMESTAMPED_FORMAT, persistent=self.persistent)
-        if self.changelog is not None:
-            inner = ChangeLoggingTimestampedKeyValueBytesStore(inner)
-        if self.caching:
-            inner = CachingKeyValueStore(inner)
+        inner = self._bytes_store(_TIMESTAMPED_FORMAT, timestamped=True)
         return SerdesTimestampedKeyValueStore(inner, self.key_serde, self.value_serde)
 
 
@@ -128,25 +115,23 @@ class WindowStoreBuilder(Generic[K, V]):
 
     def build(self) -> SerdesWindowStore[K, V]:
         inner = self._bytes_store(timestamped=False)
-        if self.changelog is not None:
-            inner = ChangeLoggingWindowBytesStore(inner)
-        inner = self._with_cache(inner)
         return SerdesWindowStore(inner, self.key_serde, self.value_serde, window_size_ms=self.window_size_ms)
 
-    def _with_cache(self, inner: WindowBytesStore) -> WindowBytesStore:
-        """A store with duplicates has none, as in Kafka."""
-        if not self.caching or self.retain_duplicates:
-            return inner
-        return CachingWindowStore(inner, segment_interval_ms(self.retention_ms) if self.persistent else 1)
-
     def _bytes_store(self, *, timestamped: bool) -> WindowBytesStore:
+        """A store with duplicates has no record cache, as in Kafka."""
+        kept: WindowBytesStore
         if self.persistent:
-            return RocksDBWindowStore(
+            kept = RocksDBWindowStore(
                 self.name, self.retention_ms, retain_duplicates=self.retain_duplicates, timestamped=timestamped
             )
-        if self.retain_duplicates:
-            return InMemoryDuplicatesWindowStore(self.name, self.retention_ms)
-        return InMemoryWindowStore(self.name, self.retention_ms)
+        elif self.retain_duplicates:
+            kept = InMemoryDuplicatesWindowStore(self.name, self.retention_ms)
+        else:
+            kept = InMemoryWindowStore(self.name, self.retention_ms)
+        logging = ChangeLoggingWindowBytesStore(kept, timestamped=timestamped)
+        if not self.caching or self.retain_duplicates:
+            return logging
+        return CachingWindowStore(logging, segment_interval_ms(self.retention_ms) if self.persistent else 1)
 
 
 @dataclass(frozen=True)
@@ -155,11 +140,7 @@ class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, ValueAndTimestamp[V]])
 
     def build(self) -> SerdesTimestampedWindowStore[K, V]:
         assert isinstance(self.value_serde, ValueAndTimestampSerde)
-        inner = self._bytes_store(timestamped=True)
-        if self.changelog is not None:
-            inner = ChangeLoggingTimestampedWindowBytesStore(inner)
-        inner = self._with_cache(inner)
-        value_serde: Serde[V] = self.value_serde.value_serde
+        inner, value_serde = self._bytes_store(timestamped=True), self.value_serde.value_serde
         return SerdesTimestampedWindowStore(inner, self.key_serde, value_serde, window_size_ms=self.window_size_ms)
 
 
@@ -174,7 +155,7 @@ def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
 
 def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
     """The same builder for stores without a record cache. Source: `InternalTopologyBuilder.rewriteTopology`."""
-    if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder | WindowStoreBuilder):
+    if isinstance(builder, _KeyValueBuilder | WindowStoreBuilder):
         return replace(builder, caching=False) if builder.caching else builder
     return builder
 
@@ -184,7 +165,7 @@ def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], S
 
     `change`: a serde, and whether it is that of the keys, to the one to use.
     """
-    if isinstance(builder, KeyValueStoreBuilder | TimestampedKeyValueStoreBuilder | WindowStoreBuilder):
+    if isinstance(builder, _KeyValueBuilder | WindowStoreBuilder):
         keys, values = change(builder.key_serde, True), change(builder.value_serde, False)
         if keys is not builder.key_serde or values is not builder.value_serde:
             return replace(builder, key_serde=keys, value_serde=values)
@@ -277,10 +258,6 @@ def timestamped_window_store(
 def _windowed(changelog: ChangelogConfig, retention_ms: int) -> ChangelogConfig:
     kept_ms = retention_ms if changelog.retention_ms is None else changelog.retention_ms
     return replace(changelog, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
-
-
-def _key_value_bytes(name: str, kept_as: StoreFormat, *, persistent: bool) -> KeyValueStore[bytes, bytes]:
-    return WriteBehindStore(RocksDBStore(name, kept_as)) if persistent else InMemoryKeyValueStore(name)
 
 
 def _check_name(name: str) -> None:

@@ -1,27 +1,38 @@
 """Stores of bytes that send every change to the changelog, after it is in the store.
 
 A change that the changelog does not take is refused before the store has it, so that both agree when a handler goes on.
-A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value. Without
-a changelog (in a standby, or where a source topic serves as changelog) nothing is sent. What is restored is never
-logged. Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
-`ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`.
+A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value; a
+deletion that of the record. Without a changelog (in a standby, or where a source topic serves as changelog) nothing is
+sent. What is restored is never logged. Source: `ChangeLoggingKeyValueBytesStore`,
+`ChangeLoggingTimestampedKeyValueBytesStore`, `ChangeLoggingWindowBytesStore`,
+`ChangeLoggingTimestampedWindowBytesStore`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
-from streams_runtime.state_stores.base import ChangeLogger, KeyValueStore, RecordClock, StoreContext
+from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.state_stores.base import (
+    ChangeLogger,
+    Entries,
+    Inner,
+    KeyValueBytesStore,
+    RecordClock,
+    StoreContext,
+    WindowBytesStore,
+    WrappedStateStore,
+)
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
-from streams_runtime.state_stores.window_bytes import WindowBytesStore
-from streams_runtime.state_stores.window_keys import window_key
-from streams_runtime.state_stores.wrapped import Inner, WrappedStateStore
-
-Entry = tuple[bytes, bytes]
-BytesStore = KeyValueStore[bytes, bytes]
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 
 
 class _NotLogged:
+    def limits_of(self, store: str) -> RecordLimits:
+        return RecordLimits(max_bytes=sys.maxsize, compacts=False)
+
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """There is no changelog that could refuse it."""
 
@@ -38,18 +49,20 @@ _NOT_LOGGED: ChangeLogger = _NotLogged()
 _NO_RECORD: RecordClock = _NoRecord()
 
 
-class ChangeLoggingStore(WrappedStateStore[Inner]):
-    __slots__ = ("_changes", "_check_change", "_clock", "_log_change", "_name")
+class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
+    """`timestamped`: values begin with their timestamp.
 
-    def __init__(self, inner: Inner) -> None:
+    `unchecked_bytes`: `check` lets every change pass whose key and value have no more bytes. It is -1 where the time of
+    a change counts as well. Whoever puts asks it first: a comparison in place of three calls for each change.
+    """
+
+    __slots__ = ("_changes", "_clock", "_limits", "_log_change", "_name", "_timestamped", "unchecked_bytes")
+
+    def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
         self._name = inner.name  # the layers below would be asked for every change
+        self._timestamped = timestamped
         self._use(_NOT_LOGGED, _NO_RECORD)
-
-    @property
-    def is_logged(self) -> bool:
-        """Whether changes go to a changelog here; not in a standby, and not where a source topic serves as one."""
-        return self._changes is not _NOT_LOGGED
 
     def open(self, context: StoreContext) -> None:
         super().open(context)
@@ -63,21 +76,36 @@ class ChangeLoggingStore(WrappedStateStore[Inner]):
         self._use(_NOT_LOGGED if context.changes is None else context.changes, context.clock)
 
     def _use(self, changes: ChangeLogger, clock: RecordClock) -> None:
-        self._changes, self._clock = changes, clock
+        self._clock = clock
+        self._changes = changes
         self._log_change = changes.log_change
-        self._check_change = changes.check_change
+        self._limits: RecordLimits | None = None
+        self.unchecked_bytes = -1
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        """Raise for a change that the changelog does not take. `key`, `value`: as the store has them."""
-        self._check_change(self._name, key, *self._logged(value))
+        """Raise for a change that the changelog does not take. `key`: in the changelog; `value`: in the store."""
+        if self._limits is None:  # asked for with the first change: a standby never needs them
+            self._limits = limits = self._changes.limits_of(self._name)
+            self.unchecked_bytes = limits.max_bytes if limits.checks is None else -1
+        logged, timestamp_ms = self._logged(value)
+        if not self._limits.takes_unchecked(key, logged, timestamp_ms):
+            self._changes.check_change(self._name, key, logged, timestamp_ms)
+
+    @abstractmethod
+    def put_checked(self, key: bytes, value: bytes | None) -> None:
+        """What `put` does with a change that `check` has let pass, in a store without duplicates. `key`, `value`: as
+        `check` has them.
+        """
 
     def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
         """Value and timestamp in the changelog for a value of the store."""
-        return value, self._clock.record_timestamp_ms
+        if value is None or not self._timestamped:
+            return value, self._clock.record_timestamp_ms
+        return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
 
 
-class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
-    """`KeyValueStore[bytes, bytes]`."""
+class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
+    """`KeyValueBytesStore`."""
 
     __slots__ = ()
 
@@ -85,16 +113,15 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
         return self._inner.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
+        if value is None or len(key) + len(value) > self.unchecked_bytes:
+            self.check(key, value)
         logged, timestamp_ms = self._logged(value)
-        self._check_change(self._name, key, logged, timestamp_ms)
         self._inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
-    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        present = self._inner.get(key)
-        if present is None:
-            self.put(key, value)
-        return present
+    def put_checked(self, key: bytes, value: bytes | None) -> None:
+        self._inner.put(key, value)
+        self._log_change(self._name, key, *self._logged(value))
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in entries:
@@ -103,53 +130,15 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[BytesStore]):
         for key, value in entries:
             self._log_change(self._name, key, *self._logged(value))
 
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        return self._inner.get_many(keys)
-
-    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
-        self.put_all(list(zip(keys, values, strict=True)))
-
-    def delete(self, key: bytes) -> bytes | None:
-        self.check(key, None)
-        present = self._inner.delete(key)
-        self._log_change(self._name, key, None, self._clock.record_timestamp_ms)
-        return present
-
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        return self._inner.range(start, end)
-
-    def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        return self._inner.reverse_range(start, end)
-
-    def all(self) -> Iterator[Entry]:
-        return self._inner.all()
-
-    def prefix_scan(self, prefix: bytes) -> Iterator[Entry]:
-        return self._inner.prefix_scan(prefix)
+    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Entries:
+        return self._inner.scan(start, before, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
         return self._inner.approximate_num_entries()
 
 
-class _TimestampedValues(ChangeLoggingStore[Inner]):
-    """Values of the store begin with their timestamp. A deletion carries the timestamp of the current record."""
-
-    __slots__ = ()
-
-    def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
-        if value is None:
-            return None, self._clock.record_timestamp_ms
-        return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
-
-
-class ChangeLoggingTimestampedKeyValueBytesStore(_TimestampedValues[BytesStore], ChangeLoggingKeyValueBytesStore):
-    """Of values with timestamps."""
-
-    __slots__ = ()
-
-
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
-    """`WindowBytesStore`; `check` takes the window key. A record whose window has expired is logged, too, as in Kafka.
+    """`WindowBytesStore`. A record whose window has expired is logged, too, as in Kafka.
 
     Differs from Kafka: None in a store with duplicates deletes nothing and is not logged. Kafka logs it, under a
     sequence number that no value has.
@@ -158,15 +147,19 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     __slots__ = ()
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        stored = window_key(key, start_ms, 0)
+        if value is None or len(key) + len(value) > self.unchecked_bytes:
+            self.check(key, value)
         logged, timestamp_ms = self._logged(value)
-        self._check_change(self._name, stored, logged, timestamp_ms)
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:
             if sequence:
-                stored = window_key(key, start_ms, sequence)
-            self._log_change(self._name, stored, logged, timestamp_ms)
+                key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
+            self._log_change(self._name, key, logged, timestamp_ms)
         return sequence
+
+    def put_checked(self, key: bytes, value: bytes | None) -> None:
+        self._inner.put(key, value, suffix_of(key)[0])
+        self._log_change(self._name, key, *self._logged(value))
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._inner.fetch(key, start_ms)
@@ -176,9 +169,3 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         return self._inner.fetch_all(from_ms, to_ms)
-
-
-class ChangeLoggingTimestampedWindowBytesStore(_TimestampedValues[WindowBytesStore], ChangeLoggingWindowBytesStore):
-    """Of values with timestamps."""
-
-    __slots__ = ()

@@ -8,19 +8,18 @@ documents. The task's thread writes; any thread may read. Source: `InMemoryKeyVa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from threading import Lock
 
 from streams_runtime.common.errors import InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext
-from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
 
 Entry = tuple[bytes, bytes]
 
 
 class InMemoryKeyValueStore:
-    """`KeyValueStore[bytes, bytes]`. Its methods raise InvalidStateStore while it is not open."""
+    """`KeyValueBytesStore`. Its methods raise InvalidStateStore while it is not open."""
 
     __slots__ = ("_added", "_entries", "_lock", "_name", "_open", "_sorted_keys")
 
@@ -59,7 +58,9 @@ class InMemoryKeyValueStore:
         if not self._open:
             raise self._not_open()
         if value is None:
-            self._remove(key)
+            if self._entries.pop(key, None) is not None and self._added:
+                with self._lock:
+                    self._added.pop(key, None)
         elif key in self._entries:
             self._entries[key] = value
         else:
@@ -68,29 +69,9 @@ class InMemoryKeyValueStore:
                 if self._sorted_keys is not None:
                     self._added[key] = None
 
-    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        present = self.get(key)
-        if present is None:
-            self.put(key, value)
-        return present
-
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in entries:
             self.put(key, value)
-
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        if not self._open:
-            raise self._not_open()
-        return list(map(self._entries.get, keys))
-
-    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
-        for key, value in zip(keys, values, strict=True):
-            self.put(key, value)
-
-    def delete(self, key: bytes) -> bytes | None:
-        if not self._open:
-            raise self._not_open()
-        return self._remove(key)
 
     def restore(self, batch: RecordBatch) -> None:
         """Records without a key are skipped, as in Kafka."""
@@ -108,17 +89,12 @@ class InMemoryKeyValueStore:
             for key in deleted:
                 self._entries.pop(key, None)  # type: ignore[arg-type]
 
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        return self._read(self._entries, self._keys(start, end))
-
-    def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        return self._read(self._entries, self._keys(start, end)[::-1])
-
-    def all(self) -> Iterator[Entry]:
-        return self._read(self._entries, self._keys_before(None, None))
-
-    def prefix_scan(self, prefix: bytes) -> Iterator[Entry]:
-        return self._read(self._entries, self._keys_before(prefix, prefix_end(prefix)))
+    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
+        keys = self._sorted()
+        first = 0 if start is None else bisect_left(keys, start)
+        last = len(keys) if before is None else bisect_left(keys, before)
+        wanted = keys if first == 0 and last == len(keys) else keys[first:last]
+        return self._read(self._entries, wanted[::-1] if reverse else wanted)
 
     def approximate_num_entries(self) -> int:
         if not self._open:
@@ -137,24 +113,6 @@ class InMemoryKeyValueStore:
             self._sorted_keys = None
             self._added = {}
             self._entries = {}
-
-    def _remove(self, key: bytes) -> bytes | None:
-        present = self._entries.pop(key, None)
-        if present is not None and self._added:
-            with self._lock:
-                self._added.pop(key, None)
-        return present
-
-    def _keys(self, start: bytes | None, end: bytes | None) -> Sequence[bytes]:
-        if is_inverted(start, end, self._name):
-            return ()
-        return self._keys_before(start, None if end is None else after(end))
-
-    def _keys_before(self, start: bytes | None, before: bytes | None) -> Sequence[bytes]:
-        keys = self._sorted()
-        first = 0 if start is None else bisect_left(keys, start)
-        last = len(keys) if before is None else bisect_left(keys, before)
-        return keys if first == 0 and last == len(keys) else keys[first:last]
 
     def _sorted(self) -> list[bytes]:
         with self._lock:

@@ -16,8 +16,13 @@ from typing import Generic, TypeVar
 from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext, nobody_asks
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, is_window_key, next_sequence, suffix_of
-from streams_runtime.state_stores.window_retention import WindowRetention
+from streams_runtime.state_stores.window_keys import (
+    SUFFIX_BYTES,
+    WindowRetention,
+    is_window_key,
+    next_sequence,
+    suffix_of,
+)
 
 Entry = TypeVar("Entry")
 Item = TypeVar("Item")
@@ -107,7 +112,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         self._require_open()
         bucket = self._buckets.find(start_ms) if start_ms >= self._retention.earliest_readable_ms else None
-        entry = None if bucket is None else bucket.get(key)
+        entry = None if bucket is None else bucket.get(key[:-SUFFIX_BYTES])
         values = [] if entry is None else self._values(entry)
         return values[-1] if values else None
 
@@ -199,7 +204,7 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         self._require_open()
         if self._is_live(start_ms):
-            self._set(key, value, start_ms, 0)
+            self._set(key[:-SUFFIX_BYTES], value, start_ms, 0)
         else:
             self._expired(self._name)
         return 0
@@ -232,8 +237,9 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
             return None
         self._sequence = next_sequence(self._sequence)
         if self._is_live(start_ms):
-            self._sequence = self._free_sequence(key, start_ms)
-            self._set(key, value, start_ms, self._sequence)
+            plain_key = key[:-SUFFIX_BYTES]
+            self._sequence = self._free_sequence(plain_key, start_ms)
+            self._set(plain_key, value, start_ms, self._sequence)
         else:
             self._expired(self._name)
         return self._sequence

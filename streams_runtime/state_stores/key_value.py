@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.record_columns import column
-from streams_runtime.common.records import RecordContext
+from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde, serializer_of
-from streams_runtime.state_stores.base import KeyValueStore, StoreContext
-from streams_runtime.state_stores.caching_key_value import CachingKeyValueStore
+from streams_runtime.state_stores.base import KeyValueBytesStore, StoreContext, ValueAndTimestamp, WrappedStateStore
+from streams_runtime.state_stores.caching import CachingKeyValueStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
-from streams_runtime.state_stores.wrapped import WrappedStateStore
+from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
+from streams_runtime.state_stores.value_and_timestamp import TableEntries, ValueAndTimestampSerde, ValuesWithTimestamps
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generic[K, V]):
+class SerdesKeyValueStore(WrappedStateStore[KeyValueBytesStore], Generic[K, V]):
     """`KeyValueStore[K, V]`. Raises StreamsRuntimeError for a key that is None. Errors of a serde pass through."""
 
     __slots__ = ("_from_key", "_get", "_key_of", "_put", "_to_value", "_value_of", "key_serde")
 
-    def __init__(self, inner: KeyValueStore[bytes, bytes], key_serde: Serde[K], value_serde: Serde[V]) -> None:
+    def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner)
         self.key_serde = key_serde
         self._from_key = serializer_of(key_serde)
@@ -43,7 +45,7 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
     def _skip_layers(self) -> None:
         """Reads go to the layer that knows: the record cache, or what is below the changelog."""
         layer = self._inner
-        if isinstance(layer, CachingKeyValueStore) and layer.reads_below:
+        if isinstance(layer, CachingKeyValueStore) and layer.cache is None:
             layer = layer.inner
         if isinstance(layer, ChangeLoggingKeyValueBytesStore):
             layer = layer.inner
@@ -64,8 +66,12 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
         """Gives the present value, if there is one, and changes nothing then. Raises StreamsRuntimeError for None."""
         if value is None:
             raise StreamsRuntimeError(f"store {self.name}: put_if_absent needs a value, not None")
-        present = self._inner.put_if_absent(self._stored_key(key), self._to_value(value))
-        return None if present is None else self._value_of(present)
+        stored_key, to_put = self._stored_key(key), self._to_value(value)
+        present = self._get(stored_key)
+        if present is not None:
+            return self._value_of(present)
+        self._put(stored_key, to_put)
+        return None
 
     def put_all(self, entries: list[tuple[K, V | None]]) -> None:
         """In this order. When one of them cannot be serialized, none is put."""
@@ -76,8 +82,7 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
         """What `get` gives for each of them. `keys`: a list or any other column, as `RecordColumns.keys`."""
         value_of = self._value_of
-        stored = self._inner.get_many(self._stored_keys(keys))
-        return [None if each is None else value_of(each) for each in stored]
+        return [None if each is None else value_of(each) for each in map(self._get, self._stored_keys(keys))]
 
     def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
         """What `put` does with each key and its value, in this order; a key may come again, and None deletes.
@@ -86,48 +91,37 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
         """
         stored_keys, to_value = self._stored_keys(keys), self._to_value
         put = [None if value is None else to_value(value) for value in self._given_values(values, len(stored_keys))]
-        self._inner.put_many(stored_keys, put)
+        self._inner.put_all(list(zip(stored_keys, put, strict=True)))
 
     def delete(self, key: K) -> V | None:
         """Gives the value that was there."""
-        present = self._inner.delete(self._stored_key(key))
+        stored_key = self._stored_key(key)
+        present = self._get(stored_key)
+        self._put(stored_key, None)
         return None if present is None else self._value_of(present)
 
     def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]:
-        return self._objects(self._inner.range(self._stored_bound(start), self._stored_bound(end)))
+        return self._range(start, end, reverse=False)
 
     def reverse_range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]:
         """From `end` down to `start`."""
-        return self._objects(self._inner.reverse_range(self._stored_bound(start), self._stored_bound(end)))
+        return self._range(start, end, reverse=True)
 
     def all(self) -> Iterator[tuple[K, V]]:
-        return self._objects(self._inner.all())
+        return self._objects(self._inner.scan(None, None))
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]:
         """`prefix`: of the serialized key."""
-        return self._objects(self._inner.prefix_scan(prefix))
+        return self._objects(self._inner.scan(prefix, prefix_end(prefix)))
 
     def approximate_num_entries(self) -> int:
         return self._inner.approximate_num_entries()
 
-    def set_flush_listener(
-        self, listener: Callable[[K, V | None, V | None, RecordContext], None], *, sends_old_values: bool
-    ) -> bool:
-        """As `CachingKeyValueStore.set_flush_listener`; False for a store without a cache."""
-        inner = self._inner
-        if not isinstance(inner, CachingKeyValueStore):
-            return False
-        key_of, value_of = self._key_of, self._value_of
-
-        def flushed(key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
-            listener(
-                key_of(key),
-                None if new is None else value_of(new),
-                None if old is None else value_of(old),
-                context,
-            )
-
-        return inner.set_flush_listener(flushed, sends_old_values=sends_old_values)
+    def _range(self, start: K | None, end: K | None, *, reverse: bool) -> Iterator[tuple[K, V]]:
+        first, last = self._stored_bound(start), self._stored_bound(end)
+        if is_inverted(first, last, self.name):
+            return iter(())
+        return self._objects(self._inner.scan(first, None if last is None else after(last), reverse=reverse))
 
     def _objects(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         key_of, value_of = self._key_of, self._value_of
@@ -158,3 +152,40 @@ class SerdesKeyValueStore(WrappedStateStore[KeyValueStore[bytes, bytes]], Generi
 
     def _stored_bound(self, key: K | None) -> bytes | None:
         return None if key is None else self._from_key(key)
+
+
+class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):
+    """`TimestampedKeyValueStore[K, V]`. A ValueAndTimestamp without a value deletes, as None does."""
+
+    __slots__ = ("value_serde",)
+
+    def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
+        self.value_serde = value_serde
+        """Of the value alone."""
+        super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde))
+
+    def table_entries(self) -> TableEntries:
+        layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
+        get, put, listen = self._get, layer.put, None
+        if isinstance(layer, CachingKeyValueStore) and layer.cache is not None:
+            get, put, listen = layer.cache.get, layer.cache.put, layer.set_flush_listener
+        return TableEntries(self._from_key, get, put, serde.entry_reader(), serde.entry_writer(), self._key_of, listen)
+
+    def flushed_entries(self) -> Callable[[bytes], bytes | None]:
+        """As `get` of `table_entries`, without what the record cache holds back of other records than the present
+        one.
+        """
+        inner = self._inner
+        return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get
+
+    def put(self, key: K, value: ValueAndTimestamp[V] | None) -> None:
+        super().put(key, None if value is None or value.value is None else value)
+
+    def put_all(self, entries: list[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
+        super().put_all([(key, None if value is None or value.value is None else value) for key, value in entries])
+
+    def put_many(self, keys: Iterable[K], values: Iterable[ValueAndTimestamp[V] | None]) -> None:
+        super().put_many(keys, [None if value is None or value.value is None else value for value in values])
+
+    def restore(self, batch: RecordBatch) -> None:
+        self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

@@ -168,13 +168,12 @@ class RocksDBStore:
         except Exception as error:
             raise self._failure(error) from error
 
-    def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        """A snapshot of the keys from `end` down to `start`, with both of them. None is an open end."""
-        return self._read(lambda database: _backwards(database, start, end))
-
-    def scan(self, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
-        """A snapshot of the keys from `start` up to, and without, `before`. None is an open end."""
-        return self._read(lambda database: _forwards(database, start, before))
+    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
+        """A snapshot of the keys from `start` up to, and without, `before`; down to `start` if `reverse`. None is an
+        open end.
+        """
+        database, entries_of = self._database, _backwards if reverse else _forwards
+        return self._cursors.read(lambda: entries_of(database, start, before))
 
     def approximate_num_entries(self) -> int:
         """RocksDB's estimate, which may count overwritten and deleted keys until compaction removes them."""
@@ -212,10 +211,6 @@ class RocksDBStore:
         except BaseException:
             self.close()
             raise
-
-    def _read(self, entries_of: Callable[[Any], Iterator[Entry]]) -> Iterator[Entry]:
-        database = self._database
-        return self._cursors.read(lambda: entries_of(database))
 
     def _options(self, change: RocksDBConfigSetter | None) -> Options:
         options = store_options()
@@ -260,7 +255,7 @@ class RocksDBStore:
 
 def refuse_windows(database: RocksDBStore, _there: StoreFormat | None) -> None:
     """For a key-value store whose files do not tell their format. Raises StoreOfAnotherKind for what shows another."""
-    first, last = next(database.scan(None, None), None), next(database.reverse_range(None, None), None)
+    first, last = next(database.scan(None, None), None), next(database.scan(None, None, reverse=True), None)
     if first is None or last is None:
         return
     if are_stored_windows(first[0], last[0]):
@@ -289,13 +284,15 @@ def _forwards(database: Any, start: bytes | None, before: bytes | None) -> Itera
     entries.status()  # raises when this is not the end
 
 
-def _backwards(database: Any, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+def _backwards(database: Any, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
     entries = database.iter()
     valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.prev
-    if end is None:
+    if before is None:
         entries.seek_to_last()
     else:
-        entries.seek_for_prev(end)
+        entries.seek_for_prev(before)
+        if valid() and key_of() == before:
+            step()
     while valid():
         key = key_of()
         if start is not None and key < start:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, repeat
 from operator import add, itemgetter
 from threading import get_ident
@@ -22,21 +23,24 @@ from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.state_stores.base import StoreContext, nobody_asks, nothing_is_read_again
+from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
 from streams_runtime.state_stores.window_keys import (
     MAX_SEQUENCE,
+    NO_STREAM_TIME_MS,
     SEGMENT_BYTES,
     START,
     SUFFIX_BYTES,
+    WindowRetention,
     are_stored_windows,
     are_window_keys,
     is_window_key,
     next_sequence,
+    segment_interval_ms,
     suffix_of,
     window_key,
 )
-from streams_runtime.state_stores.window_retention import NO_STREAM_TIME_MS, WindowRetention, segment_interval_ms
 from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 _window_starts = itemgetter(START)
@@ -56,7 +60,6 @@ class RocksDBWindowStore:
         "_expired",
         "_in_memory_from_ms",
         "_kept_as",
-        "_latest",
         "_newest_ms",
         "_read_again",
         "_retain_duplicates",
@@ -76,8 +79,6 @@ class RocksDBWindowStore:
         self._segments: tuple[int, ...] = ()
         """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
         self._sequence = 0
-        self._latest = (0, bytes(SEGMENT_BYTES))
-        """The segment that was asked for last, and its bytes."""
         self._expired: Callable[[str], None] = nobody_asks
         self._read_again: Callable[[str, str], None] = nothing_is_read_again
         self._newest_ms = NO_STREAM_TIME_MS
@@ -117,20 +118,21 @@ class RocksDBWindowStore:
         if start_ms > retention.observed_ms and retention.observe(start_ms):
             self._drop_expired()
         segment = start_ms // retention.segment_interval_ms
-        prefixed = self._prefix(segment) + key
         if self._retain_duplicates:
             self._sequence = next_sequence(self._sequence)
         if segment < retention.first_live_segment:
             self._database.require_open()
             self._expired(self.name)
             return self._sequence
+        stored = _prefix(segment) + key
         if self._retain_duplicates:
-            self._sequence = self._free_sequence(prefixed, start_ms)
+            self._sequence = self._free_sequence(stored[:-SUFFIX_BYTES], start_ms)
+            stored = window_key(stored[:-SUFFIX_BYTES], start_ms, self._sequence)
         if segment not in self._segments:
             self._segments = tuple(sorted((*self._segments, segment)))
         if start_ms > self._newest_ms:
             self._newest_ms = start_ms
-        self._database.put(window_key(prefixed, start_ms, self._sequence), value)
+        self._database.put(stored, value)
         return self._sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
@@ -141,32 +143,29 @@ class RocksDBWindowStore:
         is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner
         if is_in_memory and start_ms > self._newest_ms:
             return None
-        prefixed = self._prefix(start_ms // self._retention.segment_interval_ms) + key
+        stored = _prefix(start_ms // self._retention.segment_interval_ms) + key
         if not self._retain_duplicates:
-            stored = window_key(prefixed, start_ms, 0)
             return database.get_in_memory(stored) if is_in_memory else database.get(stored)
-        newest_first = self._database.reverse_range(
-            window_key(prefixed, start_ms, 0), window_key(prefixed, start_ms, MAX_SEQUENCE)
-        )
+        last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
+        newest_first = database.scan(stored, after(last), reverse=True)
         # a longer key that begins with this one can lie between these bounds, too
-        length = len(prefixed) + SUFFIX_BYTES
-        return next((value for stored, value in newest_first if len(stored) == length), None)
+        return next((value for found, value in newest_first if len(found) == len(last)), None)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         from_ms, to_ms = max(from_ms, self._retention.earliest_readable_ms), min(to_ms, JAVA_LONG_MAX)
         length = SEGMENT_BYTES + len(key) + SUFFIX_BYTES
         scans = []
         for segment in self._segments_between(from_ms, to_ms):
-            prefixed = self._prefix(segment) + key
+            prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
-            scans.append(self._database.range(first, last))
+            scans.append(self._database.scan(first, after(last)))
         # everything between these bounds begins with the key; a stored key that is longer belongs to a longer key
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         from_ms = max(from_ms, self._retention.earliest_readable_ms)
         scans = [
-            self._database.scan(self._prefix(segment), self._prefix(segment + 1))
+            self._database.scan(_prefix(segment), _prefix(segment + 1))
             for segment in self._segments_between(from_ms, to_ms)
         ]
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
@@ -202,7 +201,7 @@ class RocksDBWindowStore:
             if segment < first_live:
                 return
             found = {segment}
-            stored = map(add, repeat(self._prefix(segment)), keys)
+            stored = map(add, repeat(_prefix(segment)), keys)
         else:
             segment_of = {start: int.from_bytes(start, "big") // interval_ms for start in set(starts)}
             found = {one for one in segment_of.values() if one >= first_live}
@@ -210,7 +209,7 @@ class RocksDBWindowStore:
                 live = [index for index, start in enumerate(starts) if segment_of[start] >= first_live]
                 keys, starts = [keys[index] for index in live], [starts[index] for index in live]
                 values = [values[index] for index in live]
-            prefixes = {start: self._prefix(one) for start, one in segment_of.items()}
+            prefixes = {start: _prefix(one) for start, one in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
         # a list where there may be deletions, because the database then reads them twice
@@ -228,7 +227,7 @@ class RocksDBWindowStore:
     def _drop_expired(self) -> None:
         first_live = self._retention.first_live_segment
         if self._segments and self._segments[0] < first_live:
-            self._database.delete_range(self._prefix(self._segments[0]), self._prefix(first_live))
+            self._database.delete_range(_prefix(self._segments[0]), _prefix(first_live))
             self._segments = tuple(segment for segment in self._segments if segment >= first_live)
 
     def _segments_between(self, from_ms: int, to_ms: int) -> list[int]:
@@ -287,21 +286,14 @@ class RocksDBWindowStore:
         """The key under which the store looks for a window. Raises StoreOfAnotherKind for what is no window of it."""
         if not are_stored_windows(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
             raise database.of_another_kind("keys of another kind")
-        return self._prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
+        return _prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
 
     def _existing_segments(self) -> Iterator[int]:
         start = b""
         while (entry := next(self._database.scan(start, None), None)) is not None:
             segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
             yield segment
-            start = self._prefix(segment + 1)
-
-    def _prefix(self, segment: int) -> bytes:
-        latest, prefix = self._latest
-        if segment != latest:
-            prefix = segment.to_bytes(SEGMENT_BYTES, "big")
-            self._latest = segment, prefix
-        return prefix
+            start = _prefix(segment + 1)
 
 
 def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bool) -> StoreFormat:
@@ -310,6 +302,11 @@ def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bo
     if retain_duplicates:
         kind = StoreKind.DUPLICATES_WINDOW
     return StoreFormat(kind, retention_ms, segment_interval_ms(retention_ms))
+
+
+@lru_cache(maxsize=1024)
+def _prefix(segment: int) -> bytes:
+    return segment.to_bytes(SEGMENT_BYTES, "big")
 
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:

@@ -1,36 +1,28 @@
 """A value with its timestamp as bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
 
 In the changelog the value stands alone and the timestamp is the record's. So a restore puts the two together, a whole
-column at a time. Source: `ValueAndTimestampSerializer`, `RecordConverters.rawValueToTimestampedValue`.
+column at a time. Source: `ValueAndTimestampSerde`, `ValueAndTimestampSerializer`,
+`RecordConverters.rawValueToTimestampedValue`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import add
-from typing import Any, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
-from streams_runtime.serdes import LONG, Serde, serializer_of
+from streams_runtime.serdes import LongSerde, Serde, serializer_of
+from streams_runtime.state_stores.base import ValueAndTimestamp
+
+V = TypeVar("V")
 
 TIMESTAMP_BYTES = 8
 _TIMESTAMP_AND_LONG = struct.Struct(">qq")
 _pack = struct.Struct(">q").pack
 unpack_timestamp = struct.Struct(">q").unpack_from
 """Bytes of a store to a tuple with the timestamp alone."""
-
-
-def with_timestamp(value: bytes, timestamp_ms: int) -> bytes:
-    return _pack(timestamp_ms) + value
-
-
-def raw_value(stored: bytes) -> bytes:
-    return stored[TIMESTAMP_BYTES:]
-
-
-def timestamp_of(stored: bytes) -> int:
-    return unpack_timestamp(stored)[0]  # type: ignore[no-any-return]
-
 
 EntryReader = Callable[[bytes], tuple[int, Any]]
 """The bytes of a store to the timestamp in milliseconds and the value."""
@@ -39,26 +31,53 @@ EntryWriter = Callable[[int, Any], bytes]
 """Timestamp and value, which is not None, to the bytes of a store."""
 
 
-def entry_reader(value_serde: Serde[Any]) -> EntryReader:
-    if value_serde == LONG:  # one call of C for what most counts and sums are
-        return _TIMESTAMP_AND_LONG.unpack
-    deserialize = value_serde.deserialize
+@dataclass(frozen=True)
+class ValueAndTimestampSerde(Generic[V]):
+    """`value_serde`: of the value alone."""
 
-    def read(stored: bytes) -> tuple[int, Any]:
-        return unpack_timestamp(stored)[0], deserialize(stored[TIMESTAMP_BYTES:])
+    value_serde: Serde[V]
 
-    return read
+    def serialize(self, value: ValueAndTimestamp[V], /) -> bytes:
+        return _pack(value.timestamp_ms) + self.value_serde.serialize(value.value)
+
+    def deserialize(self, data: bytes, /) -> ValueAndTimestamp[V]:
+        return ValueAndTimestamp(self.value_serde.deserialize(data[TIMESTAMP_BYTES:]), unpack_timestamp(data)[0])
+
+    def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> ValueAndTimestampSerde[V]:
+        return ValueAndTimestampSerde(change(self.value_serde))
+
+    def entry_reader(self) -> EntryReader:
+        """As `deserialize`, without a `ValueAndTimestamp`."""
+        if isinstance(self.value_serde, LongSerde):  # one call of C for what most counts and sums are
+            return _TIMESTAMP_AND_LONG.unpack
+        deserialize = self.value_serde.deserialize
+        return lambda stored: (unpack_timestamp(stored)[0], deserialize(stored[TIMESTAMP_BYTES:]))
+
+    def entry_writer(self) -> EntryWriter:
+        """As `serialize`, without a `ValueAndTimestamp`."""
+        if isinstance(self.value_serde, LongSerde):
+            return _TIMESTAMP_AND_LONG.pack
+        serialize = serializer_of(self.value_serde)
+        return lambda timestamp_ms, value: _pack(timestamp_ms) + serialize(value)
 
 
-def entry_writer(value_serde: Serde[Any]) -> EntryWriter:
-    if value_serde == LONG:
-        return _TIMESTAMP_AND_LONG.pack
-    serialize = serializer_of(value_serde)
+class TableEntries(NamedTuple):
+    """How operators of the DSL use a timestamped store: they keep the place of a key, and read and write entries as
+    timestamp and value. All of it passes the record cache and the changelog as the methods of the store do. For the
+    thread of the task, until the store is closed or rebound.
 
-    def write(timestamp_ms: int, value: Any) -> bytes:
-        return _pack(timestamp_ms) + serialize(value)
+    `place`: what `get` and `put` take for a key, and in a window store for the start of the window as well.
+    `set_flush_listener`: as `CachingStore.set_flush_listener`; None without a record cache. `key_of`: from the place in
+    the cache, of which that listener hears, to the key.
+    """
 
-    return write
+    place: Callable[..., Any]
+    get: Callable[[Any], bytes | None]
+    put: Callable[[Any, bytes | None], object]
+    read: EntryReader
+    write: EntryWriter
+    key_of: Callable[[bytes], Any]
+    set_flush_listener: Callable[..., bool] | None = None
 
 
 class ValuesWithTimestamps(Sequence[bytes | None]):

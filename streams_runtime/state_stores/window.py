@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import RecordContext
+from streams_runtime.logs.base import RecordBatch
 from streams_runtime.serdes import Serde, serializer_of
-from streams_runtime.state_stores.base import Windowed
-from streams_runtime.state_stores.caching_window import CachingWindowStore
-from streams_runtime.state_stores.window_bytes import WindowBytesStore
-from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms
-from streams_runtime.state_stores.wrapped import WrappedStateStore
+from streams_runtime.state_stores.base import ValueAndTimestamp, WindowBytesStore, Windowed, WrappedStateStore
+from streams_runtime.state_stores.caching import CachingWindowStore
+from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
+from streams_runtime.state_stores.value_and_timestamp import TableEntries, ValueAndTimestampSerde, ValuesWithTimestamps
+from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_new_tuple = tuple.__new__
+"""Half of the time that a call of the class takes."""
 
 
 class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
@@ -38,40 +42,23 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         self._value_of = value_serde.deserialize
         self.window_size_ms = window_size_ms
 
-    def set_flush_listener(
-        self, listener: Callable[[Windowed[K], V | None, V | None, RecordContext], None], *, sends_old_values: bool
-    ) -> bool:
-        """As `CachingStore.set_flush_listener`; False for a store without a cache."""
-        inner = self._inner
-        if not isinstance(inner, CachingWindowStore):
-            return False
-        value_of = self._value_of
-
-        def flushed(key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
-            listener(
-                self.window_of(key),
-                None if new is None else value_of(new),
-                None if old is None else value_of(old),
-                context,
-            )
-
-        return inner.set_flush_listener(flushed, sends_old_values=sends_old_values)
-
     def window_of(self, window_key: bytes) -> Windowed[K]:
         """What the bytes of a window key say."""
         start_ms, _ = suffix_of(window_key)
         key = self._key_of(window_key[:-SUFFIX_BYTES])
-        return Windowed(key, start_ms, window_end_ms(start_ms, self.window_size_ms))
+        return _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, self.window_size_ms)))
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None:
         if type(window_start_ms) is not int or not 0 <= window_start_ms <= JAVA_LONG_MAX:
             raise StreamsRuntimeError(
                 f"store {self.name}: no window can start at {window_start_ms!r} ms; a whole number is needed"
             )
-        self._inner.put(self._stored_key(key), None if value is None else self._to_value(value), window_start_ms)
+        place = window_key(self._stored_key(key), window_start_ms, 0)
+        self._inner.put(place, None if value is None else self._to_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
-        stored = self._inner.fetch(self._stored_key(key), start_ms)
+        place = window_key(self._stored_key(key), max(start_ms, 0), 0)  # no window starts earlier
+        stored = self._inner.fetch(place, start_ms)
         return None if stored is None else self._value_of(stored)
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
@@ -90,3 +77,50 @@ class SerdesWindowStore(WrappedStateStore[WindowBytesStore], Generic[K, V]):
         if key is None:
             raise StreamsRuntimeError(f"store {self.name}: key cannot be None")
         return self._from_key(key)
+
+
+class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
+    """`WindowStore[K, ValueAndTimestamp[V]]`. A ValueAndTimestamp without a value deletes, as None does."""
+
+    __slots__ = ("value_serde",)
+
+    def __init__(
+        self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
+    ) -> None:
+        self.value_serde = value_serde
+        """Of the value alone."""
+        super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde), window_size_ms=window_size_ms)
+
+    def table_entries(self) -> TableEntries:
+        inner, serde, from_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._from_key
+        read, write = serde.entry_reader(), serde.entry_writer()
+        is_cached = isinstance(inner, CachingWindowStore) and inner.cache is not None
+        latest_ms, suffix = -1, b""
+
+        def place(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
+            """The window key, which is the key of the cache; without a cache also the start."""
+            nonlocal latest_ms, suffix
+            if start_ms != latest_ms:  # most records are of the window of the record before
+                latest_ms, suffix = start_ms, window_key(b"", start_ms, 0)
+            placed = from_key(key) + suffix
+            return placed if is_cached else (placed, start_ms)
+
+        if isinstance(inner, CachingWindowStore) and inner.cache is not None:
+            get, put, listen = inner.cache.get, inner.cache.put, inner.set_flush_listener
+            return TableEntries(place, get, put, read, write, self.window_of, listen)
+        put_window = inner.put
+        fetch = inner.inner.fetch if isinstance(inner, ChangeLoggingWindowBytesStore) else inner.fetch
+        return TableEntries(
+            place,
+            lambda placed: fetch(placed[0], placed[1]),
+            lambda placed, stored: put_window(placed[0], stored, placed[1]),
+            read,
+            write,
+            self.window_of,
+        )
+
+    def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start_ms: int) -> None:
+        super().put(key, None if value is None or value.value is None else value, window_start_ms)
+
+    def restore(self, batch: RecordBatch) -> None:
+        self._inner.restore(replace(batch, values=ValuesWithTimestamps(batch.values, batch.timestamps_ms)))

@@ -1,7 +1,15 @@
-"""A window's key as bytes, in the store and in its changelog: the key, 8 bytes of window start, 4 of sequence number.
+"""A window's key as bytes, in the store and in its changelog, and which windows a window store still has.
 
-The numbers are big-endian, so the windows of one key lie in order of time. The sequence number is 0 unless the store
-keeps duplicates. On disk the number of the window's segment stands before it, in 8 bytes. Source: `WindowKeySchema`.
+The key is followed by 8 bytes of window start and 4 of sequence number. The numbers are big-endian, so the windows of
+one key lie in order of time. The sequence number is 0 unless the store keeps duplicates. On disk the number of the
+window's segment stands before it, in 8 bytes.
+
+Windows are kept in segments of max(retention / 2, one minute) of window start, and are deleted by whole segments. A
+window that has expired and is not deleted yet is not visible to reads. On disk such a window can still be put, and only
+a put into a deleted segment is dropped and counted; in memory a put into any expired window is. Observed stream time
+belongs to the store: it is the highest window start that was put or restored since the store was opened. A store that
+is opened again starts at -1, as in Kafka. Source: `WindowKeySchema`, `AbstractSegments`,
+`AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
 
 from __future__ import annotations
@@ -17,6 +25,7 @@ SUFFIX_BYTES = 12
 SEQUENCE_BYTES = 4
 MAX_SEQUENCE = JAVA_INT_MAX
 MIN_SEGMENT_INTERVAL_MS = 60_000
+NO_STREAM_TIME_MS = -1
 
 START = slice(-12, -4)
 """The bytes of a window key that hold the window's start."""
@@ -92,4 +101,44 @@ def window_end_ms(start_ms: int, window_size_ms: int) -> int:
 
     Differs from Kafka: there, a record of such a window fails in `TimeWindows.windowsFor` before it gets that far.
     """
-    return min(start_ms + window_size_ms, JAVA_LONG_MAX)
+    end_ms = start_ms + window_size_ms
+    return end_ms if end_ms <= JAVA_LONG_MAX else JAVA_LONG_MAX  # half the time of `min`
+
+
+class WindowRetention:
+    """Of one store, from its `open` to its `close`. Only the task's thread changes it."""
+
+    __slots__ = (
+        "earliest_readable_ms",
+        "first_live_segment",
+        "next_expiry_ms",
+        "observed_ms",
+        "retention_ms",
+        "segment_interval_ms",
+    )
+
+    def __init__(self, retention_ms: int) -> None:
+        self.retention_ms = retention_ms
+        self.segment_interval_ms = segment_interval_ms(retention_ms)
+        self.observed_ms = NO_STREAM_TIME_MS
+        self.first_live_segment = 0
+        self.next_expiry_ms = retention_ms + self.segment_interval_ms
+        """The observed stream time at which another segment expires."""
+        self.earliest_readable_ms = 0
+
+    def observe(self, start_ms: int) -> bool:
+        """True when more segments have expired: those below `first_live_segment`."""
+        if start_ms <= self.observed_ms:
+            return False
+        self.observed_ms = start_ms
+        self.earliest_readable_ms = max(0, start_ms - self.retention_ms + 1)
+        if start_ms < self.next_expiry_ms:
+            return False
+        self.first_live_segment = (start_ms - self.retention_ms) // self.segment_interval_ms
+        self.next_expiry_ms = (self.first_live_segment + 1) * self.segment_interval_ms + self.retention_ms
+        return True
+
+
+def segment_interval_ms(retention_ms: int) -> int:
+    """Of window starts that one segment on disk takes."""
+    return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)

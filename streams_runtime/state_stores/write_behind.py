@@ -18,22 +18,19 @@ the changelog, and nothing of it can be seen but the time that it saves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock, get_ident
 
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext
-from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
-from streams_runtime.state_stores.overlay import Stored, merged
+from streams_runtime.state_stores.base import Entries, StoreContext
+from streams_runtime.state_stores.key_ranges import is_within, merged
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 _ENTRY_BYTES = 200
 """What a dictionary and two objects take beside the bytes of key and value, roughly."""
-
-_KEYS, _VALUES = {bytes}, {bytes, type(None)}
 
 _ASK = object()
 """Nothing in memory tells whether the store has the key."""
@@ -60,7 +57,7 @@ _budget = _Budget()
 
 
 class WriteBehindStore:
-    """`KeyValueStore[bytes, bytes]`. Errors are those of `RocksDBStore`; one of a write may come with a later call."""
+    """`KeyValueBytesStore`. Errors are those of `RocksDBStore`; one of a write may come with a later call."""
 
     __slots__ = ("_clean", "_clean_bytes", "_inner", "_lets_go", "_most_bytes", "_pending", "_pending_bytes", "owner")
 
@@ -140,12 +137,6 @@ class WriteBehindStore:
             if self._pending_bytes > self._most_bytes:
                 self._write_pending()
 
-    def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        present = self.get(key)
-        if present is None:
-            self.put(key, value)
-        return present
-
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         """Puts all of them or, after an error, none."""
         for key, value in entries:
@@ -153,28 +144,6 @@ class WriteBehindStore:
                 raise self._not_bytes(key, value)
         for key, value in entries:
             self.put(key, value)
-
-    def put_many(self, keys: Iterable[bytes], values: Iterable[bytes | None]) -> None:
-        """Puts all of them or, after an error, none."""
-        changes = dict(zip(keys, values, strict=True))
-        if not set(map(type, changes)) <= _KEYS or not set(map(type, changes.values())) <= _VALUES:
-            raise next(self._not_bytes(*each) for each in changes.items() if not _are_bytes(*each))
-        if not self.owner:
-            self._inner.require_open()
-        pending = self._pending
-        new = changes.keys() - pending.keys()
-        self._pending_bytes += sum(map(len, new)) + len(new) * _ENTRY_BYTES
-        self._pending_bytes += sum(map(len, filter(None, changes.values())))
-        if len(new) < len(changes):
-            self._pending_bytes -= sum(map(len, filter(None, map(pending.get, changes))))
-        pending.update(changes)
-        if self._pending_bytes > self._most_bytes:
-            self._write_pending()
-
-    def delete(self, key: bytes) -> bytes | None:
-        present = self.get(key)
-        self.put(key, None)
-        return present
 
     def delete_range(self, start: bytes, before: bytes) -> None:
         """As `RocksDBStore.delete_range`."""
@@ -209,31 +178,10 @@ class WriteBehindStore:
             return self._clean.get(key)
         return value  # type: ignore[return-value]
 
-    def get_many(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        """One by one: RocksDB takes as long for a key in a list as for one alone."""
-        return list(map(self.get, keys))
-
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[Stored]:
-        if is_inverted(start, end, self.name):
-            return iter(())
-        return self.scan(start, None if end is None else after(end))
-
-    def reverse_range(self, start: bytes | None, end: bytes | None) -> Iterator[Stored]:
-        if is_inverted(start, end, self.name):
-            return iter(())
-        changed = self._changed(lambda key: (start is None or key >= start) and (end is None or key <= end))
-        return merged(self._inner.reverse_range(start, end), changed, reverse=True)
-
-    def all(self) -> Iterator[Stored]:
-        return self.scan(None, None)
-
-    def prefix_scan(self, prefix: bytes) -> Iterator[Stored]:
-        return self.scan(prefix, prefix_end(prefix))
-
-    def scan(self, start: bytes | None, before: bytes | None) -> Iterator[Stored]:
+    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Entries:
         """As `RocksDBStore.scan`."""
-        changed = self._changed(lambda key: (start is None or key >= start) and (before is None or key < before))
-        return merged(self._inner.scan(start, before), changed)
+        changed = self._changed(is_within(start, before))
+        return merged(self._inner.scan(start, before, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
         """As of `RocksDBStore`; a key that has changed counts once more until that is written."""

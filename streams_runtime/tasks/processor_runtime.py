@@ -33,8 +33,7 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, Sender
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.state_stores.task_cache import TaskCache
-from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.state_stores.thread_cache import MadeBy, TaskCache, ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import PartitionGroup
@@ -45,18 +44,14 @@ from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 _Before = tuple[RecordContext | None, str | None, int, Headers]
 
 
-_new_tuple = tuple.__new__
-"""Half of the time that a call of the class takes: each change that a record cache holds back has a context."""
-
-
 class ProcessorRuntime:
     """One per active task. It takes records from `buffer`, and is what three sides see of the task: `TaskRuntime` for
     processors, `RecordClock` and `RecordContexts` for stores, and runs and punctuations for the task. So it has more
     methods than others, and all parts that these need.
 
     `stores`: the open ones, empty while they are not open; the task sets it. `cache`: None: nothing is held back.
-    `current_system_time_ms`: when the present run of records or the present punctuation began. `keeps_raw`: see
-    `RecordContexts`.
+    `current_system_time_ms`: when the present run of records or the present punctuation began. `keeps_raw`:
+    whether contexts have the input record itself, because a handler of errors may ask for it.
     """
 
     __slots__ = (
@@ -382,17 +377,21 @@ class ProcessorRuntime:
 
     # --- RecordContexts
 
-    def record_context(self) -> RecordContext:
-        raw, queue, metadata = None, self.queue, None
-        if self._flushed is not None:
-            metadata, raw = self._flushed[2:]
-        elif queue is not None:
-            metadata = queue.polled_metadata()
-            if self.keeps_raw:
-                raw = queue.polled_raw()
-        current = self._current
-        timestamp_ms = current.timestamp_ms if current.timestamp_ms >= 0 else self.init_time_ms
-        return _new_tuple(RecordContext, (timestamp_ms, current.headers, metadata, raw))
+    def record_context(self) -> MadeBy:
+        current, queue = self._current, self.queue
+        timestamp_ms = current.timestamp_ms
+        if timestamp_ms < 0:
+            timestamp_ms = self.init_time_ms
+        flushed = self._flushed
+        if flushed is not None:
+            metadata, raw = flushed.metadata, flushed.raw
+            if metadata is None:
+                return timestamp_ms, current.headers, None, -1, raw
+            return timestamp_ms, current.headers, metadata[:2], metadata.offset, raw
+        if queue is None:
+            return timestamp_ms, current.headers, None, -1, None
+        raw = queue.polled_raw() if self.keeps_raw else None
+        return timestamp_ms, current.headers, queue.partition, queue.polled_offset(), raw
 
     def enter_context(self, context: RecordContext) -> _Before:
         current = self._current

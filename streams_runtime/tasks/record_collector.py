@@ -120,7 +120,7 @@ class RecordCollector:
             rows = rows_of_keys.get(key) if partition is None else None
             if rows is None:
                 rows = chosen(key, partition)
-            if headers:
+            if headers or not rows.limits.takes_unchecked(key, value, timestamp_ms):
                 self._send_alone(rows, key, value, timestamp_ms, headers)
             else:
                 self._add(rows, key, value, timestamp_ms)
@@ -143,20 +143,22 @@ class RecordCollector:
 
     # --- to changelogs
 
+    def limits_of(self, store: str) -> RecordLimits:
+        """What the changelog of a store takes as one record. Raises as `send` does."""
+        return self._changes_of(store).limits
+
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise what `log_change` raises for a change that its changelog does not take. Raises as `send` does."""
-        rows = self._change_rows.get(store) or self._open_changelog(store)
-        if not rows.limits.takes_unchecked(key, value, timestamp_ms):
-            self._producer.check(self._changelogs[store], key, value, timestamp_ms if timestamp_ms > 0 else 0)
+        """Raise what the producer raises for a change that its changelog does not take. Raises as `send` does."""
+        self._producer.check(self._changelogs[store], key, value, timestamp_ms if timestamp_ms > 0 else 0)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a store's change to its changelog. Raises as `send` does."""
-        rows = self._change_rows.get(store) or self._open_changelog(store)
+        """Send a store's change, which `check_change` has let pass, to its changelog. Raises as `send` does."""
+        rows = self._change_rows.get(store) or self._changes_of(store)
         if timestamp_ms < 0:  # before the first record (in `init`) there is no time, and the log takes no negative one
             timestamp_ms = 0
         self._add(rows, key, value, timestamp_ms)
 
-    def _open_changelog(self, store: str) -> _PartitionRows:
+    def _changes_of(self, store: str) -> _PartitionRows:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
         return rows
 
@@ -201,9 +203,6 @@ class RecordCollector:
             del pending[0]
 
     def _add(self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        if not rows.limits.takes_unchecked(key, value, timestamp_ms):
-            self._send_alone(rows, key, value, timestamp_ms, ())
-            return
         keys = rows.keys
         if not keys:
             self.pending.append(rows)

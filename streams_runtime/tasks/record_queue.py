@@ -223,6 +223,10 @@ class RecordQueue:
         topic, partition = self.partition
         return _new_tuple(RecordMetadata, (topic, partition, self._offsets[self.place - 1]))
 
+    def polled_offset(self) -> int:
+        """The offset of the record that was handed out last; valid as `polled_metadata` is."""
+        return self._offsets[self.place - 1]
+
     def polled_headers(self) -> Headers:
         """The headers of the record that was handed out last; valid as `polled_metadata` is."""
         return _NONE if self._headers is None else self._headers[self.place - 1]

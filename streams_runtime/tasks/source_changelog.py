@@ -24,7 +24,7 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.reporting.losses import counted_before
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.state_stores.timestamped import SerdesTimestampedKeyValueStore
+from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
 from streams_runtime.tasks.exception_handling import FailedInputRecord, described
 from streams_runtime.tasks.record_queue import RecordQueue
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from assignor.topology.definition import ProcessorNode
 from streams_runtime import Topology
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
-from streams_runtime.state_stores.timestamped import TableEntries
+from streams_runtime.state_stores.value_and_timestamp import TableEntries
 
 _OLDER_THAN_ALL_MS = -1
 """An aggregate takes the newer of two timestamps: the record's, as for a key that is not there."""

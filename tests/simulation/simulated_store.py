@@ -23,7 +23,7 @@ from tests.simulation.disk import Database, DiskView, Machine
 
 
 class SimulatedStore(InMemoryKeyValueStore):
-    """`KeyValueStore[bytes, bytes]`."""
+    """`KeyValueBytesStore`."""
 
     __slots__ = ("_database", "_path", "_view")
 
@@ -56,11 +56,6 @@ class SimulatedStore(InMemoryKeyValueStore):
     def put(self, key: bytes, value: bytes | None) -> None:
         super().put(key, value)
         self._opened.since.append((key, value))
-
-    def delete(self, key: bytes) -> bytes | None:
-        present = super().delete(key)
-        self._opened.since.append((key, None))
-        return present
 
     def restore(self, batch: RecordBatch) -> None:
         super().restore(batch)

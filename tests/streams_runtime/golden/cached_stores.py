@@ -25,6 +25,7 @@ from streams_runtime.state_stores import (
 )
 from streams_runtime.state_stores.base import Windowed
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
+from tests.streams_runtime.state_stores.surroundings import set_flush_listener
 
 Written = dict[str, list[Any]]
 """Rows by topic."""
@@ -81,7 +82,7 @@ class Scripted(Processor[str, str]):
         for store in self._stores:
             if store["listens"]:
                 listener = partial(self.flushed, store["name"])
-                context.state_store(store["name"]).set_flush_listener(listener, sends_old_values=store["old"])
+                set_flush_listener(context.state_store(store["name"]), listener, sends_old_values=store["old"])
 
     def flushed(self, store: str, key: Any, new: Any, old: Any, made_by: RecordContext) -> None:
         value = f"{store}:{shown(new)}|{shown(old)}"

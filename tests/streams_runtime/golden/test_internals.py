@@ -25,7 +25,7 @@ from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.serdes import BYTES, DOUBLE, LONG, STRING
 from streams_runtime.state_stores import ValueAndTimestamp, Windowed
-from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
+from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.exception_handling import FailedInputRecord

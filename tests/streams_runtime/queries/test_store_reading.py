@@ -17,7 +17,7 @@ from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read
 from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, Serdes
 from streams_runtime.state_stores.base import StoreBuilder, ValueAndTimestamp
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store, window_store
-from streams_runtime.state_stores.timestamped import ValueAndTimestampSerde
+from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from tests.streams_runtime.queries.fake_instance import COUNTS, open_store
 
 PICKLED: Serde[Any] = Serdes(pickle.dumps, pickle.loads)

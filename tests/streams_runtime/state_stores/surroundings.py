@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime.common.records import RecordContext
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores import StoreContext
+from streams_runtime.state_stores.caching import CachingStore
+from streams_runtime.state_stores.window import SerdesWindowStore
 
 CHANGELOG = TopicPartition("app-store-changelog", 0)
 
@@ -24,6 +29,9 @@ class Change(NamedTuple):
 class RecordedChanges:
     changes: list[Change] = field(default_factory=list)
 
+    def limits_of(self, store: str) -> RecordLimits:
+        return RecordLimits(max_bytes=1_000_000, compacts=False)
+
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Every change is taken."""
 
@@ -35,6 +43,22 @@ class RecordedChanges:
 class SetClock:
     record_timestamp_ms: int = -1
     stream_time_ms: int = -1
+
+
+def set_flush_listener(
+    store: Any, listener: Callable[[Any, Any, Any, RecordContext], None], *, sends_old_values: bool
+) -> bool:
+    """Have the listener hear of the changes that the store flushes, as objects. False without a record cache."""
+    key_of = store.window_of if isinstance(store, SerdesWindowStore) else store.key_serde.deserialize
+
+    def value_of(stored: bytes | None) -> Any:
+        return None if stored is None else store._value_of(stored)
+
+    def flushed(key: bytes, new: bytes | None, old: bytes | None, made_by: RecordContext) -> None:
+        listener(key_of(key), value_of(new), value_of(old), made_by)
+
+    cached = store.inner
+    return isinstance(cached, CachingStore) and cached.set_flush_listener(flushed, sends_old_values=sends_old_values)
 
 
 def context(directory: Path, changes: RecordedChanges | None = None, clock: SetClock | None = None) -> StoreContext:

@@ -17,10 +17,9 @@ from streams_runtime.common.records import RecordContext
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import StoreContext, ValueAndTimestamp, key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.builders import builder_without_caching
-from streams_runtime.state_stores.task_cache import TaskCache
-from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.state_stores.thread_cache import MadeBy, NamedCache, TaskCache, ThreadCache
 from tests.examples import share
-from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock
+from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, set_flush_listener
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS_OF_A_STORE, Model
 
 PLENTY = 1_000_000
@@ -30,13 +29,11 @@ CALLS = st.lists(st.one_of(*CALLS_OF_A_STORE, st.tuples(st.just("commit"))), max
 class Contexts:
     """The record that a task works on; the test sets it."""
 
-    keeps_raw = False
-
     def __init__(self, clock: SetClock) -> None:
         self._clock = clock
 
-    def record_context(self) -> RecordContext:
-        return RecordContext(self._clock.record_timestamp_ms, (), None)
+    def record_context(self) -> MadeBy:
+        return self._clock.record_timestamp_ms, (), None, -1, None
 
     def enter_context(self, context: RecordContext) -> int:
         before, self._clock.record_timestamp_ms = self._clock.record_timestamp_ms, context.timestamp_ms
@@ -67,7 +64,7 @@ class Cached:
         def listener(key: Any, new: Any, before: Any, made_by: RecordContext) -> None:
             self.flushed.append((key, new, before, made_by.timestamp_ms))
 
-        return bool(self.store.set_flush_listener(listener, sends_old_values=old))
+        return set_flush_listener(self.store, listener, sends_old_values=old)
 
 
 @pytest.fixture
@@ -213,7 +210,7 @@ def test_should_show_others_what_is_not_flushed_yet(cached: Cached) -> None:
 def test_should_never_show_the_value_before_while_one_is_flushed(cached: Cached) -> None:
     seen: list[Any] = []
     cached.store.put("a", 1)
-    cached.store.set_flush_listener(lambda *_: seen.append(cached.store.get("a")), sends_old_values=False)
+    set_flush_listener(cached.store, lambda *_: seen.append(cached.store.get("a")), sends_old_values=False)
     cached.task.flush()
     cached.store.put("a", None)
     cached.task.flush()
@@ -229,7 +226,7 @@ def test_should_stay_dirty_where_a_flush_failed_and_tell_the_same_old_value_agai
     def away(*_: Any) -> None:
         raise TimeoutError
 
-    cached.store.set_flush_listener(away, sends_old_values=True)
+    set_flush_listener(cached.store, away, sends_old_values=True)
     with pytest.raises(TimeoutError):
         cached.task.flush()
     assert cached.store.get("a") == 2
@@ -243,7 +240,7 @@ def test_should_flush_what_a_flush_changes_in_the_same_commit(cached: Cached) ->
         if new < 3:
             cached.store.put(key, new + 1)
 
-    cached.store.set_flush_listener(downstream, sends_old_values=False)
+    set_flush_listener(cached.store, downstream, sends_old_values=False)
     cached.store.put("a", 1)
     cached.task.flush()
     assert not cached.task.is_dirty
@@ -360,6 +357,30 @@ class Told:
         self._changed[key] = value
 
 
+class Below:
+    """A store whose cache is tested alone. `content`: what the cache reads; `written`: what it has flushed."""
+
+    key_overhead = 0
+    unchecked_bytes = -1
+
+    def __init__(self, *, keeps_reads: bool = False) -> None:
+        self.keeps_reads = keeps_reads
+        self.content: dict[bytes, bytes] = {}
+        self.written: list[tuple[bytes, bytes | None]] = []
+
+    def cached_in(self, thread: ThreadCache) -> NamedCache:
+        return TaskCache(thread, Contexts(SetClock(record_timestamp_ms=5))).add(self, self)
+
+    def check(self, key: bytes, value: bytes | None) -> None:
+        """Every change is taken."""
+
+    def read_below(self, key: bytes) -> bytes | None:
+        return self.content.get(key)
+
+    def write(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+        self.written.append((key, value))
+
+
 USES = st.lists(st.tuples(st.sampled_from(["put", "read", "put clean"]), st.integers(0, 9)), max_size=60)
 
 
@@ -370,35 +391,33 @@ CLEAN = [("put clean", number) for number in range(4)]
 @example([*CLEAN[:2], ("read", 0), ("read", 1), *CLEAN[2:]], 2)
 @given(USES, st.integers(1, 8))
 def test_should_evict_what_was_not_used_for_the_longest_time(uses: list[tuple[str, int]], room: int) -> None:
-    flushed: list[bytes] = []
-    cache = ThreadCache(room * 47).add(
-        lambda key, _value, _context: flushed.append(key)
-    )  # 45 of overhead, 1 of the key, 1 of it
+    below = Below(keeps_reads=True)
+    cache = below.cached_in(ThreadCache(room * 47))  # 45 of overhead, 1 of the key, 1 of the value
     in_order: list[bytes] = []
     for use, number in uses:
         key = b"%d" % number
+        below.content = {}
         if use == "read":
             if cache.get(key) is None:
                 continue
         elif use == "put":
-            cache.put(key, b"x", RecordContext(1, (), None))
+            cache.put(key, b"x")
         elif cache.peek(key) is not None:
             continue
         else:
-            cache.put_clean(key, b"x")
+            below.content = {key: b"x"}
+            assert cache.get(key) == b"x"
         in_order = [*(each for each in in_order if each != key), key][-room:]
         assert {key for key, _ in cache.items()} == set(in_order)
 
 
 def test_should_evict_at_a_change_that_takes_no_more_room_than_the_one_before() -> None:
     """The cache may take too much already: while an eviction of another store forwards, or after the share shrank."""
-    written: list[tuple[bytes, bytes | None]] = []
-    thread = ThreadCache(PLENTY)
-    cache = thread.add(lambda key, value, _: written.append((key, value)))
-    made_by = RecordContext(5, (), None)
-    cache.put(b"k", b"1", made_by)
+    thread, below = ThreadCache(PLENTY), Below()
+    cache = below.cached_in(thread)
+    cache.put(b"k", b"1")
     thread.resize(1)
-    assert written == []
+    assert below.written == []
 
-    cache.put(b"k", b"2", made_by)
-    assert (written, thread.size_bytes) == ([(b"k", b"2")], 0)
+    cache.put(b"k", b"2")
+    assert (below.written, thread.size_bytes) == ([(b"k", b"2")], 0)

@@ -117,17 +117,6 @@ def test_should_log_to_its_new_surroundings_when_it_is_recycled(tmp_path: Path, 
 
 
 @KINDS
-def test_should_log_nothing_when_it_has_no_changelog(tmp_path: Path, persistent: bool) -> None:
-    changes = RecordedChanges()
-    store = key_value_store("store", STRING, STRING, persistent=persistent, changelog=None).build()
-    store.open(context(tmp_path, changes))
-    store.put("a", "1")
-    store.close()
-
-    assert changes.changes == []
-
-
-@KINDS
 def test_should_restore_windows_that_it_logged(tmp_path: Path, persistent: bool) -> None:
     changes = RecordedChanges()
     builder = window_store(

@@ -18,7 +18,7 @@ from tests.streams_runtime.state_stores.surroundings import context
 def test_should_not_remember_keys_that_came_and_went_between_ranges(tmp_path: Path) -> None:
     store = InMemoryKeyValueStore("store")
     store.open(context(tmp_path))
-    assert list(store.all()) == []
+    assert list(store.scan(None, None)) == []
     for number in range(1000):
         store.put(b"%d" % number, b"x")
         store.put(b"%d" % number, None)

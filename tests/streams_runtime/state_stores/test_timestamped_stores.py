@@ -162,17 +162,6 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_of_a_window_on_di
     on_disk.close()
 
 
-def test_should_log_no_window_without_a_changelog(tmp_path: Path) -> None:
-    changes = RecordedChanges()
-    builder = timestamped_window_store("w", STRING, STRING, retention_ms=10, window_size_ms=10, changelog=None)
-    store = builder.build()
-    store.open(context(tmp_path, changes))
-    store.put("a", ONE, 0)
-    store.close()
-
-    assert (builder.changelog, changes.changes) == (None, [])
-
-
 def test_should_put_columns_of_values_and_timestamps_together() -> None:
     full = ValuesWithTimestamps([b"a", b"bc"], [1, 2])
     with_gaps = ValuesWithTimestamps([None, b"a", b"", None], range(1, 5))

@@ -432,17 +432,21 @@ def test_should_ask_rocksdb_for_no_key_of_a_window_that_is_new(tmp_path: Path, m
     monkeypatch.setattr(RocksDBStore, "get", get)
     store = RocksDBWindowStore("w", 1_000_000, retain_duplicates=False)
     store.open(context(tmp_path))
-    store.put(b"a", b"1", 10)
+    store.put(window_key(b"a", 10, 0), b"1", 10)
     store.flush()
-    assert (store.fetch(b"a", 10), store.fetch(b"b", 10), store.fetch(b"b", 20)) == (b"1", None, None)
+    assert (
+        store.fetch(window_key(b"a", 10, 0), 10),
+        store.fetch(window_key(b"b", 10, 0), 10),
+        store.fetch(window_key(b"b", 20, 0), 20),
+    ) == (b"1", None, None)
     assert not asked
     store.close()
     store.open(context(tmp_path))  # nothing is known of what is there
-    assert (store.fetch(b"a", 10), store.fetch(b"b", 10)) == (b"1", None)
+    assert (store.fetch(window_key(b"a", 10, 0), 10), store.fetch(window_key(b"b", 10, 0), 10)) == (b"1", None)
     assert len(asked) == 2
     store.restore(batch([(window_key(b"c", 2_000_000, 0), b"3", 0)]))
-    assert store.fetch(b"c", 2_000_000) == b"3"
+    assert store.fetch(window_key(b"c", 2_000_000, 0), 2_000_000) == b"3"
     assert len(asked) == 3
-    assert store.fetch(b"c", 2_000_010) is None
+    assert store.fetch(window_key(b"c", 2_000_010, 0), 2_000_010) is None
     assert len(asked) == 3
     store.close()

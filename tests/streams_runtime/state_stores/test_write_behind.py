@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 
 from streams_runtime.common.errors import InvalidStateStore, ProcessorStateError
+from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores import write_behind
+from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.write_behind import WriteBehindStore
 from tests.examples import share
@@ -73,12 +75,13 @@ def test_should_let_other_threads_read_what_is_not_written(store: WriteBehindSto
     store.put(b"c", b"held back")
     expected = [(b"a", b"written"), (b"c", b"held back")]
     assert in_another_thread(lambda: [store.get(key) for key in (b"a", b"b", b"c")]) == [b"written", None, b"held back"]
-    assert in_another_thread(lambda: list(store.all())) == expected
-    assert in_another_thread(lambda: list(store.range(b"b", b"c"))) == expected[1:]
-    assert in_another_thread(lambda: list(store.reverse_range(None, None))) == expected[::-1]
-    assert in_another_thread(lambda: list(store.prefix_scan(b"c"))) == expected[1:]
+    assert in_another_thread(lambda: list(store.scan(None, None))) == expected
+    assert in_another_thread(lambda: list(store.scan(b"b", b"d"))) == expected[1:]
+    assert in_another_thread(lambda: list(store.scan(None, None, reverse=True))) == expected[::-1]
+    assert in_another_thread(lambda: list(store.scan(b"a", b"c", reverse=True))) == expected[:1]
+    assert in_another_thread(lambda: list(store.scan(b"c", None))) == expected[1:]
     assert len(inner.written) == 1, "only the task's thread writes"
-    assert list(store.all()) == expected
+    assert list(store.scan(None, None)) == expected
     assert len(inner.written) == 2
 
 
@@ -138,7 +141,7 @@ def test_should_answer_as_a_dict_however_little_it_may_hold_back(calls: list[tup
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         patch.setattr(write_behind, "ALL_STORES_BYTES", 0)
         patch.setattr(write_behind, "LEAST_SHARE_BYTES", 900)
-        store, model = WriteBehindStore(RocksDBStore("store")), Model()
+        store, model = SerdesKeyValueStore(WriteBehindStore(RocksDBStore("store")), BYTES, BYTES), Model()
         store.open(context(Path(directory)))
         for name, *arguments in calls:
             expected = getattr(model, str(name))(*arguments)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores.base import StoreContext
 
 
@@ -20,6 +21,9 @@ class NoRecordClock:
 
 class ChangesSeen:
     """A change logger that is only there to be handed on."""
+
+    def limits_of(self, store: str) -> RecordLimits:
+        raise NotImplementedError
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """Every change is taken."""
