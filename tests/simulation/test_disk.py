@@ -131,7 +131,7 @@ def test_should_keep_the_writes_of_a_store_in_order_and_all_that_were_flushed() 
         store.put(b"b", b"1")
         store.put(b"a", None)
         computer.crash(machine_fails=False, seed=seed)
-        kept.add(tuple(sorted(_opened(computer).range(None, None))))
+        kept.add(tuple(sorted(_opened(computer).scan(None, None))))
     assert kept == {((b"a", b"1"),), ((b"a", b"1"), (b"b", b"1")), ((b"b", b"1"),)}
 
 
