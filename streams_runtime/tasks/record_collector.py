@@ -112,12 +112,13 @@ class RecordCollector:
     def _new_sender(self, topic: str) -> Sender:
         """The partitions of the topic are looked up with the first record."""
         targets: tuple[TopicPartition, ...] = ()
+        only: _PartitionRows | None = None  # of a topic with one partition, where there is nothing to choose
         rows_of_keys: dict[bytes | None, _PartitionRows] = {}
 
         def send(
             key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, partition: int | None
         ) -> None:
-            rows = rows_of_keys.get(key) if partition is None else None
+            rows = only or (rows_of_keys.get(key) if partition is None else None)
             if rows is None:
                 rows = chosen(key, partition)
             if headers or not rows.limits.takes_unchecked(key, value, timestamp_ms):
@@ -126,13 +127,16 @@ class RecordCollector:
                 self._add(rows, key, value, timestamp_ms)
 
         def chosen(key: bytes | None, partition: int | None) -> _PartitionRows:
-            nonlocal targets
+            nonlocal targets, only
             if not targets:
                 targets = self._targets.get(topic) or self._look_up(topic)
+                if len(targets) == 1:
+                    only = self._rows_of(targets[0])
+                    return only
             if partition is not None:
                 return self._rows_of(targets[partition])
             if key is None:
-                self._keyless += 1  # all topics of the task take their turns with it
+                self._keyless += 1  # all topics with several partitions take their turns with it
                 return self._rows_of(targets[self._keyless % len(targets)])
             if len(rows_of_keys) >= _HOT_KEYS:
                 rows_of_keys.clear()

@@ -82,10 +82,6 @@ class StandbyTask(Task):
             and self.state_manager.checkpoint_needed(enforce=False)
         )
 
-    def commit_requested(self) -> bool:
-        """Never: only processors ask for a commit."""
-        return False
-
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
         """Empty: a standby commits no offsets."""
         self._expect("prepare a commit", *_MAY_COMMIT)

@@ -261,6 +261,7 @@ class StreamTask(Task):
         return self._offsets.is_needed or self._offsets.check(self._buffer.positions())
 
     def commit_requested(self) -> bool:
+        """Whether a processor asked for a commit, or the group has to know at once where the task began."""
         return self._offsets.is_requested
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:

@@ -136,9 +136,6 @@ class Task(ABC):
     def commit_needed(self) -> bool: ...
 
     @abstractmethod
-    def commit_requested(self) -> bool: ...
-
-    @abstractmethod
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
         """The input offsets to commit; empty when there are none. What the task sent is with the producer."""
 

@@ -113,7 +113,6 @@ def test_should_be_a_task(start: StartStandby) -> None:
         INPUT,
         frozenset({COUNTS}),
     )
-    assert not task.commit_requested()
     task.update_input_partitions(frozenset())
     assert task.input_partitions == frozenset()
 
