@@ -90,6 +90,12 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
     return start
 
 
+def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, minimum_bytes: int = 1) -> bool:
+    """Whether compaction is worth a pass. `dirty_bytes`: of batches below the head that were never compacted."""
+    ratio = configs.min_cleanable_dirty_ratio
+    return dirty_bytes >= max(1, minimum_bytes) and dirty_bytes >= ratio * (clean_bytes + dirty_bytes)
+
+
 def cleaned(
     batches: Iterable[tuple[BatchSummary, RecordBatch]],
     latest: Mapping[bytes | None, int],

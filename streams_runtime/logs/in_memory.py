@@ -37,6 +37,7 @@ from streams_runtime.logs.cleanup_policy import (
     cleaned,
     expired_count,
     head_start,
+    is_dirty_enough,
 )
 from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer, first_offset_at
@@ -45,7 +46,7 @@ from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,
-    check_topics_are_there,
+    check_topics_exist,
     checked_topic,
     topics_to_add,
 )
@@ -123,7 +124,7 @@ class InMemoryLog:
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
         with self._lock:
-            check_topics_are_there([name], self._topics)
+            check_topics_exist([name], self._topics)
             before = self._topics[name]
             changed = altered_topic(before, partitions, configs)
             meaning = TopicConfigs.of(name, changed.configs)
@@ -139,7 +140,7 @@ class InMemoryLog:
     def delete_topics(self, names: Iterable[str]) -> None:
         asked = list(dict.fromkeys(names))
         with self._lock:
-            check_topics_are_there(asked, self._topics)
+            check_topics_exist(asked, self._topics)
             for name in asked:
                 del self._topics[name]
             gone = {partition for partition in self._partitions if partition.topic in asked}
@@ -231,7 +232,7 @@ class InMemoryLog:
         with self._lock:
             for partition, stored in self._partitions.items():
                 self._expire(stored, now_ms)
-                if stored.configs.compacts and _is_dirty_enough(stored, now_ms):
+                if stored.configs.compacts and _has_to_be_compacted(stored, now_ms):
                     self._compact(partition, stored, now_ms)
 
     def compact(self, topic: str) -> None:
@@ -354,9 +355,9 @@ def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = Non
     return _Stored(offsets[-1], summary, records)
 
 
-def _is_dirty_enough(stored: _Partition, now_ms: int) -> bool:
+def _has_to_be_compacted(stored: _Partition, now_ms: int) -> bool:
     unclean = stored.summaries(stored.cleaned_to)
     until = head_start(unclean, stored.configs, now_ms, stored.end)
     clean = sum(batch.summary.size for batch in stored.batches[: stored.first_index(stored.cleaned_to)])
     dirty = sum(batch.size for batch in unclean if batch.base_offset < until)
-    return dirty > 0 and dirty >= stored.configs.min_cleanable_dirty_ratio * (clean + dirty)
+    return is_dirty_enough(dirty, clean, stored.configs)

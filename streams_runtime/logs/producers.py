@@ -54,7 +54,7 @@ class ProducerState:
         return self.transactional_id is not None
 
     @property
-    def is_useless(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether an error has ended the producer."""
         return self._error is not None
 
@@ -79,7 +79,7 @@ class ProducerState:
         self.in_transaction = False
         self.accepts_records = not (self.is_transactional or self.is_closed or self._discarded or self._error)
 
-    def give_up(self, error: LogError) -> None:
+    def fail(self, error: LogError) -> None:
         """From now on every call except abort and close raises this error."""
         self._error = error
         self.accepts_records = False
@@ -382,7 +382,7 @@ class BufferingProducer:
         try:
             written = self._destination.append(batches, offsets, self._identity)
         except (ProducerFenced, CommitFenced) as error:
-            self._state.give_up(error)
+            self._state.fail(error)
             raise
         self._last_offsets.update(written)
         self._forget_pending()

@@ -134,7 +134,7 @@ def altered_topic(topic: TopicDescription, partitions: int | None, configs: Conf
     return TopicDescription(topic.name, count, kept)
 
 
-def check_topics_are_there(names: Iterable[str], existing: Container[str]) -> None:
+def check_topics_exist(names: Iterable[str], existing: Container[str]) -> None:
     """Raises UnknownTopicOrPartition that names those that are not."""
     missing = [name for name in names if name not in existing]
     if missing:

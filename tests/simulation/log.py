@@ -226,7 +226,7 @@ class SimulatedProducer(BufferingProducer):
 
     def abort_transaction(self) -> None:
         if self._log.made is not None:  # nobody can say whether there is still something to abort
-            self._state.give_up(LogError("whether the transaction was committed is not known"))
+            self._state.fail(LogError("whether the transaction was committed is not known"))
             self._state.check_usable()
         super().abort_transaction()
 

@@ -45,7 +45,7 @@ from streams_runtime.logs.producers import BufferingProducer, ProducerIdentity
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,
-    check_topics_are_there,
+    check_topics_exist,
     checked_topic,
     topics_to_add,
 )
@@ -130,7 +130,7 @@ class EmbeddedLog:
         """Other processes that have the log open go by the new configs after their next `maintain`."""
         with self._writer.transaction() as connection:
             found = connection.execute("SELECT partitions, configs FROM topics WHERE name=?", (name,)).fetchone()
-            check_topics_are_there([name], () if found is None else (name,))
+            check_topics_exist([name], () if found is None else (name,))
             before = TopicDescription(name, found[0], json.loads(found[1]))
             changed = altered_topic(before, partitions, configs)
             connection.execute(
@@ -147,7 +147,7 @@ class EmbeddedLog:
         asked = list(dict.fromkeys(names))
         with self._writer.transaction() as connection:
             there = {name for (name,) in connection.execute("SELECT name FROM topics")}
-            check_topics_are_there(asked, there)
+            check_topics_exist(asked, there)
             delete_topics(connection, asked)
         self._catalog.forget()
         while delete_rows_of_deleted(self._writer, self._reads):

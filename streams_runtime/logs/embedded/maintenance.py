@@ -38,6 +38,7 @@ from streams_runtime.logs.cleanup_policy import (
     cleaned,
     expired_count,
     head_start,
+    is_dirty_enough,
 )
 from streams_runtime.logs.embedded.connections import SharedConnection
 from streams_runtime.logs.embedded.record_batches import decoded, encoded
@@ -130,7 +131,7 @@ class Maintenance:
         for partition, known in partitions.items():
             if known.configs.compacts and self.cleaner.may_be_dirty_enough(known, minimum):
                 dirt = self.cleaner.dirt(known)
-                if dirt.is_enough(known, minimum):
+                if is_dirty_enough(dirt.dirty, dirt.clean, known.configs, minimum):
                     found.append((dirt.dirty / (dirt.clean + dirt.dirty), partition, dirt.until))
         if not found:
             return None
@@ -156,10 +157,6 @@ class Dirt:
     until: int
     dirty: int
     clean: int
-
-    def is_enough(self, known: KnownPartition, minimum_bytes: int) -> bool:
-        ratio = known.configs.min_cleanable_dirty_ratio
-        return self.dirty >= max(1, minimum_bytes) and self.dirty >= ratio * (self.clean + self.dirty)
 
 
 class PartitionCleaner:
@@ -198,7 +195,7 @@ class PartitionCleaner:
             return False
         size, dirty, owner, until_ms = row
         taken = owner not in (None, self._owner) and 0 < until_ms - self._clock.now_ms() <= _LEASE_MS
-        return not taken and dirty >= max(1, minimum_bytes) and dirty >= known.configs.min_cleanable_dirty_ratio * size
+        return not taken and is_dirty_enough(dirty, size - dirty, known.configs, minimum_bytes)
 
     def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
         """One pass. Each `next` does a short step. Ends early when another process has taken over."""

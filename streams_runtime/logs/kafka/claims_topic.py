@@ -40,8 +40,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from assignor.types import TopicPartition
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow
-from streams_runtime.logs.base import BATCH_BYTES, Claim
-from streams_runtime.logs.base import claims_topic as claims_topic
+from streams_runtime.logs.base import BATCH_BYTES, Claim, claims_topic
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from streams_runtime.logs.kafka.claims import (

@@ -29,7 +29,7 @@ class KafkaConsumer:
         loop: EventLoopThread,
         settings: LogSettings,
         isolation: IsolationLevel,
-        closed: Callable[[KafkaConsumer], None],
+        on_close: Callable[[KafkaConsumer], None],
     ) -> None:
         self._loop = loop
         self._start = loop.call_soon()
@@ -39,7 +39,7 @@ class KafkaConsumer:
         self._turn = 0
         self._woken = False
         self._closed = False
-        self._when_closed = closed
+        self._on_close = on_close
         self._start(self._fetcher.connect)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -114,7 +114,7 @@ class KafkaConsumer:
             self._closed = True
             with self._changed:
                 self._partitions.clear()
-            self._when_closed(self)
+            self._on_close(self)
             self._loop.run(self._fetcher.close())
 
     def _fetch_next(self) -> None:

@@ -96,11 +96,11 @@ class FetchedPartition:
         self.end_is_kept = waits and time.monotonic() - self.empty_at < EMPTY_REST_S
         return self.asked
 
-    def over(self, question: int, *, is_answered: bool) -> None:
-        if self.in_flight == question:
+    def over(self, number: int, *, is_answered: bool) -> None:
+        if self.in_flight == number:
             self.in_flight = None
             if is_answered:
-                self.answered = question
+                self.answered = number
 
     @property
     def needs_records(self) -> bool:
@@ -138,8 +138,8 @@ class _Way(NamedTuple):
     then_aside: bool = False
 
 
-class _Question(NamedTuple):
-    """`was_empty`: the answer to the question before brought nothing."""
+class _Request(NamedTuple):
+    """`was_empty`: the answer to the request before brought nothing."""
 
     partition: FetchedPartition
     number: int
@@ -174,21 +174,21 @@ class Fetcher:
     def start(self, longest_wait_ms: int) -> None:
         """Ask for records of every partition that needs some. Called in the loop."""
         with self.changed:
-            questions = self._questions(self._needed(), waits=longest_wait_ms > 0)
-        if questions:
+            requests = self._new_requests(self._needed(), waits=longest_wait_ms > 0)
+        if requests:
             over = (self._waiting, self._aside) if longest_wait_ms > 0 else (self._leadership,)
-            self._in_background(self._fetch(questions, _Way(longest_wait_ms, over)))
+            self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
         """The same while there are records to process: one that had nothing later than `empty_before` is left alone.
         One that has nothing again waits at the broker from then on. Called in the loop.
         """
         with self.changed:
-            questions = self._questions(
+            requests = self._new_requests(
                 [p for p in self._needed() if self.partitions[p].empty_at < empty_before], waits=False
             )
-        if questions:
-            self._in_background(self._fetch(questions, _Way(0, (self._leadership,), then_aside=True)))
+        if requests:
+            self._in_background(self._fetch(requests, _Way(0, (self._leadership,), then_aside=True)))
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -213,24 +213,24 @@ class Fetcher:
             if one.position is not None and not one.is_paused and one.needs_records
         ]
 
-    def _questions(self, partitions: Iterable[TopicPartition], *, waits: bool) -> dict[TopicPartition, _Question]:
+    def _new_requests(self, partitions: Iterable[TopicPartition], *, waits: bool) -> dict[TopicPartition, _Request]:
         asked = {partition: self.partitions[partition] for partition in partitions}
         return {
-            partition: _Question(one, one.ask(waits=waits), was_empty=one.empty_at > 0)
+            partition: _Request(one, one.ask(waits=waits), was_empty=one.empty_at > 0)
             for partition, one in asked.items()
         }
 
-    async def _fetch(self, questions: Mapping[TopicPartition, _Question], way: _Way) -> None:
+    async def _fetch(self, requests: Mapping[TopicPartition, _Request], way: _Way) -> None:
         """Partitions that have no leader, or whose leader does not answer, do not hold up the others."""
         reasons: list[BaseException] = []
         try:
-            led = await way.over[0].led(questions)
+            led = await way.over[0].led(requests)
             if led.failure is not None:
                 reasons.append(led.failure)
             by_leader: dict[int, list[TopicPartition]] = {}
             for partition in self._rotated(list(led.leaders)):
                 by_leader.setdefault(led.leaders[partition], []).append(partition)
-            asked = [self._ask(leader, {p: questions[p] for p in of_it}, way) for leader, of_it in by_leader.items()]
+            asked = [self._ask(leader, {p: requests[p] for p in of_it}, way) for leader, of_it in by_leader.items()]
             reasons += [each for each in await asyncio.gather(*asked, return_exceptions=True) if each is not None]
         except (NotNow, KafkaRefused) as reason:
             reasons.append(reason)
@@ -239,13 +239,13 @@ class Fetcher:
         else:
             self._failing_since, self._backoff_s = None, _FIRST_BACKOFF_S
         with self.changed:
-            left = [each for each in questions.values() if each.partition.in_flight == each.number]
-            for question in left:
-                question.partition.over(question.number, is_answered=False)
+            left = [each for each in requests.values() if each.partition.in_flight == each.number]
+            for sent in left:
+                sent.partition.over(sent.number, is_answered=False)
             if left or reasons:
                 self.changed.notify_all()
 
-    async def _ask(self, leader: int, questions: Mapping[TopicPartition, _Question], way: _Way) -> None:
+    async def _ask(self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way) -> None:
         """Over the first connection on which no request waits already."""
         over = next((each for each in way.over if (each, leader) not in self._holding), None)
         if over is None:
@@ -253,15 +253,15 @@ class Fetcher:
                 return  # those that wait there are soon asked for again, and these with them
             over = way.over[0]
             with self.changed:
-                for one, *_ in questions.values():
+                for one, *_ in requests.values():
                     one.end_is_kept = False  # the broker handles this request after the one that waits there
         if way.longest_wait_ms == 0:
-            following = await self._ask_over(over, leader, questions, way)
+            following = await self._ask_over(over, leader, requests, way)
         else:
             self._holding.append((over, leader))
             try:
-                await over.led(questions)  # so that it knows the broker
-                following = await self._ask_over(over, leader, questions, way)
+                await over.led(requests)  # so that it knows the broker
+                following = await self._ask_over(over, leader, requests, way)
             finally:
                 self._holding.remove((over, leader))
         if following:
@@ -269,12 +269,12 @@ class Fetcher:
             self._in_background(self._fetch(following, _Way(LONGEST_WAIT_MS, others, is_optional=True)))
 
     async def _ask_over(
-        self, leadership: Leadership, leader: int, questions: Mapping[TopicPartition, _Question], way: _Way
-    ) -> Mapping[TopicPartition, _Question]:
-        """Gives the questions that are to be asked now that this one is answered."""
+        self, leadership: Leadership, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way
+    ) -> Mapping[TopicPartition, _Request]:
+        """Returns the requests to send now that these are answered."""
         settings, polls = self._settings, self.polls
         with self.changed:
-            offsets = {p: one.fetch_offset() for p, (one, *_) in questions.items() if self._is_current(p, one)}
+            offsets = {p: one.fetch_offset() for p, (one, *_) in requests.items() if self._is_current(p, one)}
         topics: dict[str, list[tuple[int, int, int]]] = {}
         for (topic, number), offset in offsets.items():
             topics.setdefault(topic, []).append((number, offset, settings.max_partition_fetch_bytes))
@@ -290,30 +290,30 @@ class Fetcher:
             for topic, answers in answer.topics:
                 for each in answers:
                     partition = TopicPartition(topic, each[0])
-                    question = questions[partition]
+                    sent = requests[partition]
                     try:
-                        self._take(partition, question.partition, offsets[partition], each, outside)
-                        question.partition.over(question.number, is_answered=True)
+                        self._take(partition, sent.partition, offsets[partition], each, outside)
+                        sent.partition.over(sent.number, is_answered=True)
                     except NotNow as reason:
                         moved = reason
-            following = {} if moved else self._following(leader, questions, way, still_polls=polls != self.polls)
-            if way.longest_wait_ms == 0 or not following or not following.keys() <= questions.keys():
+            following = {} if moved else self._following(leader, requests, way, still_polls=polls != self.polls)
+            if way.longest_wait_ms == 0 or not following or not following.keys() <= requests.keys():
                 self.changed.notify_all()  # else the reader has nothing new to take
         if moved is not None:
             raise moved
         return following
 
     def _following(
-        self, leader: int, questions: Mapping[TopicPartition, _Question], way: _Way, *, still_polls: bool
-    ) -> dict[TopicPartition, _Question]:
+        self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way, *, still_polls: bool
+    ) -> dict[TopicPartition, _Request]:
         """Partitions that shall wait at the broker, now that these are answered."""
         idle = [p for p in self._needed() if self.partitions[p].empty_at > 0]
         if way.longest_wait_ms > 0:
             waited_long = still_polls and way.longest_wait_ms == LONGEST_WAIT_MS
-            return self._questions(idle, waits=True) if waited_long and questions.keys() <= set(idle) else {}
+            return self._new_requests(idle, waits=True) if waited_long and requests.keys() <= set(idle) else {}
         if not way.then_aside or (self._aside, leader) in self._holding:
             return {}
-        return self._questions([p for p in idle if p in questions and questions[p].was_empty], waits=True)
+        return self._new_requests([p for p in idle if p in requests and requests[p].was_empty], waits=True)
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
         """Partitions whose offset really is out of range: while a leader changes, any offset may get that answer."""

@@ -54,7 +54,7 @@ from streams_runtime.logs.record_limits import AnyRecord, BrokerChecks, RecordLi
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,
-    check_topics_are_there,
+    check_topics_exist,
     checked_topic,
     topics_to_add,
 )
@@ -124,7 +124,7 @@ class KafkaLog:
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
         there = self._run(self._admin.topics([name]))
-        check_topics_are_there([name], there)
+        check_topics_exist([name], there)
         altered_topic(TopicDescription(name, there[name].partitions), partitions, configs)
         if configs:
             self._run(self._admin.alter_configs(name, configs))

@@ -67,7 +67,7 @@ class KafkaProducer:
         settings: LogSettings,
         log: ProducerLog,
         transactional_id: str | None,
-        closed: Callable[[KafkaProducer], None],
+        on_close: Callable[[KafkaProducer], None],
     ) -> None:
         self._loop = loop
         self._settings = settings
@@ -85,7 +85,7 @@ class KafkaProducer:
         self._is_ending = False  # the coordinator was asked to end the transaction and has not answered
         self._outcome_unknown = False  # some batch may still be written: a new transaction needs a new epoch
         self._last_offsets: dict[TopicPartition, int] = {}
-        self._when_closed = closed
+        self._on_close = on_close
 
     def open(self) -> None:
         """Fence the producer that had the transactional id before. Raises LogTimeout, LogError."""
@@ -156,7 +156,7 @@ class KafkaProducer:
         try:
             self._loop.run(self._abort())
         except ProducerFenced as fenced:
-            self._state.give_up(fenced)  # the producer that fenced this one has ended the transaction
+            self._state.fail(fenced)  # the producer that fenced this one has ended the transaction
         finally:
             self._transaction_ended()
 
@@ -186,12 +186,12 @@ class KafkaProducer:
         try:
             if self._state.writes_on_close:
                 self.flush()
-            elif self._state.in_transaction and not self._state.is_useless:
+            elif self._state.in_transaction and not self._state.has_failed:
                 self._loop.run(self._farewell())
         finally:
             self._transaction_ended()
             self._state.close()
-            self._when_closed(self)
+            self._on_close(self)
             self._loop.run(self._close())
 
     # --- in the event loop
@@ -234,10 +234,10 @@ class KafkaProducer:
 
     async def _abort(self) -> None:
         unknown = await self._sender.stop() or self._outcome_unknown
-        if self._state.is_useless:
+        if self._state.has_failed:
             return
         if self._is_ending:
-            self._state.give_up(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
+            self._state.fail(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
             self._state.check_usable()
         if unknown:  # a batch on its way could become part of the next transaction; a new epoch prevents that
             await self.transactions.open()
@@ -272,7 +272,7 @@ class KafkaProducer:
         try:
             self._loop.run(awaited())
         except (ProducerFenced, CommitFenced) as error:
-            self._state.give_up(error)
+            self._state.fail(error)
             raise
         except LogTimeout:
             raise

@@ -14,9 +14,9 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from assignor.types import TopicPartition
-from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
+from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, claims_topic
 from streams_runtime.logs.errors import CommitFenced
-from streams_runtime.logs.kafka.claims_topic import ClaimsWriter, claims_topic
+from streams_runtime.logs.kafka.claims_topic import ClaimsWriter
 from streams_runtime.logs.kafka.log import KafkaLog
 from tests.oracle.brokers import Brokers
 from tests.streams_runtime.logs.kafka.programs import running

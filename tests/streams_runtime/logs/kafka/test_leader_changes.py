@@ -18,9 +18,8 @@ from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_provider import kafka_cluster_provider
 from kafka_client.cluster_view import source_topics
-from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
+from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, claims_topic
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.logs.kafka.claims_topic import claims_topic
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
 from streams_runtime.logs.kafka.log import KafkaLog
 from tests.kafka_client.definitions import definition_of
