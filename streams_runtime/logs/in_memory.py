@@ -52,7 +52,7 @@ from streams_runtime.logs.topic_configs import (
 )
 
 
-class _Stored(NamedTuple):
+class _StoredBatch(NamedTuple):
     """A batch of a partition. `last_offset`: by which it is found."""
 
     last_offset: int
@@ -74,7 +74,7 @@ class _Partition:
     begin: int = 0
     end: int = 0
     cleaned_to: int = 0
-    batches: list[_Stored] = field(default_factory=list)
+    batches: list[_StoredBatch] = field(default_factory=list)
 
     def append(self, partition: TopicPartition, batch: NewBatch) -> None:
         offsets = range(self.end, self.end + len(batch.keys))
@@ -347,12 +347,12 @@ class _Snapshot:
             yield stored.batches[index].records
 
 
-def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = None) -> _Stored:
+def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = None) -> _StoredBatch:
     """`size`: of keys, values and headers."""
     offsets = records.offsets
     size += _RECORD_BYTES * len(offsets)
     summary = BatchSummary(offsets[0], offsets[-1], max(records.timestamps_ms), size, delete_horizon_ms)
-    return _Stored(offsets[-1], summary, records)
+    return _StoredBatch(offsets[-1], summary, records)
 
 
 def _has_to_be_compacted(stored: _Partition, now_ms: int) -> bool:
