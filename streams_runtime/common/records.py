@@ -3,7 +3,6 @@
     record_bytes        a key or a value: bytes or None
     record_timestamp    whole milliseconds from 0 to 2^63-1
     record_headers      pairs of a name and bytes or None
-    likely_unit         whether a timestamp looks like one in another unit
 
 Records are checked where they are handed over: `forward`, sinks, `send`, stores. So the error has the record, the node
 and the user's line, and no other record is concerned. Rules: a bytearray or memoryview becomes bytes, because its owner
@@ -65,11 +64,6 @@ class RecordContext(NamedTuple):
 
 LATEST_MS: Final = 2**63 - 1
 
-_ERA_S = 946_684_800, 4_102_444_800
-"""The years 2000 to 2099. In none of the other units is a time of these years one of them in milliseconds."""
-
-_UNITS: Final = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
-
 
 def bytes_of(given: Any) -> bytes:
     """Raises TypeError for what has no bytes in it: `bytes(5)` would make five zeros of a number."""
@@ -118,14 +112,6 @@ def record_partition(given: Any, count: int) -> int:
     if not 0 <= partition < count:
         raise ValueError(f"has the partition {partition}, and its topic has 0 to {count - 1}")
     return partition
-
-
-def likely_unit(timestamp_ms: int) -> str | None:
-    """The unit in which this would be a time of this century, which it is not in milliseconds."""
-    for unit, in_a_second in _UNITS:
-        if _ERA_S[0] * in_a_second <= timestamp_ms < _ERA_S[1] * in_a_second:
-            return unit
-    return None
 
 
 def _header(given: Any) -> tuple[str, bytes | None]:

@@ -25,7 +25,6 @@ from streams_runtime.common.records import (
     RawRecord,
     Record,
     RecordMetadata,
-    likely_unit,
     record_timestamp,
 )
 from streams_runtime.logs.base import RecordBatch
@@ -36,6 +35,11 @@ from streams_runtime.tasks.exception_handling import FailedInputRecord
 
 UNKNOWN_TIME = -1
 """Stream time and partition time before the first record."""
+
+_ERA_S = 946_684_800, 4_102_444_800
+"""The years 2000 to 2099. In none of the other units is a time of these years one of them in milliseconds."""
+
+_UNITS = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 
 _logger = logging.getLogger(__name__)
 
@@ -131,7 +135,7 @@ class RecordQueue:
     def add(self, batch: RecordBatch) -> int:
         """How many records there are now."""
         self._batches.append(batch)
-        self._backlog += len(batch)
+        self._backlog += len(batch.offsets)
         return len(self)
 
     def poll(self) -> Record[Any, Any] | None:
@@ -323,7 +327,7 @@ class RecordQueue:
         self._keys = batch.keys
         self._values = batch.values
         self._headers = batch.headers
-        self._length = len(batch)
+        self._length = len(batch.offsets)
         self._backlog -= self._length
         self.place = 0
         self._rows = None
@@ -349,3 +353,11 @@ def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: Sequence[by
     if all(cells):  # None stays None; `map` takes half of the time
         return map(deserialize, cells)  # type: ignore[arg-type]
     return (None if cell is None else deserialize(cell) for cell in cells)
+
+
+def likely_unit(timestamp_ms: int) -> str | None:
+    """The unit in which this would be a time of this century, which it is not in milliseconds."""
+    for unit, in_a_second in _UNITS:
+        if _ERA_S[0] * in_a_second <= timestamp_ms < _ERA_S[1] * in_a_second:
+            return unit
+    return None

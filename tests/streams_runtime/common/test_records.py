@@ -11,7 +11,6 @@ import pytest
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime import Serdes
 from streams_runtime.common.records import (
-    likely_unit,
     record_bytes,
     record_headers,
     record_partition,
@@ -125,14 +124,3 @@ def test_should_take_the_text_of_every_kind_of_str_as_a_name(name: str) -> None:
 def test_should_say_what_is_wrong_with_headers(wrong: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         record_headers(wrong)
-
-
-def test_should_recognise_units_of_this_century_only() -> None:
-    now_s = 1_795_000_000
-    assert [likely_unit(now_s * unit) for unit in (1, 1_000, 1_000_000, 1_000_000_000)] == [
-        "seconds",
-        None,
-        "microseconds",
-        "nanoseconds",
-    ]
-    assert [likely_unit(each) for each in (0, 1, 86_400_000, JAVA_LONG_MAX)] == [None] * 4
