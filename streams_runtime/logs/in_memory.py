@@ -251,9 +251,9 @@ class InMemoryLog:
     # --- for its consumers and producers
 
     @contextmanager
-    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[_Snapshot]:
+    def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[InMemorySnapshot]:
         with self._lock:
-            yield _Snapshot({partition: self._partition(partition) for partition in partitions})
+            yield InMemorySnapshot({partition: self._partition(partition) for partition in partitions})
 
     def is_unchanged(self) -> bool:
         return True
@@ -334,7 +334,7 @@ class InMemoryLog:
         stored.cleaned_to = until
 
 
-class _Snapshot:
+class InMemorySnapshot:
     def __init__(self, partitions: Mapping[TopicPartition, _Partition]) -> None:
         self._partitions = partitions
         self.bounds: Mapping[TopicPartition, Bounds] = {
