@@ -130,7 +130,7 @@ def aggregation(
     entries = task.state_store(store).table_entries()
     held_back = forwards_when_flushed(entries, child, task, sends_old_values=sends_old_values)
     wants_old = sends_old_values and not held_back
-    place, get, put, read, write = entries[:5]
+    place, get, put, read, write, _, _ = entries
     works_on = task.current.works_on
 
     def update(place: Any, table_key: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:

@@ -153,7 +153,7 @@ class TableAggregateProcessor(Operator):
         entries = task.state_store(self._store).table_entries()
         held_back = forwards_when_flushed(entries, child, task, sends_old_values=self._sends_old_values)
         wants_old = self._sends_old_values and not held_back
-        place_of, get, put, read, write = entries[:5]
+        place_of, get, put, read, write, _, _ = entries
         works_on = task.current.works_on
         initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
 

@@ -117,7 +117,7 @@ class DerivedTableProcessor(Operator):
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
         entries = store.table_entries()
         held_back = forwards_when_flushed(entries, child, task, sends_old_values=wants_old)
-        place_of, get, put, read, write = entries[:5]
+        place_of, get, put, read, write, _, _ = entries
         works_on = task.current.works_on
 
         def kept_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:

@@ -62,7 +62,7 @@ class StoredTableSource(Operator):
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
         entries = task.state_store(self._store).table_entries()
         held_back = forwards_when_flushed(entries, child, task, sends_old_values=self._sends_old_values)
-        place_of, get, put, read, write = entries[:5]
+        place_of, get, put, read, write, _, _ = entries
         works_on, wants_old = task.current.works_on, self._sends_old_values
 
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
