@@ -21,7 +21,7 @@ from typing import Any
 
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier, forwards_when_flushed
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
@@ -210,7 +210,7 @@ class JoinMergeProcessor(Operator):
         entries, held_back, works_on = None, False, task.current.works_on
         if self._store is not None:
             entries = task.state_store(self._store).table_entries()
-            held_back = forwards_when_flushed(entries, child, task, sends_old_values=wants_old)
+            held_back = task.forwards_when_flushed(entries, child, sends_old_values=wants_old)
 
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = change

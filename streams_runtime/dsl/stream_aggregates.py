@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import StoredTableSupplier, forwards_when_flushed
+from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.serdes import LONG, Serde
@@ -128,7 +128,7 @@ def aggregation(
     sends_old_values: bool,
 ) -> Aggregation:
     entries = task.state_store(store).table_entries()
-    held_back = forwards_when_flushed(entries, child, task, sends_old_values=sends_old_values)
+    held_back = task.forwards_when_flushed(entries, child, sends_old_values=sends_old_values)
     wants_old = sends_old_values and not held_back
     place, get, put, read, write, _, _ = entries
     works_on = task.current.works_on

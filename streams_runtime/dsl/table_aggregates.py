@@ -23,7 +23,7 @@ from streams_runtime.dsl.stream_aggregates import (
     one_more,
     zero,
 )
-from streams_runtime.dsl.table_supplier import StoredTableSupplier, forwards_when_flushed
+from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.serdes import LONG, Serde, serde_for_topic
 
@@ -151,7 +151,7 @@ class TableAggregateProcessor(Operator):
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
         entries = task.state_store(self._store).table_entries()
-        held_back = forwards_when_flushed(entries, child, task, sends_old_values=self._sends_old_values)
+        held_back = task.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         wants_old = self._sends_old_values and not held_back
         place_of, get, put, read, write, _, _ = entries
         works_on = task.current.works_on

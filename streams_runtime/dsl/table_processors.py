@@ -11,7 +11,7 @@ from typing import Any
 
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.dsl.table_supplier import Getter, TableSupplier, forwards_when_flushed
+from streams_runtime.dsl.table_supplier import Getter, TableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Predicate = Callable[[Any, Any], bool]
@@ -116,7 +116,7 @@ class DerivedTableProcessor(Operator):
         """The old value is that of the store."""
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
         entries = store.table_entries()
-        held_back = forwards_when_flushed(entries, child, task, sends_old_values=wants_old)
+        held_back = task.forwards_when_flushed(entries, child, sends_old_values=wants_old)
         place_of, get, put, read, write, _, _ = entries
         works_on = task.current.works_on
 

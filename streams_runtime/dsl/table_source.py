@@ -10,7 +10,7 @@ from typing import Any
 
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.materialized import KeyValueStoreMaker
-from streams_runtime.dsl.table_supplier import TableSupplier, forwards_when_flushed
+from streams_runtime.dsl.table_supplier import TableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 
@@ -61,7 +61,7 @@ class StoredTableSource(Operator):
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
         entries = task.state_store(self._store).table_entries()
-        held_back = forwards_when_flushed(entries, child, task, sends_old_values=self._sends_old_values)
+        held_back = task.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         place_of, get, put, read, write, _, _ = entries
         works_on, wants_old = task.current.works_on, self._sends_old_values
 

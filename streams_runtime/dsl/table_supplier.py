@@ -11,11 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from streams_runtime.common.records import RecordContext
 from streams_runtime.dsl.materialized import StoreMaker
-from streams_runtime.processors.context import NodeContext, Operator, Receiver
+from streams_runtime.processors.context import NodeContext, Operator
 from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
-from streams_runtime.state_stores.value_and_timestamp import TableEntries
 
 Getter = Callable[[Any], tuple[int, Any] | None]
 """Takes a key. Gives timestamp in milliseconds and present value in a table, or None if the key is not there."""
@@ -33,25 +31,6 @@ def stored_getter(task: NodeContext, store: str, *, flushed: bool) -> Getter:
         return None if stored is None else read(stored)
 
     return get_entry
-
-
-def forwards_when_flushed(entries: TableEntries, child: Receiver, task: NodeContext, *, sends_old_values: bool) -> bool:
-    """Whether the store has a record cache, and so hands its changes to `child` when that is flushed, as this node.
-    Then the node itself must not. Source: `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
-    """
-    if entries.set_flush_listener is None:
-        return False
-    hand_on, works_on, read, key_of = task.guarded(child), task.current.works_on, entries.read, entries.key_of
-
-    def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: RecordContext) -> None:
-        if not task.is_open:  # the nodes below are closed: the change is only written
-            return
-        timestamp_ms, value = (made_by.timestamp_ms, None) if new is None else read(new)
-        old_value = None if old is None else read(old)[1]
-        hand_on(key_of(place), (value, old_value), timestamp_ms, made_by.headers)
-        works_on(made_by.timestamp_ms, made_by.headers)  # the store writes the change now
-
-    return entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
 
 
 class TableSupplier(ABC):

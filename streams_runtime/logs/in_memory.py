@@ -40,8 +40,15 @@ from streams_runtime.logs.cleanup_policy import (
     is_dirty_enough,
 )
 from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer, first_offset_at
-from streams_runtime.logs.producers import BufferingProducer, NewBatch, ProducerIdentity, check_claim, check_identity
+from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer, first_offset_at
+from streams_runtime.logs.producers import (
+    AppendSignals,
+    BufferingProducer,
+    NewBatch,
+    ProducerIdentity,
+    check_claim,
+    check_identity,
+)
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,

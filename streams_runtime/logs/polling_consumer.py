@@ -11,42 +11,14 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
-
-
-class AppendSignals:
-    """Inside one process, an append wakes the consumers that wait for records, by one event for each consumer.
-
-    The event of a consumer disappears with the consumer.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._events: weakref.WeakSet[threading.Event] = weakref.WeakSet()
-        reset_in_children(self)
-
-    def reset_after_fork(self) -> None:
-        self._lock = threading.Lock()
-
-    def new_event(self) -> threading.Event:
-        event = threading.Event()
-        with self._lock:
-            self._events.add(event)
-        return event
-
-    def appended(self) -> None:
-        with self._lock:
-            for event in self._events:
-                event.set()
 
 
 class Bounds(NamedTuple):

@@ -1,4 +1,4 @@
-"""The rules of every producer, and the producer that the logs of one machine share.
+"""The rules of every producer, the producer that the logs of one machine share, and the signals of its appends.
 
 Every producer checks its `ProducerState` before each call. Rules: records are accepted outside of transactions
 without a transactional id, and only inside of them with one. A producer that was fenced stays fenced: it can only be
@@ -17,12 +17,15 @@ aborted transaction leaves no trace, not even a gap in the offsets; a transactio
 
 from __future__ import annotations
 
+import threading
+import weakref
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import add
 from typing import NamedTuple, Protocol
 
+from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, Claim, OffsetsToCommit
@@ -31,6 +34,32 @@ from streams_runtime.logs.record_limits import RecordLimits
 
 PENDING_BYTES = 256 * 1024
 """The most bytes that a producer without transactions holds back."""
+
+
+class AppendSignals:
+    """Inside one process, an append wakes the consumers that wait for records, by one event for each consumer.
+
+    The event of a consumer disappears with the consumer.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events: weakref.WeakSet[threading.Event] = weakref.WeakSet()
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        self._lock = threading.Lock()
+
+    def new_event(self) -> threading.Event:
+        event = threading.Event()
+        with self._lock:
+            self._events.add(event)
+        return event
+
+    def appended(self) -> None:
+        with self._lock:
+            for event in self._events:
+                event.set()
 
 
 class ProducerState:

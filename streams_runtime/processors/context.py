@@ -23,10 +23,19 @@ from typing import Any
 from assignor.types import TaskId
 from streams_runtime.common.errors import StreamsRuntimeError, WrongBatchResult
 from streams_runtime.common.record_columns import RecordColumns
-from streams_runtime.common.records import LATEST_MS, Headers, Record, RecordMetadata, record_headers, record_timestamp
+from streams_runtime.common.records import (
+    LATEST_MS,
+    Headers,
+    Record,
+    RecordContext,
+    RecordMetadata,
+    record_headers,
+    record_timestamp,
+)
 from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
+from streams_runtime.state_stores.value_and_timestamp import TableEntries
 
 _logger = logging.getLogger(__name__)
 
@@ -129,10 +138,6 @@ class NodeContext:
         self._children = ()
         self._forward = {}
 
-    @property
-    def is_open(self) -> bool:
-        return self._runtime is not None
-
     # --- for operators
 
     def all_children(self) -> Receiver:
@@ -168,6 +173,24 @@ class NodeContext:
                     raise
 
         return guard
+
+    def forwards_when_flushed(self, entries: TableEntries, child: Receiver, *, sends_old_values: bool) -> bool:
+        """Whether the store has a record cache, which hands changes to `child` as this node when it is flushed. If so,
+        the node itself must not forward them. Source: `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
+        """
+        if entries.set_flush_listener is None:
+            return False
+        hand_on, current, read, key_of = self.guarded(child), self.current, entries.read, entries.key_of
+
+        def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: RecordContext) -> None:
+            if self._runtime is None:  # the nodes below are closed: the change is only written
+                return
+            timestamp_ms, value = (made_by.timestamp_ms, None) if new is None else read(new)
+            old_value = None if old is None else read(old)[1]
+            hand_on(key_of(place), (value, old_value), timestamp_ms, made_by.headers)
+            current.works_on(made_by.timestamp_ms, made_by.headers)  # the store writes the change now
+
+        return entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
 
     def failed(self, error: Exception) -> bool:
         """Whether the task goes on after an error of this node or of one below it. See `TaskRuntime.node_failed`."""

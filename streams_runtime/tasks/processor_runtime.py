@@ -396,8 +396,7 @@ class ProcessorRuntime:
     def enter_context(self, context: RecordContext) -> _Before:
         current = self._current
         before = (self._flushed, current.name, current.timestamp_ms, current.headers)
-        self._flushed = context
-        current.works_on(context.timestamp_ms, context.headers)
+        self._flushed, current.timestamp_ms, current.headers = context, context.timestamp_ms, context.headers
         return before
 
     def leave_context(self, before: _Before) -> None:

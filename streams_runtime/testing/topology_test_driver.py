@@ -327,9 +327,11 @@ class TopologyTestDriver:
 
     def _commit(self) -> None:
         needed = [task for task in self._tasks.values() if task.commit_needed()]
+        offsets = []
         for task in needed:
             task.prepare_commit()
-        self._producer.commit([(task.claim, task.offsets_to_commit()) for task in needed])
+            offsets.append((task.claim, task.offsets_to_commit()))
+        self._producer.commit(offsets)
         for task in needed:
             task.post_commit(enforce_checkpoint=False)
 

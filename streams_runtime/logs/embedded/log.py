@@ -40,8 +40,8 @@ from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first
 from streams_runtime.logs.embedded.schema import Catalog, prepare
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
-from streams_runtime.logs.polling_consumer import AppendSignals, Bounds, PollingConsumer
-from streams_runtime.logs.producers import BufferingProducer, ProducerIdentity
+from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
+from streams_runtime.logs.producers import AppendSignals, BufferingProducer, ProducerIdentity
 from streams_runtime.logs.topic_configs import (
     TopicConfigs,
     altered_topic,

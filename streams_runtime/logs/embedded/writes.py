@@ -21,8 +21,7 @@ from streams_runtime.logs.embedded.connections import LazyConnection, Synchronou
 from streams_runtime.logs.embedded.record_batches import EncodedBatch, encoded
 from streams_runtime.logs.embedded.schema import Catalog
 from streams_runtime.logs.errors import UnknownTopicOrPartition
-from streams_runtime.logs.polling_consumer import AppendSignals
-from streams_runtime.logs.producers import NewBatch, ProducerIdentity, check_claim, check_identity
+from streams_runtime.logs.producers import AppendSignals, NewBatch, ProducerIdentity, check_claim, check_identity
 from streams_runtime.logs.record_limits import RecordLimits
 
 _logger = logging.getLogger(__name__)
