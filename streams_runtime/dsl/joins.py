@@ -216,7 +216,7 @@ class JoinMergeProcessor(Operator):
             new, old = change
             if entries is not None:
                 works_on(timestamp_ms, headers)
-                entries.put(entries.place(key), None if new is None else entries.write(timestamp_ms, new))
+                entries.put(entries.place(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms)
             if not held_back:
                 child(key, (new, old if wants_old else None), timestamp_ms, headers)
 

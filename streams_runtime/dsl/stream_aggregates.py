@@ -145,7 +145,7 @@ def aggregation(
             new = aggregator(key, value, so_far)
             if wants_old:  # the user's function may have changed the aggregate in place
                 old = read(stored)[1] if new is so_far else so_far
-        put(place, None if new is None else write(timestamp_ms, new))
+        put(place, None if new is None else write(timestamp_ms, new), timestamp_ms)
         if not held_back:
             child(table_key, (new, old), timestamp_ms, headers)
 

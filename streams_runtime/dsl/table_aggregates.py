@@ -176,7 +176,7 @@ class TableAggregateProcessor(Operator):
                 new = subtractor(key, removed, new)
             if added is not None:
                 new = adder(key, added, initializer() if new is None else new)
-            put(place, None if new is None else write(timestamp_ms, new))
+            put(place, None if new is None else write(timestamp_ms, new), timestamp_ms)
             if not held_back:
                 child(key, (new, old), timestamp_ms, headers)
 

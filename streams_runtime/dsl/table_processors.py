@@ -128,7 +128,7 @@ class DerivedTableProcessor(Operator):
                 old = read(stored)[1]
             if skips_absent and new is None and old is None:
                 return
-            put(place, None if new is None else write(timestamp_ms, new))
+            put(place, None if new is None else write(timestamp_ms, new), timestamp_ms)
             if not held_back:
                 child(key, (new, old), timestamp_ms, headers)
 

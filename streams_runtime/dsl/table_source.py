@@ -76,7 +76,7 @@ class StoredTableSource(Operator):
                 old_ms, old = read(stored)
                 if timestamp_ms < old_ms:
                     self._warn_of_disorder(task, old_ms, timestamp_ms)
-            put(place, None if value is None else write(timestamp_ms, value))
+            put(place, None if value is None else write(timestamp_ms, value), timestamp_ms)
             if not held_back:
                 child(key, (value, old if wants_old else None), timestamp_ms, headers)
 

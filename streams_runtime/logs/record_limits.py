@@ -17,7 +17,7 @@ the transaction can only be aborted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition
 from streams_runtime.common.clock import Clock, SystemClock, duration_text
@@ -104,6 +104,9 @@ class BrokerChecks:
             self.rows_pass_to_ms = self._clock.now_ms() + self._after_max_ms - self._ahead_ms
 
 
+EVERY_TIMESTAMP: Final = BrokerChecks()
+"""The checks of a topic that takes every timestamp."""
+
 CheckedRecord = tuple[bytes | None, bytes | None, int, Headers, int]
 """Key, value, timestamp in milliseconds, headers, and how many bytes key, value and headers have. Plain, because one is
 made for each record.
@@ -112,13 +115,11 @@ made for each record.
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """`max_bytes`: of key, value and headers together. `compacts`: every record needs a key. `checks`: None where
-    timestamps are not checked.
-    """
+    """`max_bytes`: of key, value and headers together. `compacts`: every record needs a key."""
 
     max_bytes: int
     compacts: bool
-    checks: BrokerChecks | None = None
+    checks: BrokerChecks = EVERY_TIMESTAMP
 
     def takes_unchecked(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> bool:
         """True if `checked` would certainly take this record without headers. False: call `checked`."""
@@ -127,7 +128,7 @@ class RecordLimits:
         size = (0 if key is None else len(key)) + (0 if value is None else len(value))
         if size > self.max_bytes or timestamp_ms < 0:
             return False
-        return self.checks is None or timestamp_ms <= self.checks.rows_pass_to_ms
+        return timestamp_ms <= self.checks.rows_pass_to_ms
 
     def checked(
         self, partition: TopicPartition, key: Any, value: Any, timestamp_ms: Any, headers: Any
@@ -146,7 +147,7 @@ class RecordLimits:
         else:
             headers = ()
         checks = self.checks
-        if checks is not None and timestamp_ms > checks.rows_pass_to_ms:
+        if timestamp_ms > checks.rows_pass_to_ms:
             try:
                 checks.check_timestamp(timestamp_ms)
             except ValueError as error:

@@ -166,10 +166,14 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 
     def table_entries(self) -> TableEntries:
         layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
-        get, put, listen = self._get, layer.put, None
+        read, write = serde.entry_reader(), serde.entry_writer()
         if isinstance(layer, CachingKeyValueStore) and layer.cache is not None:
             get, put, listen = layer.cache.get, layer.cache.put, layer.set_flush_listener
-        return TableEntries(self._from_key, get, put, serde.entry_reader(), serde.entry_writer(), self._key_of, listen)
+            return TableEntries(self._from_key, get, put, read, write, self._key_of, listen)
+        put_bytes = layer.put
+        return TableEntries(
+            self._from_key, self._get, lambda key, stored, _: put_bytes(key, stored), read, write, self._key_of
+        )
 
     def flushed_entries(self) -> Callable[[bytes], bytes | None]:
         """As `get` of `table_entries`, without what the record cache holds back of other records than the present

@@ -32,7 +32,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
 
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.records import Headers, RawRecord, RecordContext, RecordMetadata
+from streams_runtime.logs.record_limits import BrokerChecks
 
 MadeBy = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None]
 """The record that makes a change: timestamp in milliseconds, headers, topic and partition (None for a punctuation),
@@ -69,7 +71,8 @@ class ChangeCheck(Protocol):
     """Knows what the store below or its changelog does not take."""
 
     unchecked_bytes: int
-    """`check` lets every change pass whose key and value have no more bytes."""
+    timestamp_checks: BrokerChecks
+    """See `ChangeLoggingStore`."""
 
     def check(self, key: bytes, value: bytes | None) -> None: ...
 
@@ -224,12 +227,18 @@ class NamedCache:
 
     # --- changing
 
-    def put(self, key: bytes, value: bytes | None) -> None:
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int = JAVA_LONG_MAX) -> None:
         """A change by the present record. Raises what the check raises, and then changes nothing. May flush, and raises
         what that raises; the change stays in the cache.
+
+        `timestamp_ms`: of the value; the latest one if the caller does not know it.
         """
         check = self._check
-        if value is None or len(key) + len(value) > check.unchecked_bytes:
+        if (
+            value is None
+            or len(key) + len(value) > check.unchecked_bytes
+            or timestamp_ms > check.timestamp_checks.rows_pass_to_ms
+        ):
             check.check(key, value)
         _, headers, partition, _, raw = made_by = self._record_context()
         size = self._overhead + len(key)

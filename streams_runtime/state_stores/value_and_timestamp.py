@@ -66,14 +66,15 @@ class TableEntries(NamedTuple):
     timestamp and value. All of it passes the record cache and the changelog as the methods of the store do. For the
     thread of the task, until the store is closed or rebound.
 
-    `place`: what `get` and `put` take for a key, and in a window store for the start of the window as well.
+    `place`: what `get` and `put` take for a key, and in a window store for the start of the window as well. `put` takes
+    the timestamp of the entry, too.
     `set_flush_listener`: as `CachingStore.set_flush_listener`; None without a record cache. `key_of`: from the place in
     the cache, of which that listener hears, to the key.
     """
 
     place: Callable[..., Any]
     get: Callable[[Any], bytes | None]
-    put: Callable[[Any, bytes | None], object]
+    put: Callable[[Any, bytes | None, int], object]
     read: EntryReader
     write: EntryWriter
     key_of: Callable[[bytes], Any]

@@ -113,7 +113,7 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         return TableEntries(
             place,
             lambda placed: fetch(placed[0], placed[1]),
-            lambda placed, stored: put_window(placed[0], stored, placed[1]),
+            lambda placed, stored, _: put_window(placed[0], stored, placed[1]),
             read,
             write,
             self.window_of,

@@ -391,7 +391,7 @@ class ProcessorRuntime:
         if queue is None:
             return timestamp_ms, current.headers, None, -1, None
         raw = queue.polled_raw() if self.keeps_raw else None
-        return timestamp_ms, current.headers, queue.partition, queue.polled_offset(), raw
+        return timestamp_ms, current.headers, queue.partition, queue.offsets[queue.place - 1], raw
 
     def enter_context(self, context: RecordContext) -> _Before:
         current = self._current

@@ -62,7 +62,7 @@ class RecordQueue:
     """`on_failure` gets each record that cannot be read; it raises, or lets the record be dropped.
 
     `losses`: counts those with a negative timestamp. `place`: in the batch that is read, behind the record that was
-    handed out last. `handed_out`: how many records `deliver` has handed out so far.
+    handed out last. `offsets`: of that batch. `handed_out`: how many records `deliver` has handed out so far.
     """
 
     __slots__ = (
@@ -76,7 +76,6 @@ class RecordQueue:
         "_keys",
         "_length",
         "_losses",
-        "_offsets",
         "_on_failure",
         "_rows",
         "_run_start",
@@ -85,6 +84,7 @@ class RecordQueue:
         "_timestamps",
         "_values",
         "handed_out",
+        "offsets",
         "partition",
         "partition_time_ms",
         "place",
@@ -118,7 +118,7 @@ class RecordQueue:
         """Forget all records and the partition time."""
         self._batches.clear()
         self._backlog = 0  # records in batches behind the current one
-        self._offsets: Sequence[int] = _NONE
+        self.offsets: Sequence[int] = _NONE
         self._timestamps: Sequence[int] = _NONE
         self._keys: Sequence[bytes | None] = _NONE
         self._values: Sequence[bytes | None] = _NONE
@@ -214,7 +214,7 @@ class RecordQueue:
     def next_offset(self) -> int | None:
         """The offset of the first record that was not handed out; None when the queue is empty."""
         if self.place < self._length:
-            return self._offsets[self.place]
+            return self.offsets[self.place]
         return self._batches[0].offsets[0] if self._batches else None
 
     @property
@@ -225,11 +225,7 @@ class RecordQueue:
     def polled_metadata(self) -> RecordMetadata:
         """The metadata of the record that was handed out last; valid until the next one, or `head_timestamp_ms`."""
         topic, partition = self.partition
-        return _new_tuple(RecordMetadata, (topic, partition, self._offsets[self.place - 1]))
-
-    def polled_offset(self) -> int:
-        """The offset of the record that was handed out last; valid as `polled_metadata` is."""
-        return self._offsets[self.place - 1]
+        return _new_tuple(RecordMetadata, (topic, partition, self.offsets[self.place - 1]))
 
     def polled_headers(self) -> Headers:
         """The headers of the record that was handed out last; valid as `polled_metadata` is."""
@@ -242,7 +238,7 @@ class RecordQueue:
     def failed(self, place: int, node: str, error: Exception) -> FailedInputRecord:
         """The record at this place of the batch that is read, as it was read, with its error."""
         topic, partition = self.partition
-        metadata = RecordMetadata(topic, partition, self._offsets[place])
+        metadata = RecordMetadata(topic, partition, self.offsets[place])
         return FailedInputRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
     def count_before(self, limit_ms: int | None, most: int) -> int:
@@ -311,18 +307,18 @@ class RecordQueue:
                 except ValueError as error:
                     raise ValueError(f"the timestamp extractor's result: the record {error}") from None
             if unit := likely_unit(timestamp_ms):
-                self._losses.suspect_timestamp(self.partition, self._offsets[place - 1], timestamp_ms, unit)
+                self._losses.suspect_timestamp(self.partition, self.offsets[place - 1], timestamp_ms, unit)
             yield place, key, value, timestamp_ms, headers
 
     def _look_for_other_units(self) -> None:
         """Of a batch, only the least and the greatest timestamp: this is on the way of all records."""
         for timestamp_ms in (min(self._timestamps), max(self._timestamps)):
             if unit := likely_unit(timestamp_ms):
-                offset = self._offsets[self._timestamps.index(timestamp_ms)]
+                offset = self.offsets[self._timestamps.index(timestamp_ms)]
                 self._losses.suspect_timestamp(self.partition, offset, timestamp_ms, unit)
 
     def _take(self, batch: RecordBatch) -> None:
-        self._offsets = batch.offsets
+        self.offsets = batch.offsets
         self._timestamps = batch.timestamps_ms
         self._keys = batch.keys
         self._values = batch.values
@@ -342,7 +338,7 @@ class RecordQueue:
             self._task_id,
             timestamp_ms,
             *self.partition,
-            self._offsets[place],
+            self.offsets[place],
             extra=TOLD_AS_NOTICE,
         )
 

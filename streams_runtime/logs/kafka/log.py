@@ -276,7 +276,7 @@ class KafkaLog:
     ) -> None:
         """Recognise the record when it is sent again. Reads the topic's configs again: they may have changed."""
         known = self._limits.get(partition.topic)
-        if known is not None and known.limits.checks is not None:
+        if known is not None:
             known.limits.checks.was_refused(record, reason, for_its_timestamp=for_its_timestamp)
             self._limits[partition.topic] = known._replace(at=-math.inf)
 
@@ -311,10 +311,10 @@ class KafkaLog:
         configs = TopicConfigs.of(name, {key: found[key] for key in _LIMITS if key in found})
         times_ms = configs.timestamp_after_max_ms, configs.timestamp_before_max_ms
         known = self._limits.get(name)
-        checks = None if known is None else known.limits.checks
-        if checks is None:
+        if known is None:
             checks = BrokerChecks(*times_ms)
         else:
+            checks = known.limits.checks
             checks.configure(*times_ms)  # producers have it
         limits = replace(configs.record_limits, checks=checks)
         return _KnownLimits(time.monotonic(), there[name].partitions, limits, configs.deletes_after_ms)

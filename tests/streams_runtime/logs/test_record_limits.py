@@ -6,7 +6,7 @@ import pytest
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp
-from streams_runtime.logs.record_limits import BrokerChecks, RecordLimits
+from streams_runtime.logs.record_limits import EVERY_TIMESTAMP, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import TopicConfigs
 from tests.streams_runtime.manual_clock import ManualClock
 
@@ -51,7 +51,6 @@ def test_should_let_rows_pass_that_are_certainly_not_too_late(clock: ManualClock
 
 def test_should_recognise_a_record_that_the_brokers_have_refused_once(clock: ManualClock) -> None:
     limits = RecordLimits(100, compacts=False, checks=BrokerChecks(clock=clock))
-    assert limits.checks is not None
     limits.checks.was_refused((b"k", b"v", 5, ()), "they say so", for_its_timestamp=False)
     assert not limits.takes_unchecked(b"k", b"v", 5)
     limits.checked(T0, b"k", b"other", 5, ())
@@ -75,6 +74,9 @@ def test_should_learn_that_the_brokers_clock_is_behind(clock: ManualClock) -> No
 
 def test_should_check_no_timestamp_of_a_topic_that_takes_the_broker_s() -> None:
     given = {"message.timestamp.after.max.ms": "5", "message.timestamp.before.max.ms": "5"}
-    assert TopicConfigs.of("t", given).record_limits.checks is not None
-    assert TopicConfigs.of("t", {**given, "message.timestamp.type": "LogAppendTime"}).record_limits.checks is None
-    assert TopicConfigs.of("t", {}).record_limits.checks is None
+    assert TopicConfigs.of("t", given).record_limits.checks is not EVERY_TIMESTAMP
+    assert (
+        TopicConfigs.of("t", {**given, "message.timestamp.type": "LogAppendTime"}).record_limits.checks
+        is EVERY_TIMESTAMP
+    )
+    assert TopicConfigs.of("t", {}).record_limits.checks is EVERY_TIMESTAMP

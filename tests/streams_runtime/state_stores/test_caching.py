@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from assignor.types import TaskId
 from streams_runtime.common.records import RecordContext
+from streams_runtime.logs.record_limits import EVERY_TIMESTAMP
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import StoreContext, ValueAndTimestamp, key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.builders import builder_without_caching
@@ -362,6 +363,7 @@ class Below:
 
     key_overhead = 0
     unchecked_bytes = -1
+    timestamp_checks = EVERY_TIMESTAMP
 
     def __init__(self, *, keeps_reads: bool = False) -> None:
         self.keeps_reads = keeps_reads
