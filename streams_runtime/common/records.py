@@ -50,18 +50,6 @@ class RawRecord(NamedTuple):
     timestamp_ms: int
 
 
-class RecordContext(NamedTuple):
-    """The context of a processor: timestamp and headers of the record that it was given, and the input record of which
-    that one came. None: a punctuation. `raw`: that input record itself; None as well where no handler asks for it.
-    Source: `ProcessorRecordContext`.
-    """
-
-    timestamp_ms: int
-    headers: Headers
-    metadata: RecordMetadata | None
-    raw: RawRecord | None = None
-
-
 LATEST_MS: Final = 2**63 - 1
 
 

@@ -27,7 +27,6 @@ from streams_runtime.common.records import (
     LATEST_MS,
     Headers,
     Record,
-    RecordContext,
     RecordMetadata,
     record_headers,
     record_timestamp,
@@ -35,6 +34,7 @@ from streams_runtime.common.records import (
 from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
+from streams_runtime.state_stores.thread_cache import MadeBy
 from streams_runtime.state_stores.value_and_timestamp import TableEntries
 
 _logger = logging.getLogger(__name__)
@@ -180,15 +180,20 @@ class NodeContext:
         """
         if entries.set_flush_listener is None:
             return False
-        hand_on, current, read, key_of = self.guarded(child), self.current, entries.read, entries.key_of
+        failed, current, read, key_of = self.failed, self.current, entries.read, entries.key_of
 
-        def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: RecordContext) -> None:
+        def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: MadeBy) -> None:
             if self._runtime is None:  # the nodes below are closed: the change is only written
                 return
-            timestamp_ms, value = (made_by.timestamp_ms, None) if new is None else read(new)
+            record_ms, headers, _, _, _ = made_by
+            timestamp_ms, value = (record_ms, None) if new is None else read(new)
             old_value = None if old is None else read(old)[1]
-            hand_on(key_of(place), (value, old_value), timestamp_ms, made_by.headers)
-            current.works_on(made_by.timestamp_ms, made_by.headers)  # the store writes the change now
+            try:
+                child(key_of(place), (value, old_value), timestamp_ms, headers)
+            except Exception as error:
+                if not failed(error):
+                    raise
+            current.timestamp_ms, current.headers = record_ms, headers  # the store writes the change now
 
         return entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
 

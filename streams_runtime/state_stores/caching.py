@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any, TypeVar
 
-from streams_runtime.common.records import RecordContext
 from streams_runtime.state_stores.base import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
@@ -31,10 +30,10 @@ from streams_runtime.state_stores.change_logging import (
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
+from streams_runtime.state_stores.thread_cache import MadeBy, NamedCache, TaskCache
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 
-FlushListener = Callable[[bytes, bytes | None, bytes | None, RecordContext], None]
+FlushListener = Callable[[bytes, bytes | None, bytes | None, MadeBy], None]
 """Key in the cache, new value, old value (None if it is not wanted), and the record that made the change."""
 
 Logging = TypeVar("Logging", bound=ChangeLoggingStore[Any])
@@ -105,23 +104,17 @@ class CachingStore(WrappedStateStore[Logging], ABC):
         self._sends_old_values = sends_old_values
         return True
 
-    def write(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+    def write(self, key: bytes, value: bytes | None, made_by: MadeBy) -> None:
         """Forward a change of the cache, and write it."""
-        assert self._task_cache is not None, "the cache is open"
         listener = self._listener
         old = None
         if listener is not None and (value is None or self._sends_old_values):
             old = self.read_below(key)
             if value is None and old is None:
                 return
-        contexts = self._task_cache.contexts
-        before = contexts.enter_context(context)
-        try:
-            if listener is not None:
-                listener(key, value, old if self._sends_old_values else None, context)
-            self._inner.put_checked(key, value)
-        finally:
-            contexts.leave_context(before)
+        if listener is not None:
+            listener(key, value, old if self._sends_old_values else None, made_by)
+        self._inner.put_checked(key, value)
 
     # --- reads
 

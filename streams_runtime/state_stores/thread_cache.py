@@ -33,13 +33,13 @@ from itertools import count
 from typing import Any, Protocol
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.common.records import Headers, RawRecord, RecordContext, RecordMetadata
+from streams_runtime.common.records import Headers, RawRecord
 from streams_runtime.logs.record_limits import BrokerChecks
 
 MadeBy = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None]
 """The record that makes a change: timestamp in milliseconds, headers, topic and partition (None for a punctuation),
-offset, and the input record itself if a handler of errors may ask for it. A plain tuple, because one is made for each
-change, and a `RecordContext` only for those that are flushed.
+offset (-1 for a punctuation), and the input record itself if a handler of errors may ask for it. A plain tuple, because
+one is made for each change. Source: `ProcessorRecordContext`.
 """
 
 Entry = tuple[bytes | None, MadeBy | None, int, int]
@@ -51,20 +51,23 @@ _OVERHEAD = 24 + 1 + 8 + 8 + 4
 
 _MOST_ROUNDS = 100
 
-_new_tuple = tuple.__new__
-"""Half of the time that a call of the class takes."""
-
 
 class RecordContexts(Protocol):
     """The task's record that is processed now; while a change is flushed, the one that made the change."""
 
     def record_context(self) -> MadeBy: ...
 
-    def enter_context(self, context: RecordContext) -> Any:
-        """It is this one from now on. Gives what `leave_context` takes."""
+    def begin_flush(self) -> Any:
+        """Gives the present record, for `end_flush`."""
         ...
 
-    def leave_context(self, before: Any) -> None: ...
+    def set_context(self, made_by: MadeBy) -> None:
+        """During a flush: this record made the change that is flushed now."""
+        ...
+
+    def end_flush(self, before: Any) -> None:
+        """Make the record before the flush the present one again."""
+        ...
 
 
 class ChangeCheck(Protocol):
@@ -87,8 +90,8 @@ class CachedStore(Protocol):
 
     def read_below(self, key: bytes) -> bytes | None: ...
 
-    def write(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
-        """Write a change to the store below, and forward it. `context`: the record that made it."""
+    def write(self, key: bytes, value: bytes | None, made_by: MadeBy) -> None:
+        """Write a change to the store below, and forward it."""
         ...
 
 
@@ -160,14 +163,15 @@ class NamedCache:
     """Of one store: values by key, of which those that are dirty were not written yet. Made by `TaskCache.add`."""
 
     __slots__ = (
-        "_check", "_dirty", "_entries", "_memory", "_oldest", "_overhead", "_reads", "_record_context", "_size_bytes",
-        "_store", "_uses",
+        "_check", "_contexts", "_dirty", "_entries", "_memory", "_oldest", "_overhead", "_reads", "_record_context",
+        "_size_bytes", "_store", "_uses",
     )  # fmt: skip
 
     def __init__(self, memory: ThreadCache, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> None:
         self._memory = memory
         self._store = store
         self._check = check
+        self._contexts = contexts
         self._record_context = contexts.record_context
         self._overhead = _OVERHEAD + store.key_overhead
         self._entries: dict[bytes, Entry] = {}
@@ -312,17 +316,23 @@ class NamedCache:
         self._oldest.clear()
 
     def _flush(self, keys: list[bytes]) -> None:
-        for key in keys:
-            if key not in self._dirty:  # a flush inside of this one has written it
-                continue
-            entry = self._entries[key]
-            value, made_by = entry[:2]
-            assert made_by is not None, "a record has made the change"
-            self._store.write(key, value, _context_of(made_by))
-            if self._entries.get(key) is entry:  # else what is downstream has changed it again
-                self._dirty.pop(key, None)
-                if value is None:
-                    self._remove(key)
+        entries, dirty, write, set_context = self._entries, self._dirty, self._store.write, self._contexts.set_context
+        before = self._contexts.begin_flush()
+        try:
+            for key in keys:
+                if key not in dirty:  # a flush inside of this one has written it
+                    continue
+                entry = entries[key]
+                value, made_by, _, _ = entry
+                assert made_by is not None, "a record has made the change"
+                set_context(made_by)
+                write(key, value, made_by)
+                if entries.get(key) is entry:  # else what is downstream has changed it again
+                    dirty.pop(key, None)
+                    if value is None:
+                        self._remove(key)
+        finally:
+            self._contexts.end_flush(before)
 
     def _remove(self, key: bytes) -> None:
         size = self._entries.pop(key)[2]
@@ -345,12 +355,6 @@ class NamedCache:
     def _newest_first(self) -> list[tuple[int, bytes]]:
         reads = self._reads
         return sorted(((max(entry[3], reads.get(key, 0)), key) for key, entry in self._entries.items()), reverse=True)
-
-
-def _context_of(made_by: MadeBy) -> RecordContext:
-    timestamp_ms, headers, partition, offset, raw = made_by
-    metadata = None if partition is None else _new_tuple(RecordMetadata, (*partition, offset))
-    return _new_tuple(RecordContext, (timestamp_ms, headers, metadata, raw))
 
 
 def _extra_bytes(headers: Headers, raw: RawRecord | None) -> int:

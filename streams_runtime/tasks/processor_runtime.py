@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError, TaskCorrupted
-from streams_runtime.common.records import Headers, RawRecord, RecordContext, RecordMetadata
+from streams_runtime.common.records import Headers, RawRecord, RecordMetadata
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
@@ -41,7 +41,7 @@ from streams_runtime.tasks.punctuation_queue import PunctuationQueue, Punctuatio
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 
-_Before = tuple[RecordContext | None, str | None, int, Headers]
+_Before = tuple[MadeBy | None, str | None, int, Headers]
 
 
 class ProcessorRuntime:
@@ -114,7 +114,7 @@ class ProcessorRuntime:
         self._stream_time_punctuations = PunctuationQueue()
         self._system_time_punctuations = PunctuationQueue()
         self.queue: RecordQueue | None = None  # of the input record that is processed, None outside of that
-        self._flushed: RecordContext | None = None  # of the change that is flushed
+        self._flushed: MadeBy | None = None  # of the change that is flushed
         self._has_several = False
         self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised
         self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
@@ -311,13 +311,14 @@ class ProcessorRuntime:
     @property
     def record_metadata(self) -> RecordMetadata | None:
         if self._flushed is not None:
-            return self._flushed.metadata
+            _, _, partition, offset, _ = self._flushed
+            return None if partition is None else RecordMetadata(*partition, offset)
         return None if self.queue is None else self.queue.polled_metadata()
 
     @property
     def headers(self) -> Headers:
         if self._flushed is not None:
-            return self._flushed.headers
+            return self._flushed[1]
         return () if self.queue is None else self.queue.polled_headers()
 
     @property
@@ -361,9 +362,9 @@ class ProcessorRuntime:
         if isinstance(error, ABOUT_THE_TASK):
             return False
         if self._flushed is not None:
-            context = self._flushed
-            raw = context.raw or RawRecord(None, None, context.headers, context.timestamp_ms)
-            failed = FailedInputRecord(self.task_id, context.metadata or NO_RECORD, node, *raw, error)
+            timestamp_ms, headers, _, _, raw = self._flushed
+            raw = raw or RawRecord(None, None, headers, timestamp_ms)
+            failed = FailedInputRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
         elif self._has_several:
             return False
         elif self.queue is not None:
@@ -384,22 +385,22 @@ class ProcessorRuntime:
             timestamp_ms = self.init_time_ms
         flushed = self._flushed
         if flushed is not None:
-            metadata, raw = flushed.metadata, flushed.raw
-            if metadata is None:
-                return timestamp_ms, current.headers, None, -1, raw
-            return timestamp_ms, current.headers, metadata[:2], metadata.offset, raw
+            _, _, partition, offset, raw = flushed
+            return timestamp_ms, current.headers, partition, offset, raw
         if queue is None:
             return timestamp_ms, current.headers, None, -1, None
         raw = queue.polled_raw() if self.keeps_raw else None
         return timestamp_ms, current.headers, queue.partition, queue.offsets[queue.place - 1], raw
 
-    def enter_context(self, context: RecordContext) -> _Before:
+    def begin_flush(self) -> _Before:
         current = self._current
-        before = (self._flushed, current.name, current.timestamp_ms, current.headers)
-        self._flushed, current.timestamp_ms, current.headers = context, context.timestamp_ms, context.headers
-        return before
+        return self._flushed, current.name, current.timestamp_ms, current.headers
 
-    def leave_context(self, before: _Before) -> None:
+    def set_context(self, made_by: MadeBy) -> None:
+        self._flushed = made_by
+        self._current.timestamp_ms, self._current.headers, _, _, _ = made_by
+
+    def end_flush(self, before: _Before) -> None:
         current = self._current
         self._flushed, current.name, current.timestamp_ms, current.headers = before
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from assignor.topology.builder import LOGGED
-from streams_runtime.common.records import Record, RecordContext
+from streams_runtime.common.records import Record
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, STRING
@@ -24,6 +24,7 @@ from streams_runtime.state_stores import (
     window_store,
 )
 from streams_runtime.state_stores.base import Windowed
+from streams_runtime.state_stores.thread_cache import MadeBy
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.state_stores.surroundings import set_flush_listener
 
@@ -84,10 +85,10 @@ class Scripted(Processor[str, str]):
                 listener = partial(self.flushed, store["name"])
                 set_flush_listener(context.state_store(store["name"]), listener, sends_old_values=store["old"])
 
-    def flushed(self, store: str, key: Any, new: Any, old: Any, made_by: RecordContext) -> None:
+    def flushed(self, store: str, key: Any, new: Any, old: Any, made_by: MadeBy) -> None:
         value = f"{store}:{shown(new)}|{shown(old)}"
         hand_on = self.context.all_children()  # as an operator of the DSL does; `forward` is for `process`
-        hand_on(key_shown(key), value, made_by.timestamp_ms, made_by.headers)
+        hand_on(key_shown(key), value, *made_by[:2])
 
     def process(self, record: Record[str, str]) -> None:
         timestamped = {store["name"] for store in self._stores if store["ts"]}

@@ -13,7 +13,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.types import TaskId
-from streams_runtime.common.records import RecordContext
 from streams_runtime.logs.record_limits import EVERY_TIMESTAMP
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import StoreContext, ValueAndTimestamp, key_value_store, timestamped_key_value_store
@@ -36,11 +35,13 @@ class Contexts:
     def record_context(self) -> MadeBy:
         return self._clock.record_timestamp_ms, (), None, -1, None
 
-    def enter_context(self, context: RecordContext) -> int:
-        before, self._clock.record_timestamp_ms = self._clock.record_timestamp_ms, context.timestamp_ms
-        return before
+    def begin_flush(self) -> int:
+        return self._clock.record_timestamp_ms
 
-    def leave_context(self, before: int) -> None:
+    def set_context(self, made_by: MadeBy) -> None:
+        self._clock.record_timestamp_ms = made_by[0]
+
+    def end_flush(self, before: int) -> None:
         self._clock.record_timestamp_ms = before
 
 
@@ -62,8 +63,8 @@ class Cached:
         return StoreContext(TaskId(0, 0), self.directory, self.changes, self.clock, cache=self.task if cache else None)
 
     def listen(self, old: bool = True) -> bool:
-        def listener(key: Any, new: Any, before: Any, made_by: RecordContext) -> None:
-            self.flushed.append((key, new, before, made_by.timestamp_ms))
+        def listener(key: Any, new: Any, before: Any, made_by: MadeBy) -> None:
+            self.flushed.append((key, new, before, made_by[0]))
 
         return set_flush_listener(self.store, listener, sends_old_values=old)
 
@@ -379,7 +380,7 @@ class Below:
     def read_below(self, key: bytes) -> bytes | None:
         return self.content.get(key)
 
-    def write(self, key: bytes, value: bytes | None, context: RecordContext) -> None:
+    def write(self, key: bytes, value: bytes | None, made_by: MadeBy) -> None:
         self.written.append((key, value))
 
 
