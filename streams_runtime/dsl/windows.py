@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from assignor.errors import IllegalArgumentError
 from streams_runtime.logs.partitioner import partition_of
@@ -86,7 +86,9 @@ class WindowedStreamPartitioner(Generic[K]):
 
     key_serde: Serde[K]
 
-    def __call__(self, key: Windowed[K], value: Any, partitions: int) -> int:
+    suffix_bytes: ClassVar[int] = _START.size
+
+    def __call__(self, key: Windowed[K], value: Any, partitions: int, /) -> int:
         return partition_of(self.key_serde.serialize(key.key), partitions)
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> WindowedStreamPartitioner[K]:

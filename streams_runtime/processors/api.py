@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from assignor.types import TaskId
 from streams_runtime.common.record_columns import RecordColumns
@@ -130,6 +130,16 @@ TimestampExtractor = Callable[[Record[Any, Any], int], int]
 
 StreamPartitioner = Callable[[Any, Any, int], int]
 """Gives the partition for key, value and number of partitions. If it uses a serde, it is a `NestedSerde` as well."""
+
+
+@runtime_checkable
+class KeyPrefixPartitioner(Protocol):
+    """A `StreamPartitioner` by Kafka's hash of the key's bytes without the last ones."""
+
+    suffix_bytes: int
+    """How many bytes at the end of a key are not hashed."""
+
+    def __call__(self, key: Any, value: Any, partitions: int, /) -> int: ...
 
 
 class HandlerResponse(StrEnum):

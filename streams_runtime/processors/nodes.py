@@ -10,7 +10,7 @@ from typing import Any
 
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record, record_partition
-from streams_runtime.processors.api import Processor
+from streams_runtime.processors.api import KeyPrefixPartitioner, Processor
 from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
@@ -135,13 +135,17 @@ class SinkRunner(NodeRunner):
 
     def connect(self, children: Children) -> Receiver:
         serialize_key, serialize_value = serializer_of(self._key_serde), serializer_of(self._value_serde)
-        choose = None if self._partitioner is None else self._partition
-        send, mismatch = self._runtime.sender(self.topic), self._mismatch
+        partitioner, choose, suffix_bytes = self._partitioner, None, 0
+        if isinstance(partitioner, KeyPrefixPartitioner):
+            suffix_bytes = partitioner.suffix_bytes
+        elif partitioner is not None:
+            choose = self._partition
+        send, mismatch = self._runtime.sender(self.topic, suffix_bytes), self._mismatch
 
         def sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             partition = None if choose is None else choose(key, value)
             try:
-                key_bytes = None if key is None else serialize_key(key)
+                key_bytes = None if key is None and not suffix_bytes else serialize_key(key)
                 value_bytes = None if value is None else serialize_value(value)
             except SchemaRegistryUnavailable:
                 raise

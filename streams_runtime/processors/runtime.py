@@ -72,8 +72,8 @@ class TaskRuntime(Protocol):
         """The number of partitions of a topic. Raises StreamsRuntimeError for an unknown topic."""
         ...
 
-    def sender(self, topic: str) -> Sender:
-        """Writes to the topic of this full name."""
+    def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
+        """Writes to the topic of this full name. `suffix_bytes`: see `KeyPrefixPartitioner`."""
         ...
 
     @property

@@ -328,8 +328,8 @@ class ProcessorRuntime:
     def partitions_of(self, topic: str) -> int:
         return self.collector.partitions_of(topic)
 
-    def sender(self, topic: str) -> Sender:
-        return self.collector.sender(topic)
+    def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
+        return self.collector.sender(topic, suffix_bytes)
 
     @property
     def position(self) -> RunPosition | None:

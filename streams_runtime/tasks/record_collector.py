@@ -86,7 +86,7 @@ class RecordCollector:
         self._logged = frozenset(self._changelogs.values())
         self._needed = dict(needed or {})
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
-        self._senders: dict[str, Sender] = {}
+        self._senders: dict[tuple[str, int], Sender] = {}
         self._written: set[TopicPartition] = set()
         self._has_sent = False  # since `watched` began
         self._rows: dict[TopicPartition, _PartitionRows] = {}
@@ -100,16 +100,16 @@ class RecordCollector:
         """Raises StreamsRuntimeError for a topic that the log does not have, LogTimeout."""
         return len(self._targets.get(topic) or self._look_up(topic))
 
-    def sender(self, topic: str) -> Sender:
+    def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
         """`send`, which writes to this topic. It raises StreamsRuntimeError for a record that the topic cannot take,
         TaskMigrated, LogTimeout.
         """
-        sender = self._senders.get(topic)
+        sender = self._senders.get((topic, suffix_bytes))
         if sender is None:
-            sender = self._senders[topic] = self._new_sender(topic)
+            sender = self._senders[topic, suffix_bytes] = self._new_sender(topic, suffix_bytes)
         return sender
 
-    def _new_sender(self, topic: str) -> Sender:
+    def _new_sender(self, topic: str, suffix_bytes: int) -> Sender:
         """The partitions of the topic are looked up with the first record."""
         targets: tuple[TopicPartition, ...] = ()
         only: _PartitionRows | None = None  # of a topic with one partition, where there is nothing to choose
@@ -118,9 +118,10 @@ class RecordCollector:
         def send(
             key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, partition: int | None
         ) -> None:
-            rows = only or (rows_of_keys.get(key) if partition is None else None)
+            hashed = key[:-suffix_bytes] if suffix_bytes and key is not None else key
+            rows = only or (rows_of_keys.get(hashed) if partition is None else None)
             if rows is None:
-                rows = chosen(key, partition)
+                rows = chosen(hashed, partition)
             if headers or not rows.limits.takes_unchecked(key, value, timestamp_ms):
                 self._send_alone(rows, key, value, timestamp_ms, headers)
             else:

@@ -68,7 +68,7 @@ class RecordingRuntime:
             raise StreamsRuntimeError(f"there is no topic {topic}")
         return self.partitions[topic]
 
-    def sender(self, topic: str) -> Sender:
+    def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
         def send(
             key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, partition: int | None
         ) -> None:
