@@ -1,37 +1,21 @@
 """The changelogs of a changelog reader: the progress of each, and their offsets in the log.
 
-    REGISTERED -> RESTORING -> COMPLETED
-
-A standby's changelog never completes: it stays RESTORING. Source: `StoreChangelogReader.ChangelogMetadata`,
-`endOffsetForChangelogs`, `committedOffsetForChangelogs`.
+Source: `StoreChangelogReader.ChangelogMetadata`, `endOffsetForChangelogs`, `committedOffsetForChangelogs`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from assignor.errors import IllegalStateError
 from assignor.topology.internal_topics import CLEANUP_POLICY
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.states import TaskType
 from streams_runtime.logs.base import IsolationLevel, Log, RecordBatch
 from streams_runtime.logs.errors import LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.tasks.state_manager import StateManager
-
-
-class ChangelogState(StrEnum):
-    """REGISTERED: its offsets are not looked up yet. RESTORING: it is read. COMPLETED: an active task's was read."""
-
-    REGISTERED = "registered"
-    RESTORING = "restoring"
-    COMPLETED = "completed"
-
-
-_BEFORE = {ChangelogState.RESTORING: ChangelogState.REGISTERED, ChangelogState.COMPLETED: ChangelogState.RESTORING}
 
 
 class ChangelogMetadata:
@@ -46,23 +30,6 @@ class ChangelogMetadata:
     applied since it was registered. `retry_at_ms`: its offsets are not looked up before this time (monotonic).
     """
 
-    __slots__ = (
-        "buffered",
-        "end",
-        "has_limit",
-        "is_active",
-        "is_source",
-        "log_end",
-        "may_be_of_windows",
-        "partition",
-        "restored",
-        "retry_at_ms",
-        "state",
-        "state_manager",
-        "store",
-        "task_id",
-    )
-
     def __init__(self, partition: TopicPartition, state_manager: StateManager) -> None:
         self.partition = partition
         self.state_manager = state_manager
@@ -71,7 +38,6 @@ class ChangelogMetadata:
         self.is_source = state_manager.changelog_as_source(partition)
         self.has_limit = self.is_source and not self.is_active
         self.store: str = state_manager.metadata(partition).store.name
-        self.state = ChangelogState.REGISTERED
         self.end: int | None = None
         self.log_end: int | None = None
         self.may_be_of_windows = False
@@ -81,7 +47,7 @@ class ChangelogMetadata:
 
     def __repr__(self) -> str:
         role = TaskType.ACTIVE if self.is_active else TaskType.STANDBY
-        return f"{role} task {self.task_id} ({self.partition} {self.state}, end {self.end})"
+        return f"{role} task {self.task_id} ({self.partition}, end {self.end})"
 
     @property
     def next_offset(self) -> int | None:
@@ -90,17 +56,15 @@ class ChangelogMetadata:
         return None if applied is None else applied + 1
 
     def start(self, begin: int | None, log_end: int, committed: int | None) -> int:
-        """Go from REGISTERED to RESTORING; the offset to read from.
+        """Set the end; the offset to read from.
 
         `begin`: the first offset of the log, needed when no record is applied; `committed`: of a source topic.
         """
-        self._to(ChangelogState.RESTORING)
         if self.is_active:
             self.end = log_end if committed is None else min(log_end, committed)
-            self.state_manager.metadata(self.partition).limit = self.end
         elif self.has_limit:
             self.move_limit(committed or 0)
-        self.log_ends_at(log_end)
+        self.log_end = log_end
         after_applied = self.next_offset
         if after_applied is not None:
             return after_applied
@@ -108,16 +72,9 @@ class ChangelogMetadata:
         self.state_manager.restored_from(self.partition, begin or 0)
         return begin or 0
 
-    def complete(self) -> None:
-        self._to(ChangelogState.COMPLETED)
-
-    def log_ends_at(self, offset: int) -> None:
-        self.log_end = self.state_manager.metadata(self.partition).end_offset = offset
-
     def move_limit(self, committed: int) -> None:
         """The limit never goes back, since what was applied stays applied."""
         self.end = committed if self.end is None else max(self.end, committed)
-        self.state_manager.metadata(self.partition).limit = self.end
 
     def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:
         """The records before the end, and those from it on."""
@@ -128,11 +85,6 @@ class ChangelogMetadata:
         if inside == 0:
             return None, batch
         return batch.part(0, inside), batch.part(inside, len(batch))
-
-    def _to(self, state: ChangelogState) -> None:
-        if _BEFORE.get(state) is not self.state:
-            raise IllegalStateError(f"changelog {self.partition} cannot go from {self.state} to {state}")
-        self.state = state
 
 
 def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
@@ -228,17 +180,9 @@ class ChangelogOffsetLookup:
         begins = self._log.begin_offsets(unread) if unread else {}
         sources = [each.partition for each in changelogs if each.is_source]
         committed = self.committed_offsets(sources) if sources else {}
-        _check_complete(unread, begins)
-        _check_complete([each.partition for each in changelogs], ends)
         return {
             each.partition: ChangelogOffsets(
                 begins.get(each.partition), ends[each.partition], committed.get(each.partition)
             )
             for each in changelogs
         }
-
-
-def _check_complete(asked: Iterable[TopicPartition], answer: Mapping[TopicPartition, int]) -> None:
-    missing = [str(each) for each in asked if each not in answer]
-    if missing:
-        raise UnknownTopicOrPartition(f"the log gave no offsets for {', '.join(missing)}")

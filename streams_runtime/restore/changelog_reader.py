@@ -1,9 +1,9 @@
 """Reads changelogs into stores: it restores the active tasks of a thread and keeps its standbys up to date.
 
 Rules:
-- A changelog is registered, then restoring, then completed. When the restore of an active task starts, its end is
-  fixed: at the high watermark, under exactly-once too, where only committed records are applied. When the changelog is
-  a source topic, the end is the group's committed offset if that is lower.
+- A changelog is registered, then restoring, then completed; that of a standby stays restoring. When the restore of an
+  active task starts, its end is fixed: at the high watermark, under exactly-once too, where only committed records are
+  applied. When the changelog is a source topic, the end is the group's committed offset if that is lower.
 - Reading starts after the last applied record, or at the beginning. The reader gives a store whole batches of columns,
   without records from the end on.
 - A store has come as far as the consumer's position, not as far as the last applied record: a log may end in a gap
@@ -28,7 +28,6 @@ limit that goes back is ignored, where Kafka ends the thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
 
 from assignor.errors import IllegalStateError
 from assignor.types import TaskId, TopicPartition
@@ -42,14 +41,10 @@ from streams_runtime.restore.changelog_metadata import (
     ChangelogMetadata,
     ChangelogOffsetLookup,
     ChangelogOffsets,
-    ChangelogState,
     records_with_keys,
 )
 from streams_runtime.restore.restore_consumer import PollSize, RestoreConsumer
-from streams_runtime.restore.restore_listener import (
-    RestoreListener,
-    RestoreListenerFailed,
-)
+from streams_runtime.restore.restore_listener import RestoreListener, RestoreListenerFailed
 from streams_runtime.restore.restore_meter import RestoreMeter
 from streams_runtime.state_stores.window_keys import is_of_window_store
 from streams_runtime.tasks.state_manager import StateManager
@@ -63,18 +58,12 @@ _READ = "read its changelogs"
 _LIMIT = "look up the committed offsets that limit its standby"
 
 
-class ReaderState(StrEnum):
-    """Whether the reader reads the changelogs of active tasks or those of standbys; it never reads both."""
-
-    ACTIVE_RESTORING = "active_restoring"
-    STANDBY_UPDATING = "standby_updating"
-
-
 class ChangelogReader:
     """One per stream thread, which alone uses it.
 
     `consumer`: a consumer of its own, opened with `configs.isolation_level`. `group_id`: the group under which the
-    application commits.
+    application commits. `updates_standbys`: whether the reader reads the changelogs of standbys, and not those of
+    active tasks.
     """
 
     def __init__(
@@ -100,17 +89,13 @@ class ChangelogReader:
         self._poll_size_alone = PollSize(configs.restore_batch_records, configs.poll_ms)
         self._poll_size_beside = PollSize(configs.restore_batch_records, configs.restore_pass_ms)
         self._limit_interval_ms = min(configs.effective_commit_interval_ms, _LONGEST_LIMIT_INTERVAL_MS)
-        self._state = ReaderState.ACTIVE_RESTORING
+        self.updates_standbys = False
         self._changelogs: dict[TopicPartition, ChangelogMetadata] = {}
         self._registered: dict[TopicPartition, ChangelogMetadata] = {}
         self._restoring: dict[TopicPartition, ChangelogMetadata] = {}
         self._limits_at_ms = self._log_ends_at_ms = clock.monotonic_ms()
 
     # --- what there is to read
-
-    @property
-    def state(self) -> ReaderState:
-        return self._state
 
     def register(self, partition: TopicPartition, state: StateManager) -> None:
         """Read this changelog of a task that is initialised. Raises IllegalStateError, KeyError."""
@@ -124,23 +109,24 @@ class ChangelogReader:
     def unregister(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these; unknown partitions are fine. Raises RestoreListenerFailed when all the rest is done."""
         removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
+        suspended: list[ChangelogMetadata] = []
         if not removed:
             return
         self._consumer.remove(each.partition for each in removed)
         for changelog in removed:
             self._registered.pop(changelog.partition, None)
-            self._restoring.pop(changelog.partition, None)
+            if self._restoring.pop(changelog.partition, None) is not None and changelog.is_active:
+                suspended.append(changelog)
             self._deadlines.forget(changelog.task_id)
         if not self._changelogs:
-            self._state = ReaderState.ACTIVE_RESTORING
+            self.updates_standbys = False
         self._meter.report(self._lags())
         failure: RestoreListenerFailed | None = None
-        for changelog in removed:
-            if changelog.is_active and changelog.state is ChangelogState.RESTORING:
-                try:
-                    self._notify(self._listener.on_restore_suspended, changelog, changelog.restored)
-                except RestoreListenerFailed as error:
-                    failure = failure or error
+        for changelog in suspended:
+            try:
+                self._notify(self._listener.on_restore_suspended, changelog, changelog.restored)
+            except RestoreListenerFailed as error:
+                failure = failure or error
         if failure is not None:
             raise failure
 
@@ -155,8 +141,8 @@ class ChangelogReader:
 
     def enforce_restore_active(self) -> None:
         """There are active tasks to restore: standbys wait. Idempotent; `register` of an active task calls it."""
-        if self._state is ReaderState.STANDBY_UPDATING:
-            self._state = ReaderState.ACTIVE_RESTORING
+        if self.updates_standbys:
+            self.updates_standbys = False
             self._consumer.read_only(frozenset())
 
     def transit_to_update_standby(self) -> None:
@@ -168,12 +154,12 @@ class ChangelogReader:
         waiting = [str(each.partition) for each in unfinished if each.is_active]
         if waiting:
             raise IllegalStateError(f"standbys have to wait: {', '.join(waiting)} of active tasks are not restored yet")
-        self._state = ReaderState.STANDBY_UPDATING
+        self.updates_standbys = True
 
     # --- how far it is
 
     def completed_changelogs(self) -> set[TopicPartition]:
-        return {p for p, each in self._changelogs.items() if each.state is ChangelogState.COMPLETED}
+        return self._changelogs.keys() - self._registered.keys() - self._restoring.keys()
 
     def restored_records(self, partition: TopicPartition) -> int:
         """The number of records applied since the changelog was registered; 0 when it is not registered."""
@@ -293,7 +279,6 @@ class ChangelogReader:
             if each.is_active and each.end is not None and self._consumer.position(each.partition) >= each.end
         ]
         for changelog in done:
-            changelog.complete()
             del self._restoring[changelog.partition]
             self._consumer.pause(changelog.partition)
             self._notify(self._listener.on_restore_end, changelog, changelog.restored)
@@ -345,7 +330,7 @@ class ChangelogReader:
     def _move_limits(self, tasks: Mapping[TaskId, Task]) -> int:
         """Once per commit interval, move the limits of standbys with waiting records, and apply these; how many."""
         now_ms = self._clock.monotonic_ms()
-        if self._state is not ReaderState.STANDBY_UPDATING or now_ms - self._limits_at_ms < self._limit_interval_ms:
+        if not self.updates_standbys or now_ms - self._limits_at_ms < self._limit_interval_ms:
             return 0
         waiting = [each for each in self._restoring.values() if each.buffered and each.task_id in tasks]
         if not waiting:
@@ -389,16 +374,15 @@ class ChangelogReader:
             return  # only lags depend on it; they stay as they are until the log answers again
         for changelog in standbys:
             if changelog.partition in ends:
-                changelog.log_ends_at(ends[changelog.partition])
+                changelog.log_end = ends[changelog.partition]
 
     # --- small things
 
     def _readable(self, tasks: Mapping[TaskId, Task]) -> frozenset[TopicPartition]:
-        active = self._state is ReaderState.ACTIVE_RESTORING
         return frozenset(
             partition
             for partition, each in self._restoring.items()
-            if each.is_active is active and not each.buffered and each.task_id in tasks
+            if each.is_active is not self.updates_standbys and not each.buffered and each.task_id in tasks
         )
 
     def _position(self, changelog: ChangelogMetadata) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.errors import LiveError
@@ -47,20 +47,6 @@ class ProgressRow(NamedTuple):
             return "-:--:--"
         seconds = -int(-self.remaining // self.per_s)
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-
-
-class ProgressView(Protocol):
-    def is_due(self) -> bool:
-        """Whether it is time to call `show`; asked for every batch."""
-        ...
-
-    def show(self, rows: list[ProgressRow], total: ProgressRow) -> None:
-        """Called when it is due, and at each start and end."""
-        ...
-
-    def close(self) -> None:
-        """Everything is restored, for now."""
-        ...
 
 
 class BarsView:
@@ -188,6 +174,10 @@ class _TaskProgress:
         self.rate = RestoreRate(clock)
         self.rate.start()
 
+    def move(self, partition: TopicPartition, position: int) -> None:
+        changelog = self.changelogs[partition]
+        self.changelogs[partition] = changelog._replace(position=min(position, changelog.end))
+
     def row(self, label: str) -> ProgressRow:
         total = sum(each.end - each.start for each in self.changelogs.values())
         remaining = sum(each.end - each.position for each in self.changelogs.values())
@@ -212,7 +202,7 @@ class RestoreProgress:
         console = console or Console(stderr=True)
         self._clock = clock or SystemClock()
         self._task_of = task_of
-        self._view: ProgressView = (
+        self._view: BarsView | LinesView = (
             BarsView(console, self._clock) if console.is_terminal else LinesView(console, self._clock, interval_ms)
         )
         self._lock = threading.Lock()
@@ -231,11 +221,10 @@ class RestoreProgress:
 
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
         with self._lock:
-            task = self._rows.get(self._label(partition))
-            if task is None or partition not in task.changelogs:
+            task = self._restoring(partition)
+            if task is None:
                 return
-            changelog = task.changelogs[partition]
-            task.changelogs[partition] = changelog._replace(position=min(batch_end + 1, changelog.end))
+            task.move(partition, batch_end + 1)
             task.records += count
             task.rate.add(count)
             self._rate.add(count)
@@ -245,17 +234,15 @@ class RestoreProgress:
 
     def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
         with self._lock:
-            task = self._rows.get(self._label(partition))
-            if task is None or partition not in task.changelogs:
-                return
-            changelog = task.changelogs[partition]
-            task.changelogs[partition] = changelog._replace(position=changelog.end)
-            self._finished(task, partition)
+            task = self._restoring(partition)
+            if task is not None:
+                task.move(partition, task.changelogs[partition].end)
+                self._finished(task, partition)
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
         with self._lock:
-            task = self._rows.get(self._label(partition))
-            if task is None or partition not in task.changelogs:
+            task = self._restoring(partition)
+            if task is None:
                 return
             self._suspended = True
             del task.changelogs[partition]
@@ -267,6 +254,11 @@ class RestoreProgress:
         """Give the terminal back, even if a restore is unfinished."""
         with self._lock:
             self._end()
+
+    def _restoring(self, partition: TopicPartition) -> _TaskProgress | None:
+        """The row of the changelog; None when it is not shown."""
+        task = self._rows.get(self._label(partition))
+        return task if task is not None and partition in task.changelogs else None
 
     def _finished(self, task: _TaskProgress, partition: TopicPartition) -> None:
         task.unfinished.discard(partition)

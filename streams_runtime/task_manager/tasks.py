@@ -179,7 +179,7 @@ class TaskCloser:
         """Have the next close of these tasks delete their state. Never raises."""
         for task in tasks:
             try:
-                task.mark_changelogs_corrupted(task.changelog_partitions)
+                task.state_manager.mark_corrupted()
             except Exception:
                 _logger.warning("the changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
 

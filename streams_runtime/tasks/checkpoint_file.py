@@ -18,7 +18,6 @@ import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from assignor.errors import DecodeError, IllegalStateError
 from assignor.operating_system import with_advice
@@ -38,13 +37,6 @@ _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _NUMBER = re.compile(r"[+-]?[0-9]+\Z")
 
 _logger = logging.getLogger(__name__)
-
-
-class LoadedCheckpoint(NamedTuple):
-    """`set_aside`: the new path of a broken file; None when the file was fine or missing."""
-
-    offsets: dict[TopicPartition, int]
-    set_aside: Path | None = None
 
 
 class CheckpointFile:
@@ -68,14 +60,14 @@ class CheckpointFile:
             ) from error
         return parse_checkpoint(data)
 
-    def load(self) -> LoadedCheckpoint:
-        """As `read`, but a broken file is renamed, with a warning, and there are no offsets then."""
+    def load(self) -> dict[TopicPartition, int] | None:
+        """As `read`, but a broken file is renamed, with a warning; None then."""
         try:
-            return LoadedCheckpoint(self.read())
+            return self.read()
         except DecodeError as error:
             aside = self._set_aside()
             _logger.warning("checkpoint file %s is broken (%s) and was set aside as %s", self.path, error, aside.name)
-            return LoadedCheckpoint({}, aside)
+            return None
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """On return the file holds these offsets, even if the machine fails.

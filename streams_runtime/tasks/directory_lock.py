@@ -5,7 +5,7 @@ holder ends. Source: `FileChannel.tryLock` in `StateDirectory`.
 
 A forked child shares its parent's open files, and with them the lock, which would then outlive the parent. So the child
 closes inherited lock files at once (the parent's lock stays until the last of them is closed), and no fork can happen
-between opening such a file and noting it down.
+between opening such a file and adding it to `_held`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DirectoryLock:
                     lock = cls(path, descriptor)
                     _held.add(lock)
                     return lock
-        raise LockError(_in_use(what, directory, _holder(path), wait_ms))
+        raise LockError(_in_use(what, directory, wait_ms))
 
     def release(self) -> None:
         """Releasing twice is fine."""
@@ -89,7 +89,7 @@ def _lock_file(path: Path) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the previous holder deleted the directory: this file is at its path no more
+        os.close(descriptor)  # the previous holder deleted the directory, and this file with it
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -99,18 +99,16 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _holder(path: Path) -> int | None:
+def _in_use(what: str, directory: Path, wait_ms: int) -> str:
     try:
-        return int(path.read_text())
+        holder = int((directory / LOCK_FILE_NAME).read_text())
     except (OSError, ValueError):
-        return None
-
-
-def _in_use(what: str, directory: Path, holder: int | None, wait_ms: int) -> str:
-    who = "another process" if holder is None else f"process {holder}"
+        who = "another process"
+    else:
+        who = f"process {holder}"
+        if holder == os.getpid():
+            who += " (this one, by another instance in it)"
     waited = f" (waited {wait_ms} ms)" if wait_ms else ""
-    if holder == os.getpid():
-        who += " (this one, by another instance in it)"
     return (
         f"{what} ({directory}) is in use by {who}{waited}: two owners would write the same state stores. "
         "Give every instance a state.dir of its own, or end the other one first"

@@ -24,7 +24,7 @@ import traceback
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import NamedTuple
 
 from assignor.types import TaskId
@@ -111,33 +111,29 @@ def described(record: FailedRecord) -> str:
 
 
 def _raised_at(error: Exception) -> str:
-    """The innermost line that neither this package nor an installed one has; empty when there is none."""
+    """The innermost line of the user's own code; empty when there is none."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        if _is_users(frame):
+        if _is_users_file(frame.f_code.co_filename):
             return f" ({frame.f_code.co_filename}, line {line}, in {frame.f_code.co_name})"
     return ""
-
-
-def _is_users(frame: FrameType) -> bool:
-    return _is_users_file(frame.f_code.co_filename)
 
 
 @lru_cache
 def _is_users_file(name: str) -> bool:
     # as frames name it: on executors it is in an archive with a relative path
-    ours = str(Path(_is_users.__code__.co_filename).parents[1]) + os.sep
+    ours = str(Path(fail.__code__.co_filename).parents[1]) + os.sep
     return not os.path.normpath(name).startswith((ours, *_INSTALLED))
 
 
 def _add_callers(error: Exception) -> None:
-    """Add the user's lines that are still running to the traceback. A node that hands a record on to one that fails is
-    not left by the error, since the handler is asked first; and the line by which it did so is often the wrong one.
+    """Add the user's lines that are still running to the traceback. The handler is called before the error leaves the
+    node above the one that failed; and the line of that node which forwarded the record is often the wrong one.
     """
     trace = error.__traceback__
     for frame, line in traceback.walk_stack(None):
-        if frame.f_globals.get("__name__") == _TASK_MODULE:  # above is what runs the task, a test perhaps
+        if frame.f_globals.get("__name__") == _TASK_MODULE:  # frames above it run the task, and may be a test's
             break
-        if _is_users(frame):
+        if _is_users_file(frame.f_code.co_filename):
             trace = TracebackType(trace, frame, frame.f_lasti, line)
     error.__traceback__ = trace
 
@@ -249,7 +245,7 @@ def _without_trace(headers: Headers) -> Headers:
 
 
 def _the_last(record: FailedRecord) -> str:
-    """For a notice: where it was, and what went wrong."""
+    """For a notice: the place of the record and the error."""
     topic, partition, offset = record.metadata
     where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
     message = one_line(error_text(record.error), _LONGEST_MESSAGE)

@@ -1,13 +1,13 @@
-"""What a task's state needs of a file system: the one seam between the runtime's rules for directories and the disk.
+"""The file operations that a task's state needs: the one seam between the rules for directories and the disk.
 
 Rules:
-- A file is written whole: under another name in the same directory, and renamed then. Whoever reads it finds the old
+- A file is written whole: under another name in the same directory, and renamed then. A reader finds the old
   content or the new one. Only a synced write is sure to outlive a failure of the machine; without it, the old content,
   the new one or a torn one may be there afterwards.
 - Renames and deletions are sure once their directory was synced. Until then, a failure of the machine may undo them.
 - A lock ends with the process that holds it, however the process ends.
 
-Stores keep their own files and do not come by here. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
+Stores keep their own files and do not use this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
 `FileChannel.tryLock`.
 """
 
@@ -41,8 +41,8 @@ class FileSystem:
         return file.read_bytes()
 
     def write_whole(self, file: Path, data: bytes, *, written_as: str, synced: bool) -> None:
-        """Put `data` in place of what is in the file, for its owner alone. `written_as`: the name that it is written
-        under first, in the same directory. `synced`: on return it is there, even if the machine fails.
+        """Replace the content of the file, which only its owner may read. `written_as`: the name under which the data
+        is written first, in the same directory. `synced`: on return the data survives a failure of the machine.
         """
         written = file.with_name(written_as)
         with open(written, "wb", opener=private_opener) as stream:
@@ -72,19 +72,19 @@ class FileSystem:
             os.close(descriptor)
 
     def make_directory(self, directory: Path) -> None:
-        """With its parents. What is new is for its owner alone; what is there already stays as it is."""
+        """Make it and its parents. Only their owner may read new ones; existing ones stay as they are."""
         make_private_directory(directory)
 
     def delete_directory(self, directory: Path) -> None:
-        """An empty one."""
+        """Delete an empty directory."""
         directory.rmdir()
 
     def delete_tree(self, directory: Path, *, ignore_errors: bool = False) -> None:
-        """A directory with all that is in it."""
+        """Delete a directory with its content."""
         shutil.rmtree(directory, ignore_errors=ignore_errors)
 
     def names(self, directory: Path) -> list[str]:
-        """What is in the directory, sorted."""
+        """The names in the directory, sorted."""
         return sorted(os.listdir(directory))
 
     def exists(self, path: Path) -> bool:
@@ -96,7 +96,7 @@ class FileSystem:
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:
-        """When anything in it last changed, files named `but` aside; if there is nothing, the directory itself.
+        """The time of the last change in it, except of files named `but`; of the directory itself if it is empty.
 
         Milliseconds since the epoch.
         """

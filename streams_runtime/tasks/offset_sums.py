@@ -49,10 +49,10 @@ class OffsetReport:
             if self._directory.is_empty(task):  # the cleaner deleted the state between the two calls
                 self._directory.unlock(task)
             else:
-                self._locked[task] = next_offsets(self._directory.checkpointed_offsets(task) or {})
+                self._locked[task] = next_offsets(self._directory.checkpointed_offsets(task))
 
     def release_directories(self, own: Iterable[Task]) -> None:
-        """The rebalance is over: unlock what was not assigned to this thread."""
+        """The rebalance is over: unlock directories of tasks that were not assigned to this thread."""
         kept = {task.id for task in own}
         for task in [task for task in self._locked if task not in kept]:
             self._directory.unlock(task)
@@ -64,13 +64,13 @@ class OffsetReport:
         self._directory.unlock(task)
 
     def sums(self, tasks: Iterable[Task]) -> dict[TaskId, int]:
-        """The sum of each task; a task of which nothing is known is left out."""
+        """The sum of each task; a task without known offsets is left out."""
         reported: dict[TaskId, int] = {
             task: sum_of(offsets) for task, offsets in self._locked.items() if offsets and self._reports(task)
         }
         for task in tasks:
             if task.state in (TaskState.CREATED, TaskState.CLOSED) or not task.changelog_partitions:
-                continue  # it has read nothing yet: what is on disk was reported above
+                continue  # it has read nothing yet, and its checkpoint was reported above
             if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                 reported[task.id] = LATEST_OFFSET
             else:
@@ -78,7 +78,7 @@ class OffsetReport:
         return reported
 
     def _reports(self, task: TaskId) -> bool:
-        """Unless another thread has taken the directory for the task."""
+        """Whether this thread still holds the directory: another thread may have taken it for the task."""
         return task in self._locked and self._directory.holds(task)
 
     def _lock(self, task: TaskId) -> bool:
@@ -89,5 +89,5 @@ class OffsetReport:
 
 
 def sum_of(offsets: Mapping[TopicPartition, int]) -> int:
-    """A negative offset means that nothing is known, and counts as 0."""
+    """A negative offset is unknown, and counts as 0."""
     return min(sum(offset for offset in offsets.values() if offset > 0), JAVA_LONG_MAX)

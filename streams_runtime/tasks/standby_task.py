@@ -18,7 +18,6 @@ from assignor.types import TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
-from streams_runtime.state_stores.base import StateStore
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
 
@@ -45,10 +44,6 @@ class StandbyTask(Task):
         super().__init__(state, input_partitions, configs.task_timeout_ms)
         self._clock = clock
         self._next_checkpoint_ms = clock.monotonic_ms()
-
-    @property
-    def stores(self) -> Mapping[str, StateStore]:
-        return self.state_manager.stores
 
     def initialize_if_needed(self) -> None:
         if self.state is TaskState.CREATED:
@@ -79,7 +74,7 @@ class StandbyTask(Task):
         return (
             self._is_open
             and self._clock.monotonic_ms() >= self._next_checkpoint_ms
-            and self.state_manager.checkpoint_needed(enforce=False)
+            and self.state_manager.checkpoint_due()
         )
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:

@@ -32,7 +32,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -54,7 +54,7 @@ _DELETED = ".deleted"
 
 
 class LockOwner(Protocol):
-    """Who has a task's directory: a thread. The same object each time, for the same thread."""
+    """A thread that may hold a task's directory. The same object each time, for the same thread."""
 
     @property
     def name(self) -> str: ...
@@ -66,7 +66,7 @@ class StateDirectory:
     Any thread may call. Every method raises ProcessorStateError, naming the path, when the disk refuses, and in a
     process that was forked from the one that made this object. The constructor waits `lock_wait_ms` at most for an
     earlier process that is just ending, and raises LockError when it does not end. `files`: where the directories are.
-    `calling_thread`: who calls.
+    `calling_thread`: returns the thread that calls. `process_id`: the same each time an instance opens this directory.
     """
 
     def __init__(
@@ -96,40 +96,36 @@ class StateDirectory:
         self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
         try:
-            self._process_id = stored_process_id(self.application_directory, files)
+            self.process_id = stored_process_id(self.application_directory, files)
         except OSError as error:
             self._process_lock.release()
             raise ProcessorStateError(
                 f"the process id in {self.application_directory} cannot be kept: {with_advice(error)}"
             ) from error
 
-    @property
-    def process_id(self) -> ProcessId:
-        """The same each time an instance opens this directory."""
-        return self._process_id
-
     def belong_to(self, cluster_id: str) -> None:
-        """Delete what was restored from another log, with a warning; to be called before any thread has a task.
+        """Delete state that was restored from another log, with a warning; call it before any thread has a task.
 
-        State of which nobody wrote down the log is kept. Raises LockError.
+        State is kept when no file names its log. Raises LockError.
         """
         file = self.application_directory / CLUSTER_FILE_NAME
         try:
             known = self.files.read(file).decode() if self.files.exists(file) else cluster_id
         except (OSError, UnicodeDecodeError) as error:
             raise ProcessorStateError(f"the file {file} cannot be read: {error}") from error
-        foreign = self.non_empty_task_directories() if known != cluster_id else []
-        for task in self._tasks_on_disk() if known != cluster_id else []:
-            self.wipe(task)
-        if foreign:
-            _logger.warning(
-                "the state in %s was that of another log with the same application.id, and is deleted: %s",
-                self.application_directory,
-                ", ".join(map(str, foreign)),
-            )
-        if known == cluster_id and self.files.exists(file):
+        if known != cluster_id:
+            foreign = self.non_empty_task_directories()
+            for task in self._tasks_on_disk():
+                self.wipe(task)
+            if foreign:
+                _logger.warning(
+                    "the state in %s was that of another log with the same application.id, and is deleted: %s",
+                    self.application_directory,
+                    ", ".join(map(str, foreign)),
+                )
+        elif self.files.exists(file):
             return
-        try:  # only now: whoever dies before deletes again
+        try:  # after the deletion: a process that dies before this line deletes again when it starts
             self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=True)
         except OSError as error:
             raise ProcessorStateError(f"the file {file} cannot be written: {with_advice(error)}") from error
@@ -185,7 +181,7 @@ class StateDirectory:
         return self._owners.get(task)
 
     def holder(self, task: TaskId) -> str:
-        """That thread, as a message names it."""
+        """The name of the lock's owner, for messages."""
         owner = self.lock_owner(task)
         return "another thread" if owner is None else f"thread {owner.name}"
 
@@ -197,16 +193,16 @@ class StateDirectory:
         """Whether there is no state; checkpoint files and locks do not count."""
         return not any(_is_state(name) for name in self._names(self._path(task)))
 
-    def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int] | None:
+    def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
         """The task's checkpoint file as it is: offsets of the last records applied, or OFFSET_UNKNOWN.
 
-        None when there is no file, or it cannot be read. `checkpoint_file.next_offsets` turns them into reported ones.
+        Empty when there is no file, or it cannot be read. `checkpoint_file.next_offsets` turns them into reported ones.
         """
         try:
-            return CheckpointFile(self._path(task), self.files).read() or None
+            return CheckpointFile(self._path(task), self.files).read()
         except (DecodeError, ProcessorStateError) as error:
             _logger.warning("the checkpoint of task %s cannot be used: %s", task, error)
-            return None
+            return {}
 
     def wipe(self, task: TaskId) -> None:
         """Delete the task's checkpoint and stores, under the lock, which is taken if the thread does not hold it.
@@ -228,7 +224,7 @@ class StateDirectory:
             self._discard(directory, [directory / part for part in parts])
 
     def clean_obsolete(self, cleanup_delay_ms: int) -> list[TaskId]:
-        """Delete directories that nobody has locked and that have not changed for longer than the delay.
+        """Delete directories that are not locked and that have not changed for longer than the delay.
 
         What cannot be deleted is logged, and tried again by the next call. Returns the tasks whose directories it
         deleted.
@@ -367,18 +363,10 @@ def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FI
     """The process id kept in `<state.dir>/<application.id>`; a new one is kept there first. Raises OSError."""
     files.make_directory(application_directory)
     file = application_directory / PROCESS_FILE_NAME
-    known = _read_process_id(file, files)
-    if known is not None:
-        return known
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        # Kafka ignores fields that it does not know, and so does this
+        return ProcessId.parse(json.loads(files.read(file))["processId"])
     drawn = ProcessId.from_bytes(uuid.uuid4().bytes)
     text = json.dumps({"processId": str(drawn)})
     files.write_whole(file, text.encode(), written_as=f"{file.name}.{os.getpid()}.tmp", synced=True)
     return drawn
-
-
-def _read_process_id(file: Path, files: FileSystem) -> ProcessId | None:
-    try:
-        # Kafka ignores fields that it does not know, and so does this
-        return ProcessId.parse(json.loads(files.read(file))["processId"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

@@ -6,7 +6,8 @@ Rules:
   `update_changelog_offsets` sets it to what was written and acknowledged. None: not known, so the changelog is read
   from the beginning.
 - The stores are flushed before a checkpoint is written, so the file never promises more than the disk has. It names the
-  stores that are persistent, logged and not corrupted, with OFFSET_UNKNOWN for one that holds nothing yet.
+  stores that are persistent and logged, with OFFSET_UNKNOWN for one that holds nothing yet. A task that is marked as
+  corrupted has no file.
 - At-least-once: an active task writes a checkpoint when its offsets have moved by more than 10,000 in sum, at the end
   of restoring, and when it closes.
 - Exactly-once: the file is deleted as soon as it has been read. An active task writes none while it runs, and one at a
@@ -29,7 +30,7 @@ or has OFFSET_UNKNOWN for it, is deleted first. So no key stays that a compacted
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -64,12 +65,9 @@ _logger = logging.getLogger(__name__)
 class StoreMetadata:
     """A store, its changelog, and how far it has come. `offset`: complete up to and with it; None when not known.
 
-    The changelog reader sets `end_offset`, the end of the changelog, and `limit`, the first offset that may not be
-    read, None when there is no limit. It also sets `begin_offset`, the first offset of the log, when it restores the
-    store from there. `corrupted`: the store has to be deleted. `needed`: of the own changelog of a window store.
+    `begin_offset`: the first offset of the log, when the store is restored from there. `needed`: of the own changelog
+    of a window store.
     """
-
-    __slots__ = ("begin_offset", "changelog", "corrupted", "end_offset", "limit", "needed", "offset", "store")
 
     def __init__(
         self, store: StateStore, changelog: TopicPartition | None, needed: NeededChanges | None = None
@@ -82,9 +80,6 @@ class StoreMetadata:
     def forget(self) -> None:
         self.offset: int | None = None
         self.begin_offset: int | None = None
-        self.end_offset: int | None = None
-        self.limit: int | None = None
-        self.corrupted = False
         if self.needed is not None:
             self.needed.clear()
 
@@ -104,7 +99,7 @@ class MissingChanges(NamedTuple):
 class StateManager:
     """The stores of one task. Only its stream thread uses it.
 
-    The order of calls is `lock`, `open_stores`, `load_checkpoint`, then anything, `close` and `unlock`; after `close`
+    The order of calls is `lock`, `open_stores`, `load_checkpoint`, then any others, `close` and `unlock`; after `close`
     the stores may be opened again. `changelogs`: the partition that logs each store; a store with None, or not named,
     is not logged. `source_changelogs`: the changelogs that are input of the task, too, and what a restore applies of
     their records. `compacted_changelogs`: those of stores without windows, which are created with compaction alone.
@@ -140,7 +135,7 @@ class StateManager:
         }
         self._by_changelog = {one.changelog: one for one in self._metadata.values() if one.changelog is not None}
         self._checkpointed = {p: one for p, one in self._by_changelog.items() if one.store.persistent}
-        for name in self._metadata:  # a store of somebody's own may say another name than its builder did
+        for name in self._metadata:  # a store that the user wrote may have another name than its builder
             if not is_legal_name(name):
                 raise ProcessorStateError(f"{shown_name(name)} cannot be the name of a store", task_id)
         if len(self._metadata) != len(stores):
@@ -151,7 +146,13 @@ class StateManager:
         self.store_changelogs = {one.store.name: partition for partition, one in self._by_changelog.items()}
         self.needed_changes = {p: one.needed for p, one in self._by_changelog.items() if one.needed is not None}
         self.stores: Mapping[str, StateStore] = {store.name: store for store in stores}
+        self._forget()
+
+    def _forget(self) -> None:
+        for one in self._metadata.values():
+            one.forget()
         self._opened = False
+        self._corrupted = False
         self._loaded_checkpoint: dict[TopicPartition, int] = {}
         self._was_empty = True
         self._offsets_at_checkpoint: dict[TopicPartition, int] | None = None  # None: not loaded yet
@@ -185,11 +186,11 @@ class StateManager:
         if self._opened or not self._metadata:
             return
         loaded = self._checkpoint_file().load()
-        if loaded.set_aside is not None or any(one.corrupted for one in self._metadata.values()):
+        if loaded is None or self._corrupted:
             self._directory.wipe(self.task_id)
-            loaded = loaded._replace(offsets={})
+            loaded = {}
             self._forget()
-        self._loaded_checkpoint = self._without_missing_stores(loaded.offsets)
+        self._loaded_checkpoint = self._without_missing_stores(loaded)
         self._was_empty = self._directory.is_empty(self.task_id)
         self._directory.discard(self.task_id, self._stale_stores())
         self._opened = True
@@ -208,13 +209,18 @@ class StateManager:
 
         Raises TaskCorrupted when under exactly-once there is state without an offset; the file stays then.
         """
-        if not self._metadata:
-            self._offsets_at_checkpoint = {}
-            return
         if self._offsets_at_checkpoint is None:
             unused = dict(self._loaded_checkpoint)
             for partition, one in self._checkpointed.items():
-                self._load(one, unused.pop(partition, None))
+                offset = unused.pop(partition, None)
+                if offset is not None:
+                    one.offset = None if offset == OFFSET_UNKNOWN else offset
+                elif self.exactly_once and not self._was_empty:
+                    raise TaskCorrupted(
+                        [self.task_id],
+                        f"the process before this one ended without a checkpoint of store {one.store.name!r}, whose "
+                        "files may hold what was never committed",
+                    )
             if unused:
                 named = ", ".join(str(partition) for partition in unused)
                 _logger.warning(
@@ -250,8 +256,8 @@ class StateManager:
                     one.needed.acknowledged(offset)
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Apply changelog records; of a source topic, what its table applied. Raises ProcessorStateError, and leaves
-        the offset where it was.
+        """Apply changelog records; of a source topic, only the records that its table applied. Raises
+        ProcessorStateError, and leaves the offset where it was.
         """
         one = self._by_changelog[partition]
         applied_of = self._source_changelogs.get(partition)
@@ -291,8 +297,8 @@ class StateManager:
         return {store: offset for store, offset in known.items() if offset is not None}
 
     def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
-        """The task before this one committed both. What its stores had, and these could not be restored with, because
-        the log had deleted it; the next call does not give it again.
+        """Continue after the task that committed these two. Returns the changes that its stores had and these stores
+        lack, because the log had deleted them; only the first call returns them.
         """
         missing: list[MissingChanges] = []
         for partition, one in self._by_changelog.items():
@@ -304,60 +310,39 @@ class StateManager:
                 one.needed.continue_from(needed, stream_time_ms)
         return missing
 
-    def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
-        """Take their stores out of the checkpoint, and have `close` wipe the task. Raises ProcessorStateError."""
-        unknown = [p for p in partitions if p not in self._by_changelog]
-        for partition in partitions:
-            if (one := self._by_changelog.get(partition)) is not None:
-                one.corrupted = True
+    def mark_corrupted(self) -> None:
+        """Delete the checkpoint, and have `close` delete all state. Raises ProcessorStateError."""
+        self._corrupted = bool(self._by_changelog)
         if self._opened:
-            self._drop_from_checkpoint(partitions)
-        if unknown:
-            named = ", ".join(map(str, unknown))
-            raise ProcessorStateError(f"cannot be corrupted, since they are not changelogs: {named}", self.task_id)
+            self.delete_checkpoint()
 
     # --- checkpoints
 
-    def checkpoint_needed(self, enforce: bool) -> bool:
-        """Whether a commit, or with `enforce` a close or the end of restoring, has to write a checkpoint."""
+    def checkpoint_due(self) -> bool:
+        """Whether a commit has to write a checkpoint."""
         at_checkpoint = self._offsets_at_checkpoint
         if at_checkpoint is None:
             return False
-        if enforce:
-            return True
-        is_standby = self.task_type is TaskType.STANDBY
-        if self.exactly_once and not is_standby:
+        if self.task_type is TaskType.STANDBY:
+            if self._on_disk is None:
+                return True
+        elif self.exactly_once:
             return False
-        if is_standby and self._on_disk is None:
-            return True
         moved = sum(offset - at_checkpoint.get(p, 0) for p, offset in self.changelog_offsets().items())
         return moved > self.checkpoint_delta
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
-        """Call `checkpoint` if `checkpoint_needed`; whether it was needed."""
-        needed = self.checkpoint_needed(enforce)
-        if needed:
-            self.checkpoint()
-        return needed
+        """At a commit, or with `enforce` at a close or at the end of restoring: flush the stores and write the file.
 
-    def checkpoint(self) -> None:
-        """Flush the stores and write the file, unless its content would not change, or it has not been loaded yet.
-
-        Raises ProcessorStateError.
+        Returns whether a checkpoint was due. The file is not written if its content would not change. Raises
+        ProcessorStateError.
         """
-        if self._offsets_at_checkpoint is None or not self._metadata:
-            return
-        offsets = {
-            p: OFFSET_UNKNOWN if one.offset is None else one.offset
-            for p, one in self._checkpointed.items()
-            if not one.corrupted
-        }
-        file = self._checkpoint_file()
-        if offsets != self._on_disk or (offsets and not self._directory.files.exists(file.path)):
-            self.flush()
-            file.write(offsets)
-            self._on_disk = offsets
+        if self._offsets_at_checkpoint is None or not (enforce or self.checkpoint_due()):
+            return False
+        if self._metadata and not self._corrupted:
+            self._write_checkpoint()
         self._offsets_at_checkpoint = self.changelog_offsets()
+        return True
 
     def delete_checkpoint(self) -> None:
         """Raises ProcessorStateError."""
@@ -372,11 +357,11 @@ class StateManager:
     # --- closing, and going on as the other type of task
 
     def close(self) -> None:
-        """Close every store even if one fails, then forget the offsets. If a changelog is corrupted, delete all state.
+        """Close every store even if one fails, then forget the offsets. If the task is corrupted, delete all state.
 
         Raises the first error, a store's own as ProcessorStateError. Closing twice is fine.
         """
-        corrupted = any(one.corrupted for one in self._metadata.values())
+        corrupted = self._corrupted
         try:
             self._for_each("close", lambda one: one.store.close())
         finally:
@@ -386,11 +371,8 @@ class StateManager:
 
     def wipe(self) -> None:
         """Close, and delete all state and the checkpoint: after an unclean end under exactly-once, or corruption."""
-        try:
-            self.close()
-        finally:
-            if self._metadata:
-                self._directory.wipe(self.task_id)
+        self._corrupted = bool(self._metadata)
+        self.close()
 
     def transition_to(self, task_type: TaskType, context: StoreContext) -> None:
         """Become the state of the other type of task: stores stay open, offsets stay in memory.
@@ -402,9 +384,8 @@ class StateManager:
         if self.exactly_once and task_type is TaskType.ACTIVE:
             self.delete_checkpoint()
         self.task_type = task_type
-        for one in self._metadata.values():
-            one.end_offset = one.limit = None
-            if self._opened:
+        if self._opened:
+            for one in self._metadata.values():
                 one.store.rebind(self._context_of(one, context))
 
     # --- inside
@@ -438,9 +419,10 @@ class StateManager:
             )
 
     def _forget_offset(self, changelog: TopicPartition) -> None:
-        """Of a store that is opened. In the file, too: after a crash the store has to be restored from the beginning.
+        """Forget the offset of a store while it is opened, in the file as well: after a crash the store has to be
+        restored from the beginning.
 
-        A store that the checkpoint does not name stays without an offset, on which `_load` decides.
+        A store that the checkpoint does not name stays without an offset; `load_checkpoint` decides about it.
         """
         if changelog in self._loaded_checkpoint:
             self._loaded_checkpoint[changelog] = OFFSET_UNKNOWN
@@ -456,7 +438,8 @@ class StateManager:
     def _stale_stores(self) -> list[Path]:
         """Stores that are restored from the beginning, and have to be empty for it.
 
-        Their offset is OFFSET_UNKNOWN in the checkpoint, or missing there (under exactly-once `_load` decides on that).
+        Their offset is OFFSET_UNKNOWN in the checkpoint, or missing there. Under exactly-once, `load_checkpoint`
+        decides about missing offsets.
         """
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
@@ -478,32 +461,13 @@ class StateManager:
             _logger.warning("the checkpoint of task %s names %s, but the stores are not there", self.task_id, named)
         return {p: offset for p, offset in offsets.items() if p not in missing}
 
-    def _load(self, one: StoreMetadata, offset: int | None) -> None:
-        if offset is not None:
-            one.offset = None if offset == OFFSET_UNKNOWN else offset
-        elif self.exactly_once and not self._was_empty:
-            raise TaskCorrupted(
-                [self.task_id],
-                f"the process before this one ended without a checkpoint of store {one.store.name!r}, whose files may "
-                "hold what was never committed",
-            )
-
-    def _drop_from_checkpoint(self, partitions: Collection[TopicPartition]) -> None:
-        """At once, because the process may die before it writes the next checkpoint."""
+    def _write_checkpoint(self) -> None:
+        offsets = {p: OFFSET_UNKNOWN if one.offset is None else one.offset for p, one in self._checkpointed.items()}
         file = self._checkpoint_file()
-        there = file.load().offsets
-        left = {p: offset for p, offset in there.items() if p not in partitions}
-        if left != there:
-            file.write(left)
-
-    def _forget(self) -> None:
-        for one in self._metadata.values():
-            one.forget()
-        self._opened = False
-        self._loaded_checkpoint = {}
-        self._was_empty = True
-        self._offsets_at_checkpoint = None
-        self._on_disk = None
+        if offsets != self._on_disk or (offsets and not self._directory.files.exists(file.path)):
+            self.flush()
+            file.write(offsets)
+            self._on_disk = offsets
 
     def _for_each(self, what: str, action: Callable[[StoreMetadata], None]) -> None:
         """Act on every store even if one fails; then raise the first error."""

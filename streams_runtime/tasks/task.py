@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
@@ -32,7 +32,7 @@ _STEPS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.SUSPENDED: frozenset({TaskState.CREATED, TaskState.RESTORING, TaskState.CLOSED}),
     TaskState.CLOSED: frozenset({TaskState.CREATED}),
 }
-_STORY_LENGTH = 20
+_HISTORY_LENGTH = 20
 
 _logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Task(ABC):
         self.state = TaskState.CREATED
         self.state_manager = state_manager
         self.input_partitions = input_partitions
-        self._story = deque([self.state], maxlen=_STORY_LENGTH)
+        self._history = deque([self.state], maxlen=_HISTORY_LENGTH)
         self._deadline = TaskDeadline(self.id, task_timeout_ms)
         self._holds_state = state_manager.task_type is not self.type
         self._is_open = False  # the stores are, for this task, and the checkpoint was read
@@ -68,9 +68,9 @@ class Task(ABC):
         return self.state_manager.changelog_partitions
 
     @property
-    @abstractmethod
     def stores(self) -> Mapping[str, StateStore]:
         """The open stores, by name: for queries."""
+        return self.state_manager.stores
 
     # --- its life
 
@@ -137,14 +137,14 @@ class Task(ABC):
 
     @abstractmethod
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """The input offsets to commit; empty when there are none. What the task sent is with the producer."""
+        """The input offsets to commit; empty when there are none. The producer has every record that the task sent."""
 
     @abstractmethod
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
         """The commit is done: write a checkpoint, by the rules of the processing guarantee."""
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
-        """What the leader is told of each changelog: the next offset, or LATEST_OFFSET of a running active task."""
+        """For the leader: the next offset of each changelog, or LATEST_OFFSET of a running active task."""
         return self.state_manager.changelog_offsets()
 
     # --- what else the thread asks of it
@@ -152,12 +152,8 @@ class Task(ABC):
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         self.input_partitions = partitions
 
-    def mark_changelogs_corrupted(self, partitions: Collection[TopicPartition]) -> None:
-        """Drop their checkpoints, so that they are restored from the beginning."""
-        self.state_manager.mark_changelogs_corrupted(partitions)
-
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
-        """It made no progress; the first time starts task.timeout.ms. Raises TaskTimeout when that is over."""
+        """The task made no progress. The first call starts task.timeout.ms; raises TaskTimeout when that is over."""
         self._deadline.failed(now_ms, cause)
 
     def clear_task_timeout(self) -> None:
@@ -166,11 +162,11 @@ class Task(ABC):
     # --- for tasks of each type
 
     def _give_up(self) -> None:
-        """The next owner is about to get it. Raises when it may not be given up yet."""
+        """Called before the task is closed clean or recycled. Raises when the task may not be given up yet."""
         return
 
     def _drop_work(self) -> None:
-        """Have nobody commit what was not committed."""
+        """Called before a dirty close: forget work that was not committed, so that no later commit contains it."""
         return
 
     def _become(self, state: TaskState) -> None:
@@ -178,7 +174,7 @@ class Task(ABC):
         if state not in _STEPS[self.state]:
             raise self._illegal(f"become {state.value}")
         self.state = state
-        self._story.append(state)
+        self._history.append(state)
 
     def _expect(self, doing: str, *states: TaskState) -> None:
         """Raises StreamsRuntimeError unless the state is one of these. `doing`: what was tried, such as `be closed`."""
@@ -186,9 +182,9 @@ class Task(ABC):
             raise self._illegal(doing)
 
     def _illegal(self, doing: str) -> StreamsRuntimeError:
-        story = " -> ".join(state.value for state in self._story)
+        history = " -> ".join(state.value for state in self._history)
         return StreamsRuntimeError(
-            f"({self.type.value}) is {self.state.value} and cannot {doing}; its story: {story}", self.id
+            f"({self.type.value}) is {self.state.value} and cannot {doing}; its story: {history}", self.id
         )
 
     def _lock_state(self) -> None:
@@ -204,7 +200,7 @@ class Task(ABC):
         cache: TaskCache | None = None,
     ) -> None:
         """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the present record;
-        `expired`: hears of what stores leave out as too old; `cache`: holds changes back, None if nothing is to.
+        `expired`: called for each change that a store leaves out as too old; `cache`: None for no record cache.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
@@ -235,7 +231,7 @@ class Task(ABC):
 
 
 class TaskDeadline:
-    """How long one thing that a task tries makes no progress, against task.timeout.ms; `what` names it in the message.
+    """How long a task has failed at one operation, against task.timeout.ms; `what` names the operation in the message.
 
     The first failure starts the time, a success ends it, and a failure after the time is over raises TaskTimeout.
     Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
@@ -250,7 +246,7 @@ class TaskDeadline:
         self._deadline_ms: int | None = None
 
     def failed(self, now_ms: int, cause: Exception | None) -> None:
-        """It failed again at `now_ms` (monotonic). Raises TaskTimeout."""
+        """The operation failed again at `now_ms` (monotonic). Raises TaskTimeout."""
         if self._deadline_ms is None:
             self._deadline_ms = now_ms + self._timeout_ms
         elif now_ms > self._deadline_ms:
@@ -267,8 +263,8 @@ class TaskDeadline:
 class TaskDeadlines:
     """Deadlines of several tasks.
 
-    Each thing that a task tries has a deadline of its own: a task that can read one of its changelogs is still late
-    when the topic of the other one is missing.
+    Each operation of a task has its own deadline: a task that can read one of its changelogs is still late when the
+    topic of another one is missing.
     """
 
     def __init__(self, timeout_ms: int, clock: Clock) -> None:

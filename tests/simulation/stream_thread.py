@@ -19,7 +19,6 @@ from streams_runtime.membership.member_events import CloseTasks, MemberEnd, Orde
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.reporting.notices import NoticeBoard
-from streams_runtime.restore.changelog_reader import ReaderState
 from streams_runtime.restore.restore_listener import SilentRestoreListener
 from streams_runtime.task_manager.task_creation import TaskCreator
 from streams_runtime.task_manager.tasks import AnyTask, Tasks
@@ -246,7 +245,7 @@ class SimulatedStreamThread:
             return True
         if work.restoration.waits_for_lock or work.restoration.waits_for_log or work._reader._registered:
             return False
-        standbys_wait = tasks.updating and work._reader.state is ReaderState.ACTIVE_RESTORING
+        standbys_wait = tasks.updating and not work._reader.updates_standbys
         return bool(tasks.to_initialise or tasks.restoring or standbys_wait)
 
     def next_pass_ms(self) -> int | None:

@@ -251,7 +251,7 @@ class StateOfTask:
         self.state.maybe_checkpoint(enforce=False)
 
     def close(self) -> None:
-        self.state.checkpoint()
+        self.state.maybe_checkpoint(enforce=True)
         self.state.close()
 
     def crash(self) -> None:

@@ -71,7 +71,7 @@ class _Store:
 
 class _Metadata:
     store = _Store()
-    offset = end_offset = limit = None
+    offset = None
 
 
 class _State:

@@ -170,7 +170,7 @@ class RunningTask:
     def checkpoint(self) -> dict[TopicPartition, int] | None:
         """What is on disk; None when there is no file."""
         file = CheckpointFile(self.directory.application_directory / str(TASK))
-        return file.load().offsets if file.path.exists() else None
+        return file.load() if file.path.exists() else None
 
     def restore(self) -> None:
         """What the changelog reader does."""

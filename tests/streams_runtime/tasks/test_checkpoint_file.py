@@ -24,7 +24,6 @@ from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import (
     OFFSET_UNKNOWN,
     CheckpointFile,
-    LoadedCheckpoint,
     format_checkpoint,
     next_offsets,
     parse_checkpoint,
@@ -49,7 +48,7 @@ def test_should_write_kafkas_text_of_version_0_and_read_it_back(tmp_path: Path) 
 
 
 def test_should_read_nothing_when_there_is_no_file(tmp_path: Path) -> None:
-    assert CheckpointFile(tmp_path / "not there").load() == LoadedCheckpoint({}, None)
+    assert CheckpointFile(tmp_path / "not there").load() == {}
 
 
 def test_should_remove_the_file_when_there_are_no_offsets(tmp_path: Path) -> None:
@@ -72,13 +71,13 @@ def test_should_refuse_a_negative_offset_and_leave_the_file_as_it_was(tmp_path: 
 
 def test_should_leave_out_negative_offsets_that_are_read(tmp_path: Path) -> None:
     (tmp_path / ".checkpoint").write_text(f"0\n2\n{P0.topic} 0 -1\n{P1.topic} 0 5\n")
-    assert CheckpointFile(tmp_path).load() == LoadedCheckpoint({P1: 5}, None)
+    assert CheckpointFile(tmp_path).load() == {P1: 5}
 
 
 def test_should_keep_an_unknown_offset(tmp_path: Path) -> None:
     file = CheckpointFile(tmp_path)
     file.write({P0: OFFSET_UNKNOWN})
-    assert file.load() == LoadedCheckpoint({P0: OFFSET_UNKNOWN}, None)
+    assert file.load() == {P0: OFFSET_UNKNOWN}
 
 
 def test_should_report_the_next_offset_and_zero_when_it_is_unknown() -> None:
@@ -116,7 +115,7 @@ def test_should_set_a_broken_file_aside_and_report_it(
     with pytest.raises(DecodeError):
         file.read()
     with caplog.at_level(logging.WARNING):
-        assert file.load() == LoadedCheckpoint({}, tmp_path / ".checkpoint.corrupt-1")
+        assert file.load() is None
 
     assert names(tmp_path) == [".checkpoint.corrupt-1"]
     assert (tmp_path / ".checkpoint.corrupt-1").read_bytes() == content
@@ -129,7 +128,8 @@ def test_should_number_broken_files(tmp_path: Path) -> None:
     file = CheckpointFile(tmp_path)
     for number in (1, 2, 3):
         file.path.write_text(f"broken {number}")
-        assert file.load().set_aside == tmp_path / f".checkpoint.corrupt-{number}"
+        assert file.load() is None
+        assert names(tmp_path)[-1] == f".checkpoint.corrupt-{number}"
     assert (tmp_path / ".checkpoint.corrupt-2").read_text() == "broken 2"
 
 

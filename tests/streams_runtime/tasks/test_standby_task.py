@@ -321,7 +321,7 @@ def test_should_be_revived_without_state_when_it_was_corrupt(start: StartStandby
     standby.task.initialize_if_needed()
     standby.update(0, (b"a", b"1"))
     standby.commit()
-    standby.task.mark_changelogs_corrupted([COUNTS])
+    standby.task.state_manager.mark_corrupted()
     standby.task.suspend()
     standby.task.close_dirty()
     standby.task.revive()

@@ -250,14 +250,14 @@ def test_should_list_tasks_with_state_in_order_and_nothing_else(directory: State
     assert not directory.is_empty(TASK)
 
 
-def test_should_tell_checkpointed_offsets_and_none_when_there_are_none_to_be_had(
+def test_should_return_checkpointed_offsets_and_none_for_a_missing_or_broken_file(
     directory: StateDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = CheckpointFile(directory.task_directory(TASK))
-    assert directory.checkpointed_offsets(TASK) is None
+    assert directory.checkpointed_offsets(TASK) == {}
     file.write({CHANGELOG: OFFSET_UNKNOWN})
     assert directory.checkpointed_offsets(TASK) == {CHANGELOG: OFFSET_UNKNOWN}
     file.path.write_text("broken")
-    assert directory.checkpointed_offsets(TASK) is None
+    assert directory.checkpointed_offsets(TASK) == {}
     assert "checkpoint of task 0_1 cannot be used" in caplog.text
     assert file.path.exists()  # it is set aside by the task that loads it

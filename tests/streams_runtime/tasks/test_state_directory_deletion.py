@@ -77,7 +77,7 @@ def test_should_leave_nothing_that_looks_like_state_when_it_dies_while_wiping(
         with pytest.raises(Died):
             directory.wipe(TASK)
 
-    assert directory.checkpointed_offsets(TASK) is None
+    assert directory.checkpointed_offsets(TASK) == {}
     store_is_whole = (path / "rocksdb" / "counts" / "000001.sst").exists()
     assert store_is_whole is (dies_at == "rename")
     assert directory.is_empty(TASK) is not store_is_whole
@@ -201,7 +201,7 @@ def test_should_delete_state_of_another_log_and_say_so(
     again.belong_to("another log")
 
     assert again.non_empty_task_directories() == []
-    assert again.checkpointed_offsets(TASK) is None
+    assert again.checkpointed_offsets(TASK) == {}
     assert again.process_id == directory.process_id
     assert caplog.messages == [
         f"the state in {tmp_path / 'app'} was that of another log with the same application.id, "

@@ -19,7 +19,6 @@ from tests.streams_runtime.tasks.file_store import ChangesSeen, FileStore, batch
 from tests.streams_runtime.tasks.state_task import (
     CACHE,
     COUNTS,
-    STRANGER,
     TABLE,
     TASK,
     TOTALS,
@@ -249,44 +248,34 @@ def test_should_open_again_after_a_close_and_take_the_offsets_from_disk(director
 
 
 @both_guarantees
-def test_should_drop_corrupted_changelogs_from_the_checkpoint_and_wipe_at_close(
+def test_should_delete_the_checkpoint_of_a_corrupted_task_and_wipe_at_close(
     directory: StateDirectory, exactly_once: bool
 ) -> None:
     task = Task(directory, exactly_once, TaskType.STANDBY, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()
     state.update_changelog_offsets({COUNTS: 4, TOTALS: 6})
-    state.checkpoint()
+    state.maybe_checkpoint(enforce=True)
 
-    state.mark_changelogs_corrupted([COUNTS])
-    assert state.metadata(COUNTS).corrupted
-    assert task.disk() == {TOTALS: 6}  # at once, so that a process that dies here does not find it again
-    state.checkpoint()
-    assert task.disk() == {TOTALS: 6}
+    state.mark_corrupted()
+    assert task.disk() is None  # at once, so that a process that dies here does not find it again
+    state.maybe_checkpoint(enforce=True)
+    assert task.disk() is None
 
     state.close()
     assert task.disk() is None
     assert directory.is_empty(TASK)
-    state = task.initialize()
-    assert not state.metadata(COUNTS).corrupted
-    assert state.changelog_offsets() == {COUNTS: 0, TOTALS: 0}
+    assert task.initialize().changelog_offsets() == {COUNTS: 0, TOTALS: 0}
+    state.maybe_checkpoint(enforce=True)
+    assert task.disk() == {COUNTS: OFFSET_UNKNOWN, TOTALS: OFFSET_UNKNOWN}, "it is not corrupted any more"
 
 
 def test_should_wipe_before_it_opens_what_was_marked_corrupted_while_closed(directory: StateDirectory) -> None:
     with_state(directory)
     task = Task(directory, False)
-    task.state.mark_changelogs_corrupted([COUNTS])
-    state = task.initialize()
-    assert not state.metadata(COUNTS).corrupted
-    assert state.changelog_offsets() == {COUNTS: 0}
+    task.state.mark_corrupted()
+    assert task.initialize().changelog_offsets() == {COUNTS: 0}
     assert task.stores["counts"].content == {}
     assert task.disk() is None
-
-
-def test_should_refuse_to_mark_what_is_no_changelog_as_corrupted(directory: StateDirectory) -> None:
-    state = Task(directory, False).initialize()
-    with pytest.raises(ProcessorStateError, match="not changelogs: app-gone-changelog-1"):
-        state.mark_changelogs_corrupted([COUNTS, STRANGER])
-    assert state.metadata(COUNTS).corrupted
 
 
 # --- recycling
@@ -335,16 +324,6 @@ def test_should_not_call_a_recycled_store_without_offset_corrupt_under_exactly_o
     state.open_stores(store_context(TASK, task.path))
     state.load_checkpoint()
     assert state.changelog_offsets() == {COUNTS: 0}
-
-
-def test_should_forget_end_and_limit_when_recycled(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    metadata = task.initialize().metadata(COUNTS)
-    set_by_reader: dict[str, int | None] = {"end_offset": 10, "limit": 5}
-    for name, value in set_by_reader.items():
-        setattr(metadata, name, value)
-    task.state.transition_to(TaskType.STANDBY, store_context(TASK, task.path))
-    assert {name: getattr(metadata, name) for name in set_by_reader} == {"end_offset": None, "limit": None}
 
 
 def test_should_refuse_to_recycle_into_the_same_kind(directory: StateDirectory) -> None:

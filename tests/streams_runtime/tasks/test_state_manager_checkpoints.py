@@ -207,10 +207,10 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
     on_disk = task.disk()
 
     state.update_changelog_offsets({COUNTS: 99 + 6_000, TOTALS: 199 + moved - 6_000})
-    assert state.checkpoint_needed(False) is written
+    assert state.checkpoint_due() is written
     assert state.maybe_checkpoint(enforce=False) is written
     assert task.disk() == ({COUNTS: 6_099, TOTALS: 199 + moved - 6_000} if written else on_disk)
-    assert not state.checkpoint_needed(False)  # counted anew from here
+    assert not state.checkpoint_due()  # counted anew from here
 
 
 def test_should_checkpoint_an_active_when_forced_under_at_least_once(directory: StateDirectory) -> None:
@@ -225,7 +225,7 @@ def test_should_write_no_checkpoint_for_an_active_that_runs_under_exactly_once(d
     task = Task(directory, True)
     state = task.initialize()
     state.update_changelog_offsets({COUNTS: 1_000_000})
-    assert not state.checkpoint_needed(False)
+    assert not state.checkpoint_due()
     assert not state.maybe_checkpoint(enforce=False)
     assert task.disk() is None
 
@@ -247,7 +247,7 @@ def test_should_flush_every_store_before_each_write(directory: StateDirectory) -
     state = task.initialize()
     state.restore(COUNTS, batch_of(COUNTS, 0, (b"a", b"1")))
     task.done.clear()
-    state.checkpoint()
+    state.maybe_checkpoint(enforce=True)
     assert task.done == ["flush counts", "flush totals"]
     assert task.disk() == {COUNTS: 0, TOTALS: OFFSET_UNKNOWN}
     kill(task)  # what the checkpoint promises is on disk
@@ -261,15 +261,15 @@ def test_should_not_write_what_is_on_disk_already(directory: StateDirectory) -> 
     task = Task(directory, False, TaskType.STANDBY)
     state = task.initialize()
     state.restore(COUNTS, batch_of(COUNTS, 0, (b"a", b"1")))
-    state.checkpoint()
+    state.maybe_checkpoint(enforce=True)
     written = task.file.path.stat().st_ino
     task.done.clear()
-    state.checkpoint()
+    state.maybe_checkpoint(enforce=True)
     assert task.done == []
     assert task.file.path.stat().st_ino == written
 
     task.file.path.unlink()  # unless somebody has deleted it
-    state.checkpoint()
+    state.maybe_checkpoint(enforce=True)
     assert task.disk() == {COUNTS: 0}
 
 
@@ -281,7 +281,7 @@ def test_should_write_no_checkpoint_when_a_store_cannot_be_flushed(directory: St
     task.done.clear()
     task.stores["counts"].fail_at["flush"] = OSError(28, "No space left on device")
     with pytest.raises(ProcessorStateError, match=r"could not flush store 'counts': .*No space left") as raised:
-        state.checkpoint()
+        state.maybe_checkpoint(enforce=True)
     assert raised.value.task_id == TASK
     assert task.done == ["flush counts", "flush totals"]  # the others all the same
     assert task.disk() == {COUNTS: 4}
@@ -302,8 +302,7 @@ def test_should_not_write_before_the_checkpoint_was_loaded(directory: StateDirec
     task = Task(directory, False)
     task.state.lock()
     task.state.open_stores(store_context(TASK, task.path))
-    assert not task.state.checkpoint_needed(True)
-    task.state.checkpoint()
+    assert not task.state.maybe_checkpoint(enforce=True)
     assert task.disk() == {COUNTS: 4}
 
 
@@ -316,7 +315,7 @@ def apply_for_ever(state_dir: Path, pipe: Connection) -> None:
     state = rocksdb_state(directory)
     for first in itertools.count(step=50):
         state.restore(COUNTS, batch_of(COUNTS, first, *((b"%d" % n, b"%d" % n) for n in range(first, first + 50))))
-        state.checkpoint()
+        state.maybe_checkpoint(enforce=True)
         if first == 500:
             pipe.send("running")
 

@@ -219,7 +219,7 @@ def test_should_start_over_when_revived_after_corruption(tmp_path: Path, configs
     one.write(IN, "a", "b")
     one.run()
     one.commit()
-    one.task.mark_changelogs_corrupted([COUNTS])
+    one.task.state_manager.mark_corrupted()
     one.task.close_dirty()
     one.task.revive()
     assert (one.task.state, one.checkpoint) == (TaskState.CREATED, None)
