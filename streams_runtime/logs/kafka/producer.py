@@ -14,9 +14,9 @@ Source: `KafkaProducer`, `TransactionManager`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
@@ -24,7 +24,7 @@ from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
-from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.leadership import Leadership, all_of
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
@@ -203,11 +203,10 @@ class KafkaProducer:
     async def _commit(self, offsets: OffsetsToCommit) -> None:
         if not self._is_ending:
             groups = _by_group(offsets)
-            await _first_error(self._sender.drain(), self._add_offsets(groups))
+            await all_of([self._sender.drain(), self._add_offsets(groups)])
             self._sender.raise_refused()
             try:
-                if offsets:
-                    await self._log.check_claims([claim for claim, _ in offsets])
+                await self._log.check_claims([claim for claim, _ in offsets])
             except CommitFenced:
                 await self._abort_quietly()
                 raise
@@ -223,12 +222,10 @@ class KafkaProducer:
 
     async def _commit_offsets(self, offsets: OffsetsToCommit) -> None:
         claims = [claim for claim, _ in offsets]
-        if claims and not self._accumulator.is_empty:
+        if not self._accumulator.is_empty:
             await self._log.check_claims(claims)
-        await self._sender.drain()
-        self._sender.raise_refused()
-        if claims:
-            await self._log.check_claims(claims)
+        await self._write_all()
+        await self._log.check_claims(claims)
         for group, moved in _by_group(offsets).items():
             await commit_offsets(self._leadership, group, moved)
 
@@ -265,12 +262,9 @@ class KafkaProducer:
 
     # --- helpers
 
-    def _run(self, coroutine: Awaitable[None]) -> None:
-        async def awaited() -> None:
-            await coroutine
-
+    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         try:
-            self._loop.run(awaited())
+            self._loop.run(coroutine)
         except (ProducerFenced, CommitFenced) as error:
             self._state.fail(error)
             raise
@@ -329,13 +323,6 @@ class KafkaProducer:
         self._offset_groups.clear()
         self._is_ending = False
         self._state.end_transaction()
-
-
-async def _first_error(*calls: Awaitable[None]) -> None:
-    """Wait for all. An error that no retry can help comes before a time-out."""
-    errors = [each for each in await asyncio.gather(*calls, return_exceptions=True) if each is not None]
-    for error in (*(each for each in errors if not isinstance(each, LogTimeout)), *errors):
-        raise error
 
 
 def _by_group(offsets: OffsetsToCommit) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
