@@ -25,7 +25,6 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
@@ -160,12 +159,7 @@ class PartitionCleaner:
             if row is None:  # deleted since
                 return Dirt(0, 0, 0)
             end, cleaned_to, size, dirty_size = row
-            rows = connection.execute(
-                "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
-                " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
-                (known.id, cleaned_to),
-            ).fetchall()
-        summaries = list(map(BatchSummary._make, rows))
+            summaries = list(_summaries(connection, known, cleaned_to))
         until = head_start(summaries, known.configs, self._clock.now_ms(), end)
         return Dirt(until, sum(batch.size for batch in summaries if batch.base_offset < until), size - dirty_size)
 
@@ -323,13 +317,7 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
     if row is None:  # deleted since
         return None
     begin, end, size = row
-    rows = read.execute(
-        "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
-        " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
-        (known.id, begin),
-    )
-    oldest = list(islice(map(BatchSummary._make, rows), _ROWS_DELETED_A_STEP + 1))
-    rows.close()
+    oldest = list(_summaries(read, known, begin, _ROWS_DELETED_A_STEP + 1))
     count = expired_count(
         oldest, size, configs, now_ms=now_ms, newest_ms=lambda: _newest_timestamp_ms(read, known, begin)
     )
@@ -339,11 +327,21 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
     return oldest[count].base_offset if count < len(oldest) else end
 
 
+def _summaries(read: sqlite3.Connection, known: KnownPartition, offset: int, most: int = -1) -> Iterator[BatchSummary]:
+    """The batches from `offset` on, in order. `most`: -1 for all."""
+    rows = read.execute(
+        "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
+        " WHERE partition=? AND last_offset>=? ORDER BY last_offset LIMIT ?",
+        (known.id, offset, most),
+    )
+    return map(BatchSummary._make, rows)
+
+
 def _newest_timestamp_ms(read: sqlite3.Connection, known: KnownPartition, begin: int) -> int:
-    row = read.execute(
-        "SELECT MAX(max_timestamp_ms) FROM batches WHERE partition=? AND last_offset>=?", (known.id, begin)
-    ).fetchone()
-    return 0 if row[0] is None else int(row[0])
+    newest: int = read.execute(
+        "SELECT COALESCE(MAX(max_timestamp_ms), 0) FROM batches WHERE partition=? AND last_offset>=?", (known.id, begin)
+    ).fetchone()[0]
+    return newest
 
 
 def delete_topics(connection: sqlite3.Connection, names: Iterable[str]) -> None:
