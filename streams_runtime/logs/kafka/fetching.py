@@ -55,22 +55,6 @@ class FetchedPartition:
     answer at once.
     """
 
-    __slots__ = (
-        "answered",
-        "asked",
-        "completed",
-        "decoding",
-        "empty_at",
-        "end",
-        "end_is_kept",
-        "in_flight",
-        "is_outside",
-        "is_paused",
-        "position",
-        "rest",
-        "waits",
-    )
-
     def __init__(self) -> None:
         self.position: int | None = None
         self.is_paused = False

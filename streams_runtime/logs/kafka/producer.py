@@ -110,8 +110,8 @@ class KafkaProducer:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
         key, value, timestamp_ms, headers, size = target.limits.checked(partition, key, value, timestamp_ms, headers)
-        if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size):
-            self._send_or_wait()
+        if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size) and self._notify_sender():
+            self._make_room()
 
     def send_columns(
         self,
@@ -186,8 +186,8 @@ class KafkaProducer:
         try:
             if self._state.writes_on_close:
                 self.flush()
-            elif self._state.in_transaction and not self._state.has_failed:
-                self._loop.run(self._farewell())
+            elif self._state.in_transaction and not self._state.has_failed and not self._is_ending:
+                self._loop.run(self._abort_quietly())
         finally:
             self._transaction_ended()
             self._state.close()
@@ -252,10 +252,6 @@ class KafkaProducer:
         except (TimeoutError, LogError):
             return
 
-    async def _farewell(self) -> None:
-        if not self._is_ending:
-            await self._abort_quietly()
-
     async def _close(self) -> None:
         await self._sender.stop()
         await self._leadership.close()
@@ -291,11 +287,6 @@ class KafkaProducer:
             self._accumulator.queues[partition] = queue
         target = self._targets[partition] = _Target(queue, limits)
         return target
-
-    def _send_or_wait(self) -> None:
-        """Have full batches sent at once, and others after `linger.ms`. Waits for room when a batch is full."""
-        if self._notify_sender():
-            self._make_room()
 
     def _notify_sender(self) -> bool:
         """Have full batches sent at once, and others after `linger.ms`. Returns whether a batch is full."""
