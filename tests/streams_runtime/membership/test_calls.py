@@ -12,7 +12,6 @@ from streams_runtime.membership.calls import (
     failure,
     join_body,
     pause_before_repetition_ms,
-    pause_of_a_patient_call_ms,
 )
 from streams_runtime.membership.member_events import (
     CallRefused,
@@ -61,11 +60,6 @@ def test_should_not_wait_long_for_the_answer_to_a_leave() -> None:
 def test_should_repeat_a_members_call_at_once_and_then_more_and_more_slowly() -> None:
     assert [pause_before_repetition_ms(times, None, 0.0) for times in (1, 2, 3, 4, 50)] == [0, 25, 50, 100, 250]
     assert [pause_before_repetition_ms(50, None, 1.0), pause_before_repetition_ms(1, 800, 0.5)] == [500, 1_200]
-
-
-def test_should_repeat_a_patient_call_after_any_pause_up_to_one_that_grows() -> None:
-    assert [pause_of_a_patient_call_ms(times, None, 1.0) for times in (1, 2, 3, 50)] == [50, 100, 200, 500]
-    assert [pause_of_a_patient_call_ms(50, None, 0.0), pause_of_a_patient_call_ms(1, 800, 0.5)] == [0, 1_200]
 
 
 def test_should_write_the_same_body_each_time() -> None:
