@@ -192,6 +192,8 @@ class ProcessHeartbeatReply:
 
 ANSWER_TIMEOUT_MS = 10_000
 LEAVE_TIMEOUT_MS = 2_000
+"""A member that leaves does not wait long for the answer: its process is about to end."""
+
 FIRST_PAUSE_MS = 50
 LONGEST_PAUSE_MS = 500
 FIRST_HEARTBEAT_PAUSE_MS = 20

@@ -18,9 +18,6 @@ from streams_runtime.membership.member_events import (
     CallUnanswered,
     MemberFailed,
     SendFetch,
-    SendJoin,
-    SendLeave,
-    answer_timeout_ms,
     event_of_failure,
 )
 from tests.simulation.wire import join_event
@@ -50,11 +47,6 @@ def test_should_tell_the_member_what_became_of_its_call() -> None:
     assert event_of_failure(FETCH, CoordinatorUnavailable(""), 0.25) == CallUnanswered(5, None, 0.25)
     assert event_of_failure(FETCH, refused, 0.25) == CallRefused(5, refused)
     assert event_of_failure(FETCH, fault, 0.25) == MemberFailed(fault)
-
-
-def test_should_not_wait_long_for_the_answer_to_a_leave() -> None:
-    calls = (SendJoin(1, REJOIN), FETCH, SendLeave(3, "m1"))
-    assert [answer_timeout_ms(call) for call in calls] == [10_000, 10_000, 2_000]
 
 
 def test_should_repeat_a_members_call_at_once_and_then_more_and_more_slowly() -> None:
