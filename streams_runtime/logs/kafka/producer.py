@@ -31,7 +31,7 @@ from streams_runtime.logs.kafka.transaction_manager import TransactionManager, c
 from streams_runtime.logs.producers import ProducerState, check_offsets
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 
-_FAREWELL_S = 2.0
+_ABORT_TIMEOUT_S = 2.0
 _NOT_KNOWN = "it is not known whether the last transaction of {} was committed: open the producer again"
 
 
@@ -247,7 +247,7 @@ class KafkaProducer:
     async def _abort_quietly(self) -> None:
         """As far as it works: otherwise the coordinator aborts the transaction when its time-out is over."""
         try:
-            async with asyncio.timeout(_FAREWELL_S):
+            async with asyncio.timeout(_ABORT_TIMEOUT_S):
                 await self._abort()
         except (TimeoutError, LogError):
             return
