@@ -17,7 +17,7 @@ from kafka_client.settings.client_settings import ClientSettings, client_setting
 
 try:
     from kafka_client.admin.cluster_admin import ClusterAdmin
-    from kafka_client.cluster_view import cluster_view, internal_topics, source_topics
+    from kafka_client.cluster_view import cluster_view
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "aiokafka":
         raise
@@ -53,7 +53,7 @@ class KafkaClusterProvider:
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
         """Partitions of the topology's existing topics, by one request. Raises KafkaClientError."""
-        names = source_topics(definition.topology) | internal_topics(definition.topology)
+        names = definition.topology.source_topics | definition.topology.internal_topics
         found = self._loop.run(self._admin.topics(names))
         return {name: topic.partitions for name, topic in found.items()}
 

@@ -16,7 +16,6 @@ from typing import TypeVar
 from assignor.clients.end_offsets import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
 from assignor.cluster import Cluster, TopicMetadata
 from assignor.snapshot import ClusterView, RebalanceSnapshot
-from assignor.topology.group_topology import GroupTopology
 from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.errors import KafkaClientError
@@ -35,17 +34,14 @@ async def cluster_view(
     `failures`.
     """
     topology = definition.topology
-    internal = internal_topics(topology)
-    as_changelog = {
-        store.source_topic_as_changelog
-        for each in topology.subtopologies
-        for store in each.stores
-        if store.source_topic_as_changelog
-    }
-    cluster = await admin.cluster(source_topics(topology) | internal)
+    internal = topology.internal_topics
+    as_changelogs = topology.source_topics_as_changelogs
+    cluster = await admin.cluster(topology.source_topics | internal)
     ends, committed = await asyncio.gather(
-        _or_none(_end_offsets(admin, cluster.topics, _changelogs(topology)), offsets_timeout_s),
-        _or_none(_committed_offsets(admin, cluster.topics, as_changelog, definition.application_id), offsets_timeout_s),
+        _or_none(_end_offsets(admin, cluster.topics, topology.changelog_topics), offsets_timeout_s),
+        _or_none(
+            _committed_offsets(admin, cluster.topics, as_changelogs, definition.application_id), offsets_timeout_s
+        ),
     )
     failures = {END_OFFSETS_FAILURE} if ends is None else set()
     return ClusterView(
@@ -55,21 +51,6 @@ async def cluster_view(
         committed or {},
         frozenset(failures | ({COMMITTED_OFFSETS_FAILURE} if committed is None else set())),
     )
-
-
-def source_topics(topology: GroupTopology) -> set[str]:
-    """All topics that the topology reads, including repartition topics."""
-    return {topic for each in topology.subtopologies for topic in each.source_topics}
-
-
-def internal_topics(topology: GroupTopology) -> set[str]:
-    """The full names of the changelog and repartition topics."""
-    repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
-    return _changelogs(topology) | repartition
-
-
-def _changelogs(topology: GroupTopology) -> set[str]:
-    return {store.changelog_topic for each in topology.subtopologies for store in each.stores if store.changelog_topic}
 
 
 async def _or_none(look_up: Awaitable[T], timeout_s: float | None) -> T | None:

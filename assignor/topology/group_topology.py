@@ -67,3 +67,28 @@ class GroupTopology:
 
     subtopologies: tuple[Subtopology, ...]
     copartition_groups: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def source_topics(self) -> set[str]:
+        """All topics that the topology reads, including repartition topics."""
+        return {topic for each in self.subtopologies for topic in each.source_topics}
+
+    @property
+    def changelog_topics(self) -> set[str]:
+        """Without source topics that serve as changelogs."""
+        return {store.changelog_topic for each in self.subtopologies for store in each.stores if store.changelog_topic}
+
+    @property
+    def internal_topics(self) -> set[str]:
+        """The changelog and repartition topics."""
+        repartition = {topic.name for each in self.subtopologies for topic in each.repartition_source_topics}
+        return self.changelog_topics | repartition
+
+    @property
+    def source_topics_as_changelogs(self) -> set[str]:
+        return {
+            store.source_topic_as_changelog
+            for each in self.subtopologies
+            for store in each.stores
+            if store.source_topic_as_changelog
+        }

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from assignor.snapshot import ClusterView, RebalanceSnapshot
 from kafka_client.admin.cluster_admin import ClusterAdmin
-from kafka_client.cluster_view import cluster_view, internal_topics
+from kafka_client.cluster_view import cluster_view
 from kafka_client.errors import KafkaClientError
 
 OFFSETS_TIMEOUT_S = 10.0
@@ -89,7 +89,7 @@ class ClusterLooks:
     async def look(self, definition: RebalanceSnapshot) -> ClusterView:
         """Look now. Raises KafkaUnavailable, KafkaRefused."""
         view = await cluster_view(self._admin, definition, offsets_timeout_s=OFFSETS_TIMEOUT_S)
-        looked_for = frozenset(internal_topics(definition.topology))
+        looked_for = frozenset(definition.topology.internal_topics)
         self._looks.append(_Look(time.monotonic(), looked_for, frozenset(view.existing_internal_topics), view))
         return view
 
@@ -109,5 +109,5 @@ class ClusterLooks:
         return tuple(look.view for look in self._usable(definition) if look.at > at and look.view is not None)
 
     def _usable(self, definition: RebalanceSnapshot) -> list[_Look]:
-        needed = internal_topics(definition.topology)
+        needed = definition.topology.internal_topics
         return [look for look in self._looks if look.looked_for is None or needed <= look.looked_for]

@@ -64,18 +64,24 @@ class RecordBatch:
         """Records `start` up to `stop`, by index."""
         if start <= 0 and stop >= len(self.offsets):
             return self
+        offsets = self.offsets[start:stop]
+        if offsets[-1] - offsets[0] == len(offsets) - 1:
+            offsets = range(offsets[0], offsets[-1] + 1)
+        headers = None if self.headers is None else self.headers[start:stop]
         return RecordBatch(
             self.partition,
-            self.offsets[start:stop],
+            offsets,
             self.timestamps_ms[start:stop],
             self.keys[start:stop],
             self.values[start:stop],
-            None if self.headers is None else self.headers[start:stop],
+            headers if headers and any(headers) else None,
         )
 
 
 def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
     """Joins batches of one partition, at least one and in order, into a single one."""
+    if len(batches) == 1:
+        return batches[0]
     first, last = batches[0], batches[-1]
     count = sum(map(len, batches))
     offsets: Sequence[int] = range(first.offsets[0], last.offsets[-1] + 1)

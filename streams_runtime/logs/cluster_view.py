@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from assignor.cluster import Broker, Cluster, TopicMetadata
 from assignor.errors import Unavailable
 from assignor.snapshot import ClusterView, RebalanceSnapshot
-from assignor.topology.group_topology import GroupTopology
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic, TopicDescription
@@ -47,25 +46,15 @@ class LogClusterProvider:
         """
         known = self._known()
         topology = definition.topology
-        internal = _internal_topics(topology)
-        sources = {topic for each in topology.subtopologies for topic in each.source_topics} - internal
-        changelogs = {
-            store.changelog_topic for each in topology.subtopologies for store in each.stores if store.changelog_topic
-        }
-        as_changelog = {
-            store.source_topic_as_changelog
-            for each in topology.subtopologies
-            for store in each.stores
-            if store.source_topic_as_changelog
-        }
+        sources = topology.source_topics - topology.internal_topics
         cluster = Cluster((Broker(_ONLY_BROKER),), _metadata(known, sources))
-        existing = _metadata(known, internal)
+        existing = _metadata(known, topology.internal_topics)
         try:
             return ClusterView(
                 cluster,
                 existing,
-                self._end_offsets(known, changelogs),
-                self._committed_offsets(known, as_changelog, definition.application_id),
+                self._end_offsets(known, topology.changelog_topics),
+                self._committed_offsets(known, topology.source_topics_as_changelogs, definition.application_id),
             )
         except LogTimeout:
             return ClusterView(cluster, existing, changelog_end_offsets=None)
@@ -74,7 +63,7 @@ class LogClusterProvider:
         """The partition counts of the topology's topics, without missing ones. Raises as `view` does."""
         known = self._known()
         topology = definition.topology
-        wanted = _internal_topics(topology) | {topic for each in topology.subtopologies for topic in each.source_topics}
+        wanted = topology.internal_topics | topology.source_topics
         return {topic: known[topic].partitions for topic in sorted(wanted & known.keys())}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
@@ -112,12 +101,6 @@ class LogClusterProvider:
             topic: tuple(committed[each].offset if each in committed else None for each in of_topic)
             for topic, of_topic in partitions.items()
         }
-
-
-def _internal_topics(topology: GroupTopology) -> set[str]:
-    changelogs = {store.changelog_topic for each in topology.subtopologies for store in each.stores}
-    repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
-    return {topic for topic in changelogs | repartition if topic is not None}
 
 
 def _partitions(known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, Sequence[TopicPartition]]:

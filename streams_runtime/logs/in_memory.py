@@ -242,16 +242,6 @@ class InMemoryLog:
                 if stored.configs.compacts and _has_to_be_compacted(stored, now_ms):
                     self._compact(partition, stored, now_ms)
 
-    def compact(self, topic: str) -> None:
-        """Do all compaction that is possible now. Raises UnknownTopicOrPartition. Does nothing for other topics."""
-        with self._lock:
-            if topic not in self._topics:
-                raise UnknownTopicOrPartition(f"there is no topic {topic}")
-            for number in range(self._topics[topic].partitions):
-                partition = TopicPartition(topic, number)
-                if self._partition(partition).configs.compacts:
-                    self._compact(partition, self._partition(partition), self._clock.now_ms())
-
     def close(self) -> None:
         pass
 

@@ -12,10 +12,9 @@ would be refused. A topic whose configs name one has that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
@@ -28,21 +27,27 @@ N = TypeVar("N", int, float)
 _POLICIES = frozenset({"compact", "delete"})
 
 
+def _number(name: str, default: N, low: int, high: int = JAVA_LONG_MAX) -> N:
+    """A field with the value of the config `name`, a number of the kind of its default from `low` to `high`."""
+    default_field: N = field(default=default, metadata={"config": (name, low, high, type(default))})
+    return default_field
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfigs:
     """Times are in milliseconds, sizes in bytes. A retention of -1 has no limit."""
 
     compacts: bool = False
     deletes: bool = True
-    retention_ms: int = -1
-    retention_bytes: int = -1
-    delete_retention_ms: int = 86_400_000
-    min_compaction_lag_ms: int = 0
-    min_cleanable_dirty_ratio: float = 0.5
-    segment_bytes: int = 1_048_576
-    max_message_bytes: int = 1_048_588
-    timestamp_after_max_ms: int = JAVA_LONG_MAX
-    timestamp_before_max_ms: int = JAVA_LONG_MAX
+    retention_ms: int = _number("retention.ms", -1, -1)
+    retention_bytes: int = _number("retention.bytes", -1, -1)
+    delete_retention_ms: int = _number("delete.retention.ms", 86_400_000, 0)
+    min_compaction_lag_ms: int = _number("min.compaction.lag.ms", 0, 0)
+    min_cleanable_dirty_ratio: float = _number("min.cleanable.dirty.ratio", 0.5, 0, 1)
+    segment_bytes: int = _number("segment.bytes", 1_048_576, 1, JAVA_INT_MAX)
+    max_message_bytes: int = _number("max.message.bytes", 1_048_588, 0, JAVA_INT_MAX)
+    timestamp_after_max_ms: int = _number("message.timestamp.after.max.ms", JAVA_LONG_MAX, 0)
+    timestamp_before_max_ms: int = _number("message.timestamp.before.max.ms", JAVA_LONG_MAX, 0)
 
     @property
     def record_limits(self) -> RecordLimits:
@@ -67,26 +72,18 @@ class TopicConfigs:
     @classmethod
     def of(cls, topic: str, configs: Mapping[str, str]) -> TopicConfigs:
         """Raises InvalidTopic."""
-        read = _ConfigReader(topic, configs)
-        policies = read.policies()
-        # with LogAppendTime a record's own timestamp is not kept, so it is not checked
-        times_given = configs.get("message.timestamp.type") != "LogAppendTime"
-        limit_ms = partial(read.integer, default=JAVA_LONG_MAX, low=0, high=JAVA_LONG_MAX)
-        after_max_ms = limit_ms("message.timestamp.after.max.ms")
-        before_max_ms = limit_ms("message.timestamp.before.max.ms")
-        return cls(
-            compacts="compact" in policies,
-            deletes="delete" in policies,
-            retention_ms=read.integer("retention.ms", cls().retention_ms, -1, JAVA_LONG_MAX),
-            retention_bytes=read.integer("retention.bytes", -1, -1, JAVA_LONG_MAX),
-            delete_retention_ms=read.integer("delete.retention.ms", cls().delete_retention_ms, 0, JAVA_LONG_MAX),
-            min_compaction_lag_ms=read.integer("min.compaction.lag.ms", 0, 0, JAVA_LONG_MAX),
-            min_cleanable_dirty_ratio=read.ratio("min.cleanable.dirty.ratio", 0.5),
-            segment_bytes=read.integer("segment.bytes", cls().segment_bytes, 1, JAVA_INT_MAX),
-            max_message_bytes=read.integer("max.message.bytes", cls().max_message_bytes, 0, JAVA_INT_MAX),
-            timestamp_after_max_ms=after_max_ms if times_given else JAVA_LONG_MAX,
-            timestamp_before_max_ms=before_max_ms if times_given else JAVA_LONG_MAX,
-        )
+        policies = frozenset(part.strip() for part in configs.get("cleanup.policy", "delete").split(","))
+        if not policies <= _POLICIES:
+            raise _invalid(topic, configs, "cleanup.policy", "compact, delete or both with a comma between")
+        values: dict[str, Any] = {
+            each.name: _value(topic, configs, *each.metadata["config"])
+            for each in fields(cls)
+            if each.metadata and each.metadata["config"][0] in configs
+        }
+        if configs.get("message.timestamp.type") == "LogAppendTime":
+            # a record's own timestamp is not kept, so it is not checked
+            values |= {"timestamp_after_max_ms": JAVA_LONG_MAX, "timestamp_before_max_ms": JAVA_LONG_MAX}
+        return cls("compact" in policies, "delete" in policies, **values)
 
 
 def checked_topic(topic: NewTopic) -> TopicConfigs:
@@ -141,35 +138,17 @@ def check_topics_exist(names: Iterable[str], existing: Container[str]) -> None:
         raise UnknownTopicOrPartition(f"there is no topic {', '.join(missing)}")
 
 
-class _ConfigReader:
-    def __init__(self, topic: str, configs: Mapping[str, str]) -> None:
-        self._topic = topic
-        self._configs = configs
+def _value(
+    topic: str, configs: Mapping[str, str], name: str, low: int, high: int, kind: type[int] | type[float]
+) -> float:
+    try:
+        value = kind(configs[name])
+    except ValueError:
+        raise _invalid(topic, configs, name, "a whole number" if kind is int else "a number") from None
+    if not low <= value <= high:
+        raise _invalid(topic, configs, name, f"from {low} to {high}")
+    return value
 
-    def policies(self) -> frozenset[str]:
-        given = self._configs.get("cleanup.policy", "delete")
-        policies = frozenset(part.strip() for part in given.split(","))
-        if not policies <= _POLICIES:
-            raise self._invalid("cleanup.policy", "compact, delete or both with a comma between")
-        return policies
 
-    def integer(self, name: str, default: int, low: int, high: int) -> int:
-        return self._number(name, default, low, high, int, "a whole number")
-
-    def ratio(self, name: str, default: float) -> float:
-        return self._number(name, default, 0, 1, float, "a number")
-
-    def _number(self, name: str, default: N, low: int, high: int, parse: Callable[[str], N], kind: str) -> N:
-        given = self._configs.get(name)
-        if given is None:
-            return default
-        try:
-            value = parse(given)
-        except ValueError:
-            raise self._invalid(name, kind) from None
-        if not low <= value <= high:
-            raise self._invalid(name, f"from {low} to {high}")
-        return value
-
-    def _invalid(self, name: str, expected: str) -> InvalidTopic:
-        return InvalidTopic(f"topic {self._topic}: {name} must be {expected}, not {self._configs[name]!r}")
+def _invalid(topic: str, configs: Mapping[str, str], name: str, expected: str) -> InvalidTopic:
+    return InvalidTopic(f"topic {topic}: {name} must be {expected}, not {configs[name]!r}")

@@ -192,6 +192,8 @@ class ProcessHeartbeatReply:
 
 ANSWER_TIMEOUT_MS = 10_000
 LEAVE_TIMEOUT_MS = 2_000
+"""A member that leaves does not wait long for the answer: its process is about to end."""
+
 FIRST_PAUSE_MS = 50
 LONGEST_PAUSE_MS = 500
 FIRST_HEARTBEAT_PAUSE_MS = 20
@@ -282,13 +284,3 @@ def pause_between_heartbeats_ms(times: int, retry_after_ms: int | None, chance: 
     """
     growing_ms = min(FIRST_HEARTBEAT_PAUSE_MS * (1 << min(times - 1, 10)), LONGEST_PAUSE_MS) / 2
     return round(min(max(growing_ms, retry_after_ms or 0) * (1 + chance), interval_ms))
-
-
-def pause_of_a_patient_call_ms(failures: int, retry_after_ms: int | None, chance: float) -> int:
-    """Of a call that its caller wants repeated for a while: any pause up to a longest one, which grows.
-
-    `failures`, `retry_after_ms`: as above.
-    """
-    if retry_after_ms is not None:
-        return round(retry_after_ms * (1 + chance))
-    return round(min(FIRST_PAUSE_MS * (1 << min(failures - 1, 10)), LONGEST_PAUSE_MS) * chance)

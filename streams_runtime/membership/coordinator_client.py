@@ -41,6 +41,8 @@ from assignor.coordinator_calls import (
 from assignor.errors import InputError
 from streams_runtime.membership.calls import (
     ANSWER_TIMEOUT_MS,
+    FIRST_PAUSE_MS,
+    LONGEST_PAUSE_MS,
     CoordinatorError,
     CoordinatorUnavailable,
     FetchedAssignment,
@@ -54,7 +56,6 @@ from streams_runtime.membership.calls import (
     failure,
     heartbeat_body,
     join_body,
-    pause_of_a_patient_call_ms,
 )
 from streams_runtime.membership.http_client import MOST_KEPT, KeptSockets, http_client
 from streams_runtime.reporting.notices import Notice
@@ -62,6 +63,7 @@ from streams_runtime.reporting.notices import Notice
 ANSWER_TIMEOUT_S = ANSWER_TIMEOUT_MS / 1000
 LONGEST_RETRY_AFTER_S = 60.0
 RAW = "application/octet-stream"
+_GROWING_PAUSE = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_MS / 1000, max=LONGEST_PAUSE_MS / 1000)
 _ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 """Errors of a request whose connection ended."""
 
@@ -232,7 +234,7 @@ class CoordinatorClient:
 
         repeated = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(CoordinatorUnavailable),
-            wait=_pause_s,
+            wait=pause_s,
             stop=tenacity.stop_any(
                 tenacity.stop_after_delay(patience.seconds), tenacity.stop_when_event_set(patience.stop)
             ),
@@ -361,12 +363,13 @@ def _send(
         raise Unanswered(tls_problem(fault) or f"{type(fault).__name__}: {fault}") from fault
 
 
-def _pause_s(repeated: tenacity.RetryCallState) -> float:
+def pause_s(repeated: tenacity.RetryCallState) -> float:
     """Before a call is repeated: pauses that grow, or what the coordinator asked for and up to as much again."""
     error = None if repeated.outcome is None else repeated.outcome.exception()
     retry_after_ms = error.retry_after_ms if isinstance(error, CoordinatorUnavailable) else None
-    chance = random.random()  # noqa: S311 (it spreads callers)
-    return pause_of_a_patient_call_ms(repeated.attempt_number, retry_after_ms, chance) / 1000
+    if retry_after_ms is None:
+        return _GROWING_PAUSE(repeated)
+    return retry_after_ms / 1000 * (1 + random.random())  # noqa: S311 (it spreads callers)
 
 
 def _member_news(news: object) -> HeartbeatNews | CoordinatorError:

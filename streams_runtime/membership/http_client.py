@@ -72,23 +72,23 @@ class KeptSockets:
         if event not in (_OPENED, _WRAPPED):
             return
         if event == _WRAPPED:
-            self._let_go(*self._kept.pop())  # TLS has taken over its descriptor
+            self._kept.pop()[1].close()  # TLS has taken over its descriptor
         else:
             self.opened += 1
         opened: socket.socket = info["return_value"].get_extra_info("socket")  # type: ignore[attr-defined]
         # a socket ends when it and all its files are closed
         self._kept.append((opened, opened.makefile("rb", buffering=0)))
         if len(self._kept) > MOST_KEPT:
-            self._let_go(*self._kept.popleft())
+            self._kept.popleft()[1].close()
         if self._broken_off:
             self.break_off()
 
     def keep_only(self, answered: socket.socket) -> None:
         """An answer came over this one: all others may end."""
         kept, self._kept = self._kept, deque(each for each in self._kept if each[0] is answered)
-        for each in kept:
-            if each[0] is not answered:
-                self._let_go(*each)
+        for each, file in kept:
+            if each is not answered:
+                file.close()
 
     def break_off(self) -> None:
         """End what is under way on any of them, and on all later ones."""
@@ -100,8 +100,4 @@ class KeptSockets:
     def close(self) -> None:
         """By the thread that uses them."""
         while self._kept:
-            self._let_go(*self._kept.popleft())
-
-    @staticmethod
-    def _let_go(_: socket.socket, file: RawIOBase) -> None:
-        file.close()
+            self._kept.popleft()[1].close()

@@ -18,8 +18,6 @@ from typing import Protocol
 from assignor.errors import AssignorFault
 from assignor.types import HostInfo, TaskId, TopicPartition
 from streams_runtime.membership.calls import (
-    ANSWER_TIMEOUT_MS,
-    LEAVE_TIMEOUT_MS,
     CoordinatorError,
     CoordinatorUnavailable,
     FetchedAssignment,
@@ -322,11 +320,6 @@ class MemberEnded:
 
 
 MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | MissingTopics | GroupRedeclared | MemberEnded
-
-
-def answer_timeout_ms(call: SendJoin | SendFetch | SendLeave) -> int:
-    """The longest wait for the answer. A member that leaves does not wait long: its process is about to end."""
-    return LEAVE_TIMEOUT_MS if isinstance(call, SendLeave) else ANSWER_TIMEOUT_MS
 
 
 def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, chance: float) -> MemberEvent:

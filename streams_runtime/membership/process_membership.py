@@ -375,14 +375,14 @@ class ProcessMembership:
         heartbeat = self._heartbeat
         try:
             while (sent := self._next_heartbeat()) is not None:
-                tells = heartbeat.begins(_now_ms(), 0 if self._notices is None else self._notices.version)
+                sends_notices = heartbeat.begins(_now_ms(), 0 if self._notices is None else self._notices.version)
                 try:
                     reply = self._heartbeats.send(
                         {one.member_id: one.body for one in sent.values()},
                         known=heartbeat.known,
                         wait_ms=heartbeat.wait_ms,
                         timeout_s=self._answer_timeout_s,
-                        notices=self._notices.newest() if self._notices is not None and tells else (),
+                        notices=self._notices.newest() if self._notices is not None and sends_notices else (),
                     )
                     heartbeat.notices_arrived()
                 except CoordinatorUnavailable as error:

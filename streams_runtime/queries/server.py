@@ -52,14 +52,14 @@ class QueryServer:
         """The address that goes into the subscription."""
         self._lock = threading.Lock()
         self._closed = False
-        self._server: _TellingServer | None = None
+        self._server: _SignallingServer | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, instance: Queryable) -> None:
         """On return it answers. Raises StreamsRuntimeError when it was started or closed before, or cannot start."""
         with self._lock:
             if self._closed or self._thread is not None:
-                raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {self._what_it_did()}")
+                raise StreamsRuntimeError(f"a query server starts once; {self.endpoint} {self._state_text()}")
             config = uvicorn.Config(
                 TokenGate(create_query_app(instance), self._tokens, instance.application_id),
                 log_config=None,
@@ -69,7 +69,7 @@ class QueryServer:
                 ws="none",
                 timeout_graceful_shutdown=ANSWERS_MAY_TAKE_S,
             )
-            self._server = _TellingServer(config, self._tls, self._tokens)
+            self._server = _SignallingServer(config, self._tls, self._tokens)
             self._tokens.start()
             self._thread = threading.Thread(
                 target=self._server.run, args=([self._socket],), name=f"queries-{self.endpoint.port}", daemon=True
@@ -98,11 +98,11 @@ class QueryServer:
     ) -> None:
         self.close()
 
-    def _what_it_did(self) -> str:
+    def _state_text(self) -> str:
         return "was closed" if self._closed else "was started before"
 
 
-class _TellingServer(uvicorn.Server):
+class _SignallingServer(uvicorn.Server):
     """uvicorn, with a way to wait until it has started. It looks after the files of its certificates."""
 
     def __init__(self, config: uvicorn.Config, tls: ReloadedContext | None, tokens: AskersTokens) -> None:

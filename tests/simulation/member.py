@@ -11,7 +11,13 @@ from assignor.types import TaskId
 from coordinator_api.group.events import FetchAssignment, Leave
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered, Rejected
 from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
-from streams_runtime.membership.calls import FetchedAssignment, JoinReply, MemberSettings
+from streams_runtime.membership.calls import (
+    ANSWER_TIMEOUT_MS,
+    LEAVE_TIMEOUT_MS,
+    FetchedAssignment,
+    JoinReply,
+    MemberSettings,
+)
 from streams_runtime.membership.member_events import (
     CloseAsked,
     CloseTasks,
@@ -34,7 +40,6 @@ from streams_runtime.membership.member_events import (
     SetTimer,
     TasksLost,
     TimerDue,
-    answer_timeout_ms,
     event_of_failure,
 )
 from streams_runtime.membership.member_machine import MemberMachine
@@ -271,7 +276,8 @@ class ProcessMember:
                 def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
                     coordinator.serve(group_id, lambda group, reply: group.ask(Leave(member_id), reply), reply)
 
-        process.call(send, answer_timeout_ms(effect), self._answer_to(effect))
+        timeout_ms = LEAVE_TIMEOUT_MS if isinstance(effect, SendLeave) else ANSWER_TIMEOUT_MS
+        process.call(send, timeout_ms, self._answer_to(effect))
 
     def _answer_to(self, effect: SendJoin | SendFetch | SendLeave) -> Reply:
         return lambda response: self._answered(effect, response)

@@ -39,7 +39,7 @@ from streams_runtime.logs.embedded.maintenance import (
 from streams_runtime.logs.embedded.reads import EmbeddedSource, bounds_of, first_offset_since
 from streams_runtime.logs.embedded.schema import Catalog, prepare
 from streams_runtime.logs.embedded.writes import EmbeddedDestination, EmbeddedWriter
-from streams_runtime.logs.errors import LogError, OffsetOutOfRange, UnknownTopicOrPartition
+from streams_runtime.logs.errors import LogError, OffsetOutOfRange
 from streams_runtime.logs.polling_consumer import Bounds, PollingConsumer
 from streams_runtime.logs.producers import AppendSignals, BufferingProducer, ProducerIdentity
 from streams_runtime.logs.topic_configs import (
@@ -53,16 +53,13 @@ from streams_runtime.logs.topic_configs import (
 LOG_FILE_NAME = "log.sqlite"
 LOCK_FILE_NAME = "write.lock"
 DEFAULT_TIMEOUT_MS = 10_000
-MAINTENANCE_MS = 50
-MINIMUM_DIRTY_BYTES = 4 * 1024 * 1024
 
 
 class EmbeddedLog:
     """A `Log` in a directory, which is created when it is missing.
 
-    `timeout_ms`: how long a call waits for other writers. `minimum_dirty_bytes`: `maintain` compacts a partition only
-    with at least so many dirty bytes. `maintenance_ms`: about how long one `maintain` works. `synchronous`: see
-    `Synchronous`. Raises LogError, LogTimeout.
+    `timeout_ms`: how long a call waits for other writers. `synchronous`: see `Synchronous`. Raises LogError,
+    LogTimeout.
     """
 
     def __init__(
@@ -71,8 +68,6 @@ class EmbeddedLog:
         *,
         clock: Clock | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
-        minimum_dirty_bytes: int = MINIMUM_DIRTY_BYTES,
-        maintenance_ms: int = MAINTENANCE_MS,
         synchronous: Synchronous = Synchronous.NORMAL,
     ) -> None:
         self._file = directory / LOG_FILE_NAME
@@ -92,14 +87,7 @@ class EmbeddedLog:
         self._catalog = Catalog(self._reads)
         self._signals = AppendSignals()
         self._destination = EmbeddedDestination(self._writer, self._catalog, self._signals)
-        self._maintenance = Maintenance(
-            self._writer,
-            self._maintenance_reads,
-            self._catalog,
-            clock or SystemClock(),
-            minimum_dirty_bytes,
-            maintenance_ms,
-        )
+        self._maintenance = Maintenance(self._writer, self._maintenance_reads, self._catalog, clock or SystemClock())
         self._consumers: weakref.WeakSet[PollingConsumer] = weakref.WeakSet()
 
     def cluster_id(self) -> str:
@@ -270,12 +258,6 @@ class EmbeddedLog:
 
     def maintain(self) -> None:
         self._maintenance.maintain()
-
-    def compact(self, topic: str) -> None:
-        """Do all compaction that is possible now. Raises UnknownTopicOrPartition. Does nothing for other topics."""
-        if topic not in self._catalog.topics():
-            raise UnknownTopicOrPartition(f"there is no topic {topic}")
-        self._maintenance.compact(topic)
 
     def close(self) -> None:
         """Consumers of this log are closed with it. No other call may run meanwhile."""

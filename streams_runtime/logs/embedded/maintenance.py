@@ -25,7 +25,6 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from assignor.operating_system import reset_in_children
 from assignor.types import TopicPartition
@@ -45,6 +44,12 @@ from streams_runtime.logs.embedded.record_batches import decoded, encoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
 from streams_runtime.logs.embedded.writes import EmbeddedWriter, insert_batch
 
+MAINTENANCE_S = 0.05
+"""About how long one `maintain` works."""
+
+MINIMUM_DIRTY_BYTES = 4 * 1024 * 1024
+"""A partition with fewer dirty bytes is not compacted."""
+
 _LEASE_MS = 30_000
 _MAX_KEYS = 250_000
 _MAX_KEY_BYTES = 32 * 1024 * 1024
@@ -56,7 +61,7 @@ _PASS_ENDED = object()
 class Maintenance:
     """The housekeeping of one open log, a bounded piece at a time. Any thread may call it.
 
-    `minimum_dirty_bytes`, `maintenance_ms`: as for `EmbeddedLog`. `lock`: held while a thread is at work.
+    `lock`: held while a thread is at work.
     """
 
     def __init__(
@@ -65,15 +70,11 @@ class Maintenance:
         reads: SharedConnection,
         catalog: Catalog,
         clock: Clock,
-        minimum_dirty_bytes: int,
-        maintenance_ms: int,
     ) -> None:
         self._writer = writer
         self._reads = reads
         self._catalog = catalog
         self._clock = clock
-        self._minimum_dirty_bytes = minimum_dirty_bytes
-        self._maintenance_s = maintenance_ms / 1_000
         self._expired_last = -1
         self.reset_after_fork()
         reset_in_children(self)
@@ -84,25 +85,17 @@ class Maintenance:
         self._steps: Iterator[object] | None = None
 
     def maintain(self) -> None:
-        """Spend about `maintenance_ms` on retention and compaction. Returns at once while another thread does so."""
+        """Spend about `MAINTENANCE_S` on retention and compaction. Returns at once while another thread does so."""
         if not self.lock.acquire(blocking=False):
             return
         try:
-            deadline = time.monotonic() + self._maintenance_s
+            deadline = time.monotonic() + MAINTENANCE_S
             partitions = self._catalog.all()
             delete_rows_of_deleted(self._writer, self._reads)  # of a topic whose deleting process has died
             self._expire_until(deadline, list(partitions.values()))
             self._clean_until(deadline, partitions)
         finally:
             self.lock.release()
-
-    def compact(self, topic: str) -> None:
-        """Do all compaction of the topic that is possible now."""
-        with self.lock:
-            self._steps = None
-            for partition, known in self._catalog.all().items():
-                if partition.topic == topic and known.configs.compacts:
-                    self._compact_partition(partition, known)
 
     def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
         """One step for each partition, continuing after the one at which the last call ran out of time."""
@@ -126,26 +119,16 @@ class Maintenance:
                 return
 
     def _dirtiest_pass(self, partitions: Mapping[TopicPartition, KnownPartition]) -> Iterator[object] | None:
-        minimum = self._minimum_dirty_bytes
         found: list[tuple[float, TopicPartition, int]] = []
         for partition, known in partitions.items():
-            if known.configs.compacts and self.cleaner.may_be_dirty_enough(known, minimum):
+            if known.configs.compacts and self.cleaner.may_be_dirty_enough(known):
                 dirt = self.cleaner.dirt(known)
-                if is_dirty_enough(dirt.dirty, dirt.clean, known.configs, minimum):
+                if is_dirty_enough(dirt.dirty, dirt.clean, known.configs, MINIMUM_DIRTY_BYTES):
                     found.append((dirt.dirty / (dirt.clean + dirt.dirty), partition, dirt.until))
         if not found:
             return None
         _, partition, until = max(found)
         return self.cleaner.steps(partition, partitions[partition], until)
-
-    def _compact_partition(self, partition: TopicPartition, known: KnownPartition) -> None:
-        """At least one pass, because tombstones may have become old enough; then until the head is reached."""
-        until = self.cleaner.dirt(known).until
-        before = -1
-        while before < (cleaned_to := self.cleaner.cleaned_to(known)) and (before < 0 or cleaned_to < until):
-            before = cleaned_to
-            for _ in self.cleaner.steps(partition, known, until):
-                pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +159,11 @@ class PartitionCleaner:
             if row is None:  # deleted since
                 return Dirt(0, 0, 0)
             end, cleaned_to, size, dirty_size = row
-            rows = connection.execute(
-                "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
-                " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
-                (known.id, cleaned_to),
-            ).fetchall()
-        summaries = list(map(BatchSummary._make, rows))
+            summaries = list(_summaries(connection, known, cleaned_to))
         until = head_start(summaries, known.configs, self._clock.now_ms(), end)
         return Dirt(until, sum(batch.size for batch in summaries if batch.base_offset < until), size - dirty_size)
 
-    def may_be_dirty_enough(self, known: KnownPartition, minimum_bytes: int) -> bool:
+    def may_be_dirty_enough(self, known: KnownPartition) -> bool:
         """A cheap first check: whether `dirt` could be enough, and no other process works on the partition."""
         with self._reads.use() as connection:
             row = connection.execute(
@@ -195,7 +173,7 @@ class PartitionCleaner:
             return False
         size, dirty, owner, until_ms = row
         taken = owner not in (None, self._owner) and 0 < until_ms - self._clock.now_ms() <= _LEASE_MS
-        return not taken and is_dirty_enough(dirty, size - dirty, known.configs, minimum_bytes)
+        return not taken and is_dirty_enough(dirty, size - dirty, known.configs, MINIMUM_DIRTY_BYTES)
 
     def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
         """One pass. Each `next` does a short step. Ends early when another process has taken over."""
@@ -339,13 +317,7 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
     if row is None:  # deleted since
         return None
     begin, end, size = row
-    rows = read.execute(
-        "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
-        " WHERE partition=? AND last_offset>=? ORDER BY last_offset",
-        (known.id, begin),
-    )
-    oldest = list(islice(map(BatchSummary._make, rows), _ROWS_DELETED_A_STEP + 1))
-    rows.close()
+    oldest = list(_summaries(read, known, begin, _ROWS_DELETED_A_STEP + 1))
     count = expired_count(
         oldest, size, configs, now_ms=now_ms, newest_ms=lambda: _newest_timestamp_ms(read, known, begin)
     )
@@ -355,11 +327,21 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
     return oldest[count].base_offset if count < len(oldest) else end
 
 
+def _summaries(read: sqlite3.Connection, known: KnownPartition, offset: int, most: int = -1) -> Iterator[BatchSummary]:
+    """The batches from `offset` on, in order. `most`: -1 for all."""
+    rows = read.execute(
+        "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
+        " WHERE partition=? AND last_offset>=? ORDER BY last_offset LIMIT ?",
+        (known.id, offset, most),
+    )
+    return map(BatchSummary._make, rows)
+
+
 def _newest_timestamp_ms(read: sqlite3.Connection, known: KnownPartition, begin: int) -> int:
-    row = read.execute(
-        "SELECT MAX(max_timestamp_ms) FROM batches WHERE partition=? AND last_offset>=?", (known.id, begin)
-    ).fetchone()
-    return 0 if row[0] is None else int(row[0])
+    newest: int = read.execute(
+        "SELECT COALESCE(MAX(max_timestamp_ms), 0) FROM batches WHERE partition=? AND last_offset>=?", (known.id, begin)
+    ).fetchone()[0]
+    return newest
 
 
 def delete_topics(connection: sqlite3.Connection, names: Iterable[str]) -> None:

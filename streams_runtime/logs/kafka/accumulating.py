@@ -137,7 +137,7 @@ class Accumulator:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.bytes = 0
         self.open_bytes = 0
@@ -175,7 +175,7 @@ class Accumulator:
         is_first = not self.lingers
         self.lingers = True  # also after a full batch: the record that did not fit in is in the next one
         if self.open_bytes >= BATCH_BYTES:
-            self._close_open()
+            self.close_open()
             is_full = True
         if is_full:
             self.has_full = True
@@ -183,13 +183,10 @@ class Accumulator:
 
     def close_open(self) -> None:
         with self.lock:
-            self._close_open()
-
-    def _close_open(self) -> None:
-        self.lingers = False
-        self.open_bytes = 0
-        for queue in self.queues.values():
-            queue.close()
+            self.lingers = False
+            self.open_bytes = 0
+            for queue in self.queues.values():
+                queue.close()
 
     def heads(self) -> dict[TopicPartition, Batch]:
         """The batch to send next, by partition."""

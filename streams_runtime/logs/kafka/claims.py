@@ -111,9 +111,10 @@ class ClaimTable:
         if record is None:
             return set()
         settled = self._settled.get(partition)
-        is_settled = settled is not None and settled.mark == record.mark
-        open_owners = set() if is_settled and settled is not None and settled.fenced else set(record.predecessors)
-        if record.owner is not None and not (is_settled and settled is not None and settled.released):
+        if settled is None or settled.mark != record.mark:
+            settled = Settled(record.mark, fenced=False, released=False)
+        open_owners = set() if settled.fenced else set(record.predecessors)
+        if record.owner is not None and not settled.released:
             open_owners.add(record.owner)
         return {each for each in open_owners if not self._is_past(each, owner)}
 

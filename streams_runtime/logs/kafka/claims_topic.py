@@ -38,6 +38,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from assignor.types import TopicPartition
+from kafka_client.admin.partition_leaders import EARLIEST, LATEST
 from kafka_client.error_codes import check
 from kafka_client.errors import NotNow
 from streams_runtime.logs.base import BATCH_BYTES, Claim, claims_topic
@@ -52,13 +53,12 @@ from streams_runtime.logs.kafka.claims import (
     settled_records,
 )
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
-from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.leadership import Leadership, all_of
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager
 
 CLAIMS_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
-_LATEST, _EARLIEST = -1, -2
 _OFFSET_OUT_OF_RANGE = 1
 _FETCH_BYTES = 1024 * 1024
 
@@ -109,7 +109,7 @@ class GroupClaims:
                 for partition in asked
             }
         to_fence = set().union(*known, *(record.predecessors for record in own.records.values()))
-        await _all_of(self._writer.fence(each) for each in sorted({owner.transactional_id for owner in to_fence}))
+        await all_of(self._writer.fence(each) for each in sorted({owner.transactional_id for owner in to_fence}))
         if to_fence:
             await self._writer.write(
                 self._partition, settled_records(asked, Settled(mark, fenced=True, released=False))
@@ -180,12 +180,12 @@ class GroupClaims:
 
     async def _read_to_end(self, own: _OwnClaim | None, known_end: int | None = None) -> None:
         """One try; each asks for the end again. Raises NotNow while a new leader does not give everything yet."""
-        end = await self._offset(_LATEST) if known_end is None else known_end
+        end = await self._offset(LATEST) if known_end is None else known_end
         if known_end is None and self._position is not None and end < self._position:
             self._position = None  # the topic was deleted and made again
         while self._position is None or self._position < end:
             if self._position is None:
-                self._position = await self._offset(_EARLIEST)
+                self._position = await self._offset(EARLIEST)
                 self._table = ClaimTable()
                 continue
             before = self._position
@@ -273,10 +273,3 @@ class ClaimsWriter:
         sender, self._sender = self._sender, None
         if sender is not None:
             await sender.stop()
-
-
-async def _all_of(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all, which run at the same time; then raise the first error."""
-    for answer in await asyncio.gather(*calls, return_exceptions=True):
-        if answer is not None:
-            raise answer

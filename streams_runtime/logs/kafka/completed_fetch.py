@@ -74,19 +74,17 @@ class CompletedFetch:
         count = 0
         while count < most and not self.is_read:
             try:
-                columns = self._next()
+                records = self._next()
             except LogError:
                 if found:
                     break  # the next call meets it again
                 raise
-            if columns is not None:
-                found.append(RecordBatch(self._partition, *columns))
-                count += len(columns[0])
-        if not found:
-            return None
-        return found[0] if len(found) == 1 else concatenated(found)
+            if records is not None:
+                found.append(records)
+                count += len(records)
+        return concatenated(found) if found else None
 
-    def _next(self) -> Columns | None:
+    def _next(self) -> RecordBatch | None:
         """The records of the next batch from the position on. The position moves behind the batch. Raises LogError."""
         batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
         try:
@@ -99,9 +97,10 @@ class CompletedFetch:
         if next_offset <= position:
             return None  # the broker gives whole batches, and this one lies before the position
         self.next_offset = next_offset
-        if columns is None or not columns[0]:
+        if columns is None or not columns[0] or columns[0][-1] < position:
             return None  # compaction may leave a batch without a record
-        return columns if columns[0][0] >= position else _from_position(columns, position)
+        records = RecordBatch(self._partition, *columns)
+        return records.part(bisect_left(records.offsets, position), len(records))
 
     def _columns(self, batch: memoryview) -> tuple[int, Columns | None]:
         """The offset after the batch, and its records; None if they are hidden from readers or before the position."""
@@ -123,18 +122,6 @@ class CompletedFetch:
                 self._aborting.discard(header.producer_id)
             return next_offset, None
         return next_offset, None if is_aborted else decoded(batch, header)
-
-
-def _from_position(columns: Columns, position: int) -> Columns | None:
-    offsets, timestamps_ms, keys, values, headers = columns
-    start = bisect_left(offsets, position)
-    if start == len(offsets):
-        return None
-    left = offsets[start:]
-    if left[-1] - left[0] == len(left) - 1:
-        left = range(left[0], left[-1] + 1)
-    own = None if headers is None or not any(headers[start:]) else headers[start:]
-    return left, timestamps_ms[start:], keys[start:], values[start:], own
 
 
 def _is_abort(marker: Columns) -> bool:

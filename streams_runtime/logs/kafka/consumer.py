@@ -15,7 +15,7 @@ from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
 from streams_runtime.logs.base import IsolationLevel, RecordBatch, concatenated
 from streams_runtime.logs.errors import LogError, OffsetOutOfRange
-from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher
+from streams_runtime.logs.kafka.fetching import EMPTY_REST_S, LONGEST_WAIT_MS, FetchedPartition, Fetcher, rotated
 from streams_runtime.logs.kafka.settings import LogSettings
 
 _LONGEST_ANSWER_S = 1.0
@@ -160,7 +160,8 @@ class KafkaConsumer:
         with self._changed:
             wanted = self._wanted()
             self._raise_errors(wanted)
-            ready = [p for p in self._rotated(list(wanted)) if _has_more(wanted[p])]
+            self._turn += 1
+            ready = [p for p in rotated(list(wanted), self._turn) if _has_more(wanted[p])]
             given: dict[TopicPartition, list[RecordBatch]] = {}
             left = max_records
             # equal shares first; what is left of them is shared again
@@ -175,7 +176,7 @@ class KafkaConsumer:
                         ready.remove(partition)
                     if not left:
                         break
-        return [batches[0] if len(batches) == 1 else concatenated(batches) for batches in given.values()]
+        return [concatenated(batches) for batches in given.values()]
 
     def _raise_errors(self, wanted: dict[TopicPartition, FetchedPartition]) -> None:
         error, self._fetcher.error = self._fetcher.error, None
@@ -189,11 +190,6 @@ class KafkaConsumer:
 
     def _wanted(self) -> dict[TopicPartition, FetchedPartition]:
         return {p: one for p, one in self._partitions.items() if one.position is not None and not one.is_paused}
-
-    def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        self._turn += 1
-        start = self._turn % max(1, len(partitions))
-        return partitions[start:] + partitions[:start]
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> list[FetchedPartition]:
         asked = list(partitions)

@@ -55,22 +55,6 @@ class FetchedPartition:
     answer at once.
     """
 
-    __slots__ = (
-        "answered",
-        "asked",
-        "completed",
-        "decoding",
-        "empty_at",
-        "end",
-        "end_is_kept",
-        "in_flight",
-        "is_outside",
-        "is_paused",
-        "position",
-        "rest",
-        "waits",
-    )
-
     def __init__(self) -> None:
         self.position: int | None = None
         self.is_paused = False
@@ -228,7 +212,8 @@ class Fetcher:
             if led.failure is not None:
                 reasons.append(led.failure)
             by_leader: dict[int, list[TopicPartition]] = {}
-            for partition in self._rotated(list(led.leaders)):
+            self._turn += 1  # brokers fill an answer in this order and may stop before its end
+            for partition in rotated(list(led.leaders), self._turn):
                 by_leader.setdefault(led.leaders[partition], []).append(partition)
             asked = [self._ask(leader, {p: requests[p] for p in of_it}, way) for leader, of_it in by_leader.items()]
             reasons += [each for each in await asyncio.gather(*asked, return_exceptions=True) if each is not None]
@@ -389,8 +374,8 @@ class Fetcher:
         with self.changed:
             self.error = error
 
-    def _rotated(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Brokers fill an answer in this order and may stop before its end."""
-        self._turn += 1
-        start = self._turn % max(1, len(partitions))
-        return partitions[start:] + partitions[:start]
+
+def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
+    """All of them, beginning with another one in each turn."""
+    start = turn % max(1, len(partitions))
+    return partitions[start:] + partitions[:start]

@@ -9,6 +9,7 @@ Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
@@ -30,6 +31,16 @@ T = TypeVar("T")
 
 UNKNOWN_AFTER_S = 0.5
 """When fresh metadata has lacked a partition for so long, there is no such partition."""
+
+
+async def all_of(calls: Iterable[Awaitable[None]], also: BaseException | None = None) -> None:
+    """Wait for all, which run at the same time; then raise one of their errors, or `also`. An error that no retry can
+    help comes first.
+    """
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    errors = [each for each in (*found, also) if each is not None]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, LogTimeout | NotNow))
 
 
 class CoordinatorOf(IntEnum):

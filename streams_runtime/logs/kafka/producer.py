@@ -14,9 +14,9 @@ Source: `KafkaProducer`, `TransactionManager`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TopicPartition
 from kafka_client.event_loop import EventLoopThread
@@ -24,14 +24,14 @@ from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Claim, OffsetAndMetadata, OffsetsToCommit
 from streams_runtime.logs.errors import CommitFenced, LogError, LogTimeout, ProducerFenced, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
-from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.leadership import Leadership, all_of
 from streams_runtime.logs.kafka.sending import Sender
 from streams_runtime.logs.kafka.settings import LogSettings
 from streams_runtime.logs.kafka.transaction_manager import TransactionManager, commit_offsets
 from streams_runtime.logs.producers import ProducerState, check_offsets
 from streams_runtime.logs.record_limits import AnyRecord, RecordLimits
 
-_FAREWELL_S = 2.0
+_ABORT_TIMEOUT_S = 2.0
 _NOT_KNOWN = "it is not known whether the last transaction of {} was committed: open the producer again"
 
 
@@ -110,8 +110,8 @@ class KafkaProducer:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
         key, value, timestamp_ms, headers, size = target.limits.checked(partition, key, value, timestamp_ms, headers)
-        if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size):
-            self._send_or_wait()
+        if self._accumulator.append(target.queue, key, value, timestamp_ms, headers, size) and self._notify_sender():
+            self._make_room()
 
     def send_columns(
         self,
@@ -186,8 +186,8 @@ class KafkaProducer:
         try:
             if self._state.writes_on_close:
                 self.flush()
-            elif self._state.in_transaction and not self._state.has_failed:
-                self._loop.run(self._farewell())
+            elif self._state.in_transaction and not self._state.has_failed and not self._is_ending:
+                self._loop.run(self._abort_quietly())
         finally:
             self._transaction_ended()
             self._state.close()
@@ -203,11 +203,10 @@ class KafkaProducer:
     async def _commit(self, offsets: OffsetsToCommit) -> None:
         if not self._is_ending:
             groups = _by_group(offsets)
-            await _first_error(self._sender.drain(), self._add_offsets(groups))
+            await all_of([self._sender.drain(), self._add_offsets(groups)])
             self._sender.raise_refused()
             try:
-                if offsets:
-                    await self._log.check_claims([claim for claim, _ in offsets])
+                await self._log.check_claims([claim for claim, _ in offsets])
             except CommitFenced:
                 await self._abort_quietly()
                 raise
@@ -223,12 +222,10 @@ class KafkaProducer:
 
     async def _commit_offsets(self, offsets: OffsetsToCommit) -> None:
         claims = [claim for claim, _ in offsets]
-        if claims and not self._accumulator.is_empty:
+        if not self._accumulator.is_empty:
             await self._log.check_claims(claims)
-        await self._sender.drain()
-        self._sender.raise_refused()
-        if claims:
-            await self._log.check_claims(claims)
+        await self._write_all()
+        await self._log.check_claims(claims)
         for group, moved in _by_group(offsets).items():
             await commit_offsets(self._leadership, group, moved)
 
@@ -250,14 +247,10 @@ class KafkaProducer:
     async def _abort_quietly(self) -> None:
         """As far as it works: otherwise the coordinator aborts the transaction when its time-out is over."""
         try:
-            async with asyncio.timeout(_FAREWELL_S):
+            async with asyncio.timeout(_ABORT_TIMEOUT_S):
                 await self._abort()
         except (TimeoutError, LogError):
             return
-
-    async def _farewell(self) -> None:
-        if not self._is_ending:
-            await self._abort_quietly()
 
     async def _close(self) -> None:
         await self._sender.stop()
@@ -265,12 +258,9 @@ class KafkaProducer:
 
     # --- helpers
 
-    def _run(self, coroutine: Awaitable[None]) -> None:
-        async def awaited() -> None:
-            await coroutine
-
+    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         try:
-            self._loop.run(awaited())
+            self._loop.run(coroutine)
         except (ProducerFenced, CommitFenced) as error:
             self._state.fail(error)
             raise
@@ -298,11 +288,6 @@ class KafkaProducer:
         target = self._targets[partition] = _Target(queue, limits)
         return target
 
-    def _send_or_wait(self) -> None:
-        """Have full batches sent at once, and others after `linger.ms`. Waits for room when a batch is full."""
-        if self._notify_sender():
-            self._make_room()
-
     def _notify_sender(self) -> bool:
         """Have full batches sent at once, and others after `linger.ms`. Returns whether a batch is full."""
         if self._accumulator.lingers:
@@ -329,13 +314,6 @@ class KafkaProducer:
         self._offset_groups.clear()
         self._is_ending = False
         self._state.end_transaction()
-
-
-async def _first_error(*calls: Awaitable[None]) -> None:
-    """Wait for all. An error that no retry can help comes before a time-out."""
-    errors = [each for each in await asyncio.gather(*calls, return_exceptions=True) if each is not None]
-    for error in (*(each for each in errors if not isinstance(each, LogTimeout)), *errors):
-        raise error
 
 
 def _by_group(offsets: OffsetsToCommit) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:

@@ -21,7 +21,7 @@ from kafka_client.error_codes import check
 from kafka_client.errors import KafkaRefused, NotNow
 from streams_runtime.logs.errors import LogError, LogTimeout, RecordsRefused
 from streams_runtime.logs.kafka.accumulating import Accumulator, Batch
-from streams_runtime.logs.kafka.leadership import Leadership
+from streams_runtime.logs.kafka.leadership import Leadership, all_of
 from streams_runtime.logs.kafka.transaction_manager import FENCED, TransactionManager
 from streams_runtime.logs.record_limits import AnyRecord
 
@@ -164,12 +164,7 @@ class Sender:
             sizes[leader] = sizes.get(leader, 0) + batch.size
             if sizes[leader] <= _REQUEST_BYTES or leader not in by_leader:
                 by_leader.setdefault(leader, {})[partition] = batch
-        sent = await asyncio.gather(
-            *(self._send(leader, batches) for leader, batches in by_leader.items()), return_exceptions=True
-        )
-        failures = [each for each in (*sent, failure) if each is not None]
-        for each in (*(each for each in failures if not isinstance(each, NotNow)), *failures):
-            raise each  # an error that no retry can help comes first
+        await all_of((self._send(leader, batches) for leader, batches in by_leader.items()), failure)
 
     async def _send(self, leader: int, batches: dict[TopicPartition, Batch]) -> None:
         topics: dict[str, list[tuple[int, bytearray]]] = {}

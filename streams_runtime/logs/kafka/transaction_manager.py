@@ -66,7 +66,7 @@ class TransactionManager:
 
     async def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Add to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
-        request = AddPartitionsToTxnRequest(*self._who(), list(by_topic(partitions).items()))
+        request = AddPartitionsToTxnRequest(*self._identity(), list(by_topic(partitions).items()))
 
         async def attempt() -> None:
             answer = await self._ask(request)
@@ -78,13 +78,13 @@ class TransactionManager:
 
     async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Add to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
-        of_group = AddOffsetsToTxnRequest(*self._who(), group)
+        of_group = AddOffsetsToTxnRequest(*self._identity(), group)
 
         async def add_group() -> None:
             self._check((await self._ask(of_group)).error_code, f"adding group {group} to the transaction")
 
         await self._call(f"adding group {group} to the transaction", add_group)
-        transactional_id, producer_id, epoch = self._who()
+        transactional_id, producer_id, epoch = self._identity()
         commit = TxnOffsetCommitRequest(transactional_id, group, producer_id, epoch, _offsets_by_topic(offsets))
 
         async def attempt() -> None:
@@ -102,7 +102,7 @@ class TransactionManager:
         same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). The
         next try gets the outcome. Differs from Kafka's own producer, which gives up for good.
         """
-        request = EndTxnRequest(*self._who(), commit)
+        request = EndTxnRequest(*self._identity(), commit)
 
         async def attempt() -> None:
             code = (await self._ask(request)).error_code
@@ -118,7 +118,7 @@ class TransactionManager:
             f"was open for more than {self._timeout_ms} ms (transaction.timeout.ms)"
         )
 
-    def _who(self) -> tuple[str, int, int]:
+    def _identity(self) -> tuple[str, int, int]:
         assert self.transactional_id is not None, "only a transactional producer has transactions"
         return self.transactional_id, self.producer_id, self.epoch
 

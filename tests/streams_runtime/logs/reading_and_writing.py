@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from assignor.types import TopicPartition
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Claim, IsolationLevel, Log, OffsetAndMetadata, OffsetsToCommit, RecordBatch
+from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.in_memory import InMemoryLog
 
 T0 = TopicPartition("topic", 0)
 T1 = TopicPartition("topic", 1)
@@ -16,10 +18,8 @@ C0 = TopicPartition("changelog", 0)
 NOW_MS = 1_000_000
 
 
-class CompactingLog(Log, Protocol):
-    """The logs of one machine compact at once when they are asked to."""
-
-    def compact(self, topic: str) -> None: ...
+OwnLog = EmbeddedLog | InMemoryLog
+"""The logs of one machine."""
 
 
 class Read(NamedTuple):
@@ -83,6 +83,24 @@ def write_pairs(
     for key, value in pairs:
         producer.send(partition, key, value, timestamp_ms)
     producer.close()
+
+
+def compact(log: OwnLog, topic: str) -> None:
+    """Do all compaction of the topic that is possible now, also where `maintain` finds it not worth a pass yet."""
+    if isinstance(log, InMemoryLog):
+        for partition, stored in log._partitions.items():
+            if partition.topic == topic and stored.configs.compacts:
+                log._compact(partition, stored, log._clock.now_ms())
+        return
+    cleaner = log._maintenance.cleaner
+    for partition, known in log._catalog.all().items():
+        if partition.topic == topic and known.configs.compacts:
+            until, before = cleaner.dirt(known).until, -1
+            # at least one pass, because tombstones may have become old enough; then until the head is reached
+            while before < (cleaned_to := cleaner.cleaned_to(known)) and (before < 0 or cleaned_to < until):
+                before = cleaned_to
+                for _ in cleaner.steps(partition, known, until):
+                    pass
 
 
 def offsets(claim: Claim, partition: TopicPartition, offset: int, metadata: str = "") -> OffsetsToCommit:

@@ -12,16 +12,12 @@ from streams_runtime.membership.calls import (
     failure,
     join_body,
     pause_before_repetition_ms,
-    pause_of_a_patient_call_ms,
 )
 from streams_runtime.membership.member_events import (
     CallRefused,
     CallUnanswered,
     MemberFailed,
     SendFetch,
-    SendJoin,
-    SendLeave,
-    answer_timeout_ms,
     event_of_failure,
 )
 from tests.simulation.wire import join_event
@@ -53,19 +49,9 @@ def test_should_tell_the_member_what_became_of_its_call() -> None:
     assert event_of_failure(FETCH, fault, 0.25) == MemberFailed(fault)
 
 
-def test_should_not_wait_long_for_the_answer_to_a_leave() -> None:
-    calls = (SendJoin(1, REJOIN), FETCH, SendLeave(3, "m1"))
-    assert [answer_timeout_ms(call) for call in calls] == [10_000, 10_000, 2_000]
-
-
 def test_should_repeat_a_members_call_at_once_and_then_more_and_more_slowly() -> None:
     assert [pause_before_repetition_ms(times, None, 0.0) for times in (1, 2, 3, 4, 50)] == [0, 25, 50, 100, 250]
     assert [pause_before_repetition_ms(50, None, 1.0), pause_before_repetition_ms(1, 800, 0.5)] == [500, 1_200]
-
-
-def test_should_repeat_a_patient_call_after_any_pause_up_to_one_that_grows() -> None:
-    assert [pause_of_a_patient_call_ms(times, None, 1.0) for times in (1, 2, 3, 50)] == [50, 100, 200, 500]
-    assert [pause_of_a_patient_call_ms(50, None, 0.0), pause_of_a_patient_call_ms(1, 800, 0.5)] == [0, 1_200]
 
 
 def test_should_write_the_same_body_each_time() -> None:

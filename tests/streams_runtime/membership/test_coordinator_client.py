@@ -7,6 +7,7 @@ import socket
 import threading
 
 import pytest
+import tenacity
 
 from assignor.errors import InputError
 from assignor.types import TaskId
@@ -27,7 +28,7 @@ from streams_runtime.membership.calls import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
+from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience, pause_s
 from streams_runtime.queries.client import StateStoreClient
 from tests.streams_runtime.stub_service import Answer, Asked, problem, stub_service
 
@@ -302,3 +303,12 @@ def test_should_give_up_at_once_when_told_to_stop() -> None:
         with pytest.raises(CoordinatorUnavailable):
             client.join("g", JOIN, patience=Patience(3600.0, stop))
         assert len(service.asked) == 1
+
+
+def test_should_repeat_a_patient_call_after_any_pause_up_to_one_that_grows() -> None:
+    state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
+    for state.attempt_number, longest_s in ((1, 0.05), (2, 0.1), (3, 0.2), (50, 0.5)):
+        assert all(0 <= pause_s(state) <= longest_s for _ in range(100))
+    refused = CoordinatorUnavailable("overloaded", retry_after_s=0.8)
+    state.set_exception((CoordinatorUnavailable, refused, None))
+    assert all(0.8 <= pause_s(state) <= 1.6 for _ in range(100))

@@ -9,6 +9,7 @@ from assignor.types import TopicPartition
 from streams_runtime.common.errors import ChangelogOfAnotherKind, TaskCorrupted
 from streams_runtime.logs.base import IsolationLevel
 from streams_runtime.state_stores.window_keys import window_key
+from tests.streams_runtime.logs.reading_and_writing import compact
 from tests.streams_runtime.restore.conftest import StartReader
 from tests.streams_runtime.restore.failing_log import FailingLog
 from tests.streams_runtime.restore.restoring import (
@@ -172,7 +173,7 @@ def test_should_complete_when_compaction_left_a_gap_where_the_end_is(restoring: 
     create(log, COUNTS.topic, cleanup_policy="compact", segment_bytes="1")
     write(log, COUNTS, [*numbered(0, 4), *[(b"again", b"%d" % number) for number in range(4, 9)]])
     write(log, COUNTS, [(b"last", b"9")])
-    log.compact(COUNTS.topic)
+    compact(log, COUNTS.topic)
     commit(log, COUNTS, 6)
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS, passes=3)

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.embedded import EmbeddedLog, maintenance
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.kafka.log import KafkaLog
 from tests.oracle.broker import Broker
 from tests.streams_runtime.logs.kafka.namespaced_log import NamespacedLog
-from tests.streams_runtime.logs.reading_and_writing import CompactingLog
+from tests.streams_runtime.logs.reading_and_writing import OwnLog
 from tests.streams_runtime.manual_clock import ManualClock
 
 CHANGELOG_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "1", "delete.retention.ms": "1000"}
@@ -40,20 +40,28 @@ def changelog_configs(log: Log) -> dict[str, str]:
 
 
 @pytest.fixture(params=[*OWN_LOGS, pytest.param("kafka", marks=pytest.mark.kafka)])
-def log(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
-    yield from _opened(request, tmp_path, clock)
+def log(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Log]:
+    yield from _opened(request, tmp_path, clock, monkeypatch)
 
 
 @pytest.fixture(params=OWN_LOGS)
-def own_log(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[CompactingLog]:
-    for opened in _opened(request, tmp_path, clock):
-        assert isinstance(opened, EmbeddedLog | InMemoryLog)
+def own_log(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OwnLog]:
+    for opened in _opened(request, tmp_path, clock, monkeypatch):
+        assert isinstance(opened, OwnLog)
         yield opened
 
 
-def _opened(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
+def _opened(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Log]:
+    monkeypatch.setattr(maintenance, "MINIMUM_DIRTY_BYTES", 0)
+    monkeypatch.setattr(maintenance, "MAINTENANCE_S", 60.0)
     openers: dict[str, Callable[[], Log]] = {
-        "embedded": lambda: EmbeddedLog(tmp_path / "log", clock=clock, minimum_dirty_bytes=0, maintenance_ms=60_000),
+        "embedded": lambda: EmbeddedLog(tmp_path / "log", clock=clock),
         "memory": lambda: InMemoryLog(clock),
         "kafka": lambda: _kafka_log(request.getfixturevalue("kafka_broker")),
     }

@@ -13,8 +13,9 @@ from tests.streams_runtime.logs.reading_and_writing import (
     C0,
     NOW_MS,
     T0,
-    CompactingLog,
+    OwnLog,
     Read,
+    compact,
     read_from,
     records_of,
     write,
@@ -23,46 +24,46 @@ from tests.streams_runtime.logs.reading_and_writing import (
 from tests.streams_runtime.manual_clock import ManualClock
 
 
-def pairs_of(log: CompactingLog, partition: TopicPartition = C0) -> list[tuple[int, bytes | None, bytes | None]]:
+def pairs_of(log: OwnLog, partition: TopicPartition = C0) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(record.offset, record.key, record.value) for record in read_from(log, partition)]
 
 
-def test_should_keep_the_latest_record_of_each_key_and_leave_the_head_alone(own_log: CompactingLog) -> None:
+def test_should_keep_the_latest_record_of_each_key_and_leave_the_head_alone(own_log: OwnLog) -> None:
     write_pairs(own_log, C0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
     write_pairs(own_log, C0, (b"c", b"4"), (b"b", b"5"))
     write_pairs(own_log, C0, (b"c", b"6"), (b"c", b"7"))  # the last batch is the head
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     assert pairs_of(own_log) == [(2, b"a", b"3"), (3, b"c", b"4"), (4, b"b", b"5"), (5, b"c", b"6"), (6, b"c", b"7")]
     assert (own_log.begin_offsets([C0]), own_log.end_offsets([C0])) == ({C0: 0}, {C0: 7})
     write_pairs(own_log, C0, (b"d", b"8"))
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     assert pairs_of(own_log) == [(2, b"a", b"3"), (4, b"b", b"5"), (6, b"c", b"7"), (7, b"d", b"8")]
 
 
-def test_should_leave_as_much_alone_as_segment_bytes_says(own_log: CompactingLog) -> None:
+def test_should_leave_as_much_alone_as_segment_bytes_says(own_log: OwnLog) -> None:
     segmented = TopicPartition("segmented", 0)
     own_log.create_topics([NewTopic("segmented", 1, {"cleanup.policy": "compact", "segment.bytes": "2500"})])
     for _ in range(4):
         write(own_log, segmented, bytes(1_000))
-    own_log.compact("segmented")
+    compact(own_log, "segmented")
     assert [record.offset for record in read_from(own_log, segmented)] == [1, 2, 3]
 
 
-def test_should_leave_alone_what_is_younger_than_min_compaction_lag(own_log: CompactingLog, clock: ManualClock) -> None:
+def test_should_leave_alone_what_is_younger_than_min_compaction_lag(own_log: OwnLog, clock: ManualClock) -> None:
     lagging = TopicPartition("lagging", 0)
     configs = {"cleanup.policy": "compact", "segment.bytes": "1", "min.compaction.lag.ms": "1000"}
     own_log.create_topics([NewTopic("lagging", 1, configs)])
     for timestamp_ms in (NOW_MS, NOW_MS + 1, NOW_MS + 500, NOW_MS + 10):
         write(own_log, lagging, b"x", timestamp_ms=timestamp_ms)
     clock.advance(1_001)
-    own_log.compact("lagging")
+    compact(own_log, "lagging")
     assert [record.offset for record in read_from(own_log, lagging)] == [1, 2, 3]
     clock.advance(1_000)
-    own_log.compact("lagging")
+    compact(own_log, "lagging")
     assert [record.offset for record in read_from(own_log, lagging)] == [2, 3]
 
 
-def test_should_keep_timestamps_and_headers_of_what_stays(own_log: CompactingLog) -> None:
+def test_should_keep_timestamps_and_headers_of_what_stays(own_log: OwnLog) -> None:
     producer = own_log.producer()
     producer.send(C0, b"a", b"1", 1)
     producer.send(C0, b"b", b"2", 2, (("h", b"x"),))
@@ -70,7 +71,7 @@ def test_should_keep_timestamps_and_headers_of_what_stays(own_log: CompactingLog
     producer.flush()
     producer.send(C0, b"z", b"4", 4)
     producer.close()
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     assert read_from(own_log, C0) == [
         Read(1, 2, b"b", b"2", (("h", b"x"),)),
         Read(2, 3, b"a", b"3"),
@@ -79,39 +80,37 @@ def test_should_keep_timestamps_and_headers_of_what_stays(own_log: CompactingLog
 
 
 def test_should_keep_a_tombstone_for_delete_retention_after_it_was_seen_first(
-    own_log: CompactingLog, clock: ManualClock
+    own_log: OwnLog, clock: ManualClock
 ) -> None:
     write_pairs(own_log, C0, (b"a", b"1"), (b"b", b"2"), (b"a", None))
     write_pairs(own_log, C0, (b"z", b"3"))
     clock.advance(1_000_000)  # before compaction sees it, time does not count
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     assert pairs_of(own_log) == [(1, b"b", b"2"), (2, b"a", None), (3, b"z", b"3")]
     clock.advance(999)
     write_pairs(own_log, C0, (b"z", b"4"))
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     assert pairs_of(own_log) == [(1, b"b", b"2"), (2, b"a", None), (3, b"z", b"3"), (4, b"z", b"4")]
     clock.advance(1)
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     assert pairs_of(own_log) == [(1, b"b", b"2"), (3, b"z", b"3"), (4, b"z", b"4")]
 
 
-def test_should_forget_a_key_when_its_tombstone_was_all_that_was_left(
-    own_log: CompactingLog, clock: ManualClock
-) -> None:
+def test_should_forget_a_key_when_its_tombstone_was_all_that_was_left(own_log: OwnLog, clock: ManualClock) -> None:
     write_pairs(own_log, C0, (b"a", b"1"))
     write_pairs(own_log, C0, (b"a", None))
     write_pairs(own_log, C0, (b"z", b"2"))
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     clock.advance(1_000)
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     assert pairs_of(own_log) == [(2, b"z", b"2")]
     assert own_log.begin_offsets([C0]) == {C0: 0}
 
 
-def test_should_continue_when_a_consumer_stands_in_a_gap(own_log: CompactingLog) -> None:
+def test_should_continue_when_a_consumer_stands_in_a_gap(own_log: OwnLog) -> None:
     write_pairs(own_log, C0, *[(b"a", b"%d" % number) for number in range(10)])
     write_pairs(own_log, C0, (b"z", b"10"))
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     consumer = own_log.consumer()
     consumer.assign([C0])
     for position in (0, 4, 9):
@@ -125,14 +124,14 @@ def test_should_continue_when_a_consumer_stands_in_a_gap(own_log: CompactingLog)
     assert list(batch.offsets) == [9, 10]
 
 
-def test_should_not_compact_a_topic_whose_policy_is_delete(own_log: CompactingLog) -> None:
+def test_should_not_compact_a_topic_whose_policy_is_delete(own_log: OwnLog) -> None:
     write(own_log, T0, b"1", b"2")
     write(own_log, T0, b"3")
-    own_log.compact("topic")
+    compact(own_log, "topic")
     assert [record.offset for record in read_from(own_log, T0)] == [0, 1, 2]
 
 
-def test_should_compact_by_itself_when_half_of_it_is_dirty(own_log: CompactingLog) -> None:
+def test_should_compact_by_itself_when_half_of_it_is_dirty(own_log: OwnLog) -> None:
     keys = [b"%02d" % number for number in range(20)]
     write_pairs(own_log, C0, *[(key, bytes(100)) for key in keys])
     write_pairs(own_log, C0, (b"z", b""))
@@ -149,7 +148,7 @@ def test_should_compact_by_itself_when_half_of_it_is_dirty(own_log: CompactingLo
 
 
 def test_should_always_hold_the_latest_value_of_every_key_whatever_happens_in_between(
-    own_log: CompactingLog, clock: ManualClock
+    own_log: OwnLog, clock: ManualClock
 ) -> None:
     chance = random.Random(7)
     expected: dict[bytes, bytes | None] = {}
@@ -163,12 +162,12 @@ def test_should_always_hold_the_latest_value_of_every_key_whatever_happens_in_be
         write_pairs(own_log, C0, *pairs)
         end += len(pairs)
         clock.advance(chance.choice((0, 1, 400, 2_000)))
-        chance.choice((own_log.maintain, lambda: own_log.compact("changelog"), lambda: None))()
+        chance.choice((own_log.maintain, lambda: compact(own_log, "changelog"), lambda: None))()
         assert own_log.end_offsets([C0]) == {C0: end}
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     clock.advance(2_000)
     write_pairs(own_log, C0, (b"z", b""))
-    own_log.compact("changelog")
+    compact(own_log, "changelog")
     records = read_from(own_log, C0)
     seen = {record.key: record.value for record in records if record.value is not None and record.key != b"z"}
     assert seen == {key: value for key, value in expected.items() if value is not None}

@@ -9,7 +9,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel, Log, NewTopic, TopicDescription
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
-from tests.streams_runtime.logs.reading_and_writing import T0, T1, CompactingLog, values_of, write
+from tests.streams_runtime.logs.reading_and_writing import T0, T1, values_of, write
 
 MISSING = TopicPartition("topic", 2)
 NO_TOPIC = TopicPartition("no-topic", 0)
@@ -119,8 +119,3 @@ def test_should_find_a_topic_that_was_created_after_it_was_missed(log: Log) -> N
     log.create_topics([NewTopic("no-topic", 1)])
     write(log, NO_TOPIC, b"now")
     assert values_of(log, NO_TOPIC) == [(0, b"now")]
-
-
-def test_should_not_compact_an_unknown_topic(own_log: CompactingLog) -> None:
-    with pytest.raises(UnknownTopicOrPartition, match="there is no topic no-topic"):
-        own_log.compact("no-topic")

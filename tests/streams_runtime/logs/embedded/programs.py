@@ -13,7 +13,7 @@ from pathlib import Path
 from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.errors import CommitFenced, ProducerFenced
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, records_of
 
 
 def say(*words: object) -> None:
@@ -84,7 +84,7 @@ def compact_for_ever(directory: Path, topic: str, _: int) -> None:
     log = EmbeddedLog(directory)
     say("ready")
     while True:
-        log.compact(topic)
+        compact(log, topic)
         say("compacted")
 
 
@@ -102,12 +102,12 @@ def read_and_compact(directory: Path, _: str, __: int) -> None:
             count += sum(map(len, batches))
 
     read_all()
-    log.compact("changelog")
+    compact(log, "changelog")
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     say("warm")
     sys.stdin.readline()
     read_all()
-    log.compact("changelog")
+    compact(log, "changelog")
     say(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib)
 
 

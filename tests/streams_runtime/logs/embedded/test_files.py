@@ -15,7 +15,16 @@ from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.embedded.connections import as_log_errors
 from streams_runtime.logs.errors import LogError, ProducerFenced
 from tests.streams_runtime.logs.embedded.programs import running
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, offsets, read_from, values_of, write, write_pairs
+from tests.streams_runtime.logs.reading_and_writing import (
+    C0,
+    T0,
+    compact,
+    offsets,
+    read_from,
+    values_of,
+    write,
+    write_pairs,
+)
 
 
 def test_should_find_everything_again_when_it_is_opened_again(directory: Path) -> None:
@@ -198,7 +207,7 @@ def test_should_use_freed_space_again(log: EmbeddedLog, directory: Path) -> None
 def test_should_keep_count_of_sizes_through_compaction_and_deletion(log: EmbeddedLog, directory: Path) -> None:
     for _ in range(10):
         write_pairs(log, C0, *[(b"%d" % key, bytes(1_000)) for key in range(20)])
-    log.compact("changelog")
+    compact(log, "changelog")
     write_pairs(log, C0, (b"x", b"1"))
     log.delete_records({C0: 195})
     with sqlite3.connect(directory / "log.sqlite") as connection:

@@ -11,11 +11,21 @@ from pathlib import Path
 import pytest
 
 from streams_runtime.logs.base import NewTopic
-from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.embedded import EmbeddedLog, maintenance
 from streams_runtime.logs.embedded.log import LOG_FILE_NAME
 from streams_runtime.logs.embedded.maintenance import delete_topics
 from tests.streams_runtime.logs.conformance.conftest import CHANGELOG_CONFIGS
-from tests.streams_runtime.logs.reading_and_writing import C0, NOW_MS, T0, T1, read_from, values_of, write, write_pairs
+from tests.streams_runtime.logs.reading_and_writing import (
+    C0,
+    NOW_MS,
+    T0,
+    T1,
+    compact,
+    read_from,
+    values_of,
+    write,
+    write_pairs,
+)
 from tests.streams_runtime.manual_clock import ManualClock
 
 
@@ -25,9 +35,11 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def piecemeal(directory: Path, clock: ManualClock) -> Iterator[EmbeddedLog]:
+def piecemeal(directory: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedLog]:
     """A log whose `maintain` does one step for each call."""
-    log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=0, maintenance_ms=0)
+    monkeypatch.setattr(maintenance, "MINIMUM_DIRTY_BYTES", 0)
+    monkeypatch.setattr(maintenance, "MAINTENANCE_S", 0.0)
+    log = EmbeddedLog(directory, clock=clock)
     log.create_topics([NewTopic("topic", 2, {"retention.ms": "0"}), NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
     yield log
     log.close()
@@ -55,7 +67,7 @@ def test_should_leave_a_partition_to_the_process_that_compacts_it_until_its_leas
     piecemeal: EmbeddedLog, directory: Path, clock: ManualClock
 ) -> None:
     write_dirt(piecemeal)
-    other = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=0)
+    other = EmbeddedLog(directory, clock=clock)
     piecemeal.maintain()  # begins a pass
     other.maintain()
     assert len(read_from(other, C0)) == 1_000
@@ -69,8 +81,12 @@ def test_should_leave_a_partition_to_the_process_that_compacts_it_until_its_leas
     other.close()
 
 
-def test_should_compact_no_less_than_the_minimum(directory: Path, clock: ManualClock) -> None:
-    log = EmbeddedLog(directory, clock=clock, minimum_dirty_bytes=20_000, maintenance_ms=600_000)
+def test_should_compact_no_less_than_the_minimum(
+    directory: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "MINIMUM_DIRTY_BYTES", 20_000)
+    monkeypatch.setattr(maintenance, "MAINTENANCE_S", 600.0)
+    log = EmbeddedLog(directory, clock=clock)
     log.create_topics([NewTopic("changelog", 1, CHANGELOG_CONFIGS)])
     write_dirt(log, 10)
     log.maintain()
@@ -117,12 +133,12 @@ def test_should_return_at_once_while_another_thread_maintains(piecemeal: Embedde
 def test_should_go_on_in_several_passes_when_there_are_more_keys_than_it_may_learn(
     piecemeal: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams_runtime.logs.embedded.maintenance._MAX_KEYS", 50)
+    monkeypatch.setattr(maintenance, "_MAX_KEYS", 50)
     for start in (0, 500, 0, 0):
         for at in range(start, start + 500, 10):
             write_pairs(piecemeal, C0, *[(b"%d" % key, b"%d" % start) for key in range(at, at + 10)])
     write_pairs(piecemeal, C0, (b"z", b""))
-    piecemeal.compact("changelog")
+    compact(piecemeal, "changelog")
     records = read_from(piecemeal, C0)
     assert [record.offset for record in records] == [*range(500, 1_000), *range(1_500, 2_001)]
 

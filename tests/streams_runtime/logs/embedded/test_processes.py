@@ -17,7 +17,7 @@ from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.errors import LogTimeout
 from tests.streams_runtime.logs.embedded.programs import Running, running
-from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, read_from, values_of, write, write_pairs
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, compact, read_from, values_of, write, write_pairs
 
 
 def check_transactions(log: EmbeddedLog, names: list[str]) -> None:
@@ -164,8 +164,8 @@ def test_should_lose_nothing_when_a_process_is_killed_while_it_compacts(log: Emb
         records = read_from(log, C0)
         assert {record.key: record.value for record in records} == expected
         assert log.end_offsets([C0]) == end
-    log.compact("changelog")
-    log.compact("changelog")
+    compact(log, "changelog")
+    compact(log, "changelog")
     assert {record.key: record.value for record in read_from(log, C0)} == expected
     assert len(read_from(log, C0)) < 500
 

@@ -17,7 +17,6 @@ from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
 from kafka_client.cluster_provider import kafka_cluster_provider
-from kafka_client.cluster_view import source_topics
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, claims_topic
 from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.kafka.leadership import CoordinatorOf, Leadership
@@ -82,7 +81,7 @@ def test_should_tell_the_leader_of_a_round_racks_and_replicas_also_while_a_node_
     name = f"racks-{uuid.uuid4().hex[:8]}"
     definition = definition_of(name)
     provider = kafka_cluster_provider(brokers.bootstrap_servers)
-    provider.create_topics({topic: CreatedTopic(3, -1, {}) for topic in source_topics(definition.topology)})
+    provider.create_topics({topic: CreatedTopic(3, -1, {}) for topic in definition.topology.source_topics})
     racks = [{"id": number, "rack": f"r{number}"} for number in NODES]
 
     def recorded() -> Any:
