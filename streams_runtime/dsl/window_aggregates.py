@@ -68,14 +68,17 @@ class WindowAggregateProcessor(Operator):
         self._stream_time_ms = -1
 
     def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        place, update, held_back = aggregation(
-            self._store,
+        entries = task.state_store(self._store).table_entries()
+        held_back = task.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        update = aggregation(
+            entries,
             self._initializer,
             self._aggregator,
-            task.guarded(child),  # the record goes on to its other windows
+            None if held_back else task.guarded(child),  # after an error below, the other windows are updated
             task,
-            sends_old_values=self._sends_old_values,
+            wants_old=self._sends_old_values,
         )
+        stored_key_of = entries.place
         drop_late = self._late_records(task)
         size_ms, grace_ms, starts_for = self._windows.size_ms, self._windows.grace_ms, self._windows.starts_for
 
@@ -93,7 +96,7 @@ class WindowAggregateProcessor(Operator):
                 windowed = None
                 if not held_back:
                     windowed = _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, size_ms)))
-                update(place(key, start_ms), windowed, key, value, timestamp_ms, headers)
+                update(stored_key_of(key, start_ms), windowed, key, value, timestamp_ms, headers)
 
         return window_aggregate
 
