@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from streams_runtime.dsl.materialized import (
     KeyValueStoreMaker,
     Materialized,
-    Store,
+    StoreArgument,
     WindowStoreMaker,
     materialized,
 )
@@ -44,7 +44,7 @@ class StreamGrouping(Generic[K, V]):
         self._repartition_name = None if repartition_name is None else checked_name(repartition_name)
         self._repartition: RepartitionNode | None = None
 
-    def count_settings(self, store: Store) -> Materialized:
+    def count_settings(self, store: StoreArgument) -> Materialized:
         """Settings that name no store take one more number. Source: `KGroupedStreamImpl.count(Materialized)`."""
         settings = materialized(store)
         if store is not None and settings.name is None:
@@ -104,7 +104,7 @@ class TableGrouping(Generic[K, V]):
         self._repartition_name = None if repartition_name is None else checked_name(repartition_name)
         self._repartition: GroupedTableRepartitionNode | None = None
 
-    def aggregated(self, aggregation: TableAggregation[A], store: Store, name: str | None) -> TableStage[K, A]:
+    def aggregated(self, aggregation: TableAggregation[A], store: StoreArgument, name: str | None) -> TableStage[K, A]:
         changes, settings = self.changes, materialized(store)
         graph, keys = changes.graph, changes.key_serde
         # As in Kafka, a store without a name is numbered as that of an aggregate, for a reduce as well.

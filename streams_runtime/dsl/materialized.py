@@ -33,11 +33,11 @@ class Materialized:
     caching: bool = True
 
 
-Store = str | Materialized | None
+StoreArgument = str | Materialized | None
 """The argument `store` of DSL calls: a name, or a `Materialized` for further settings."""
 
 
-def materialized(store: Store) -> Materialized:
+def materialized(store: StoreArgument) -> Materialized:
     given = store if isinstance(store, Materialized) else Materialized(store)
     if given.name is not None:
         checked_name(given.name)

@@ -77,7 +77,7 @@ class Stage(Generic[K, V]):
             raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")
         return tuple(dict.fromkeys((*self.sources, *other.sources)))
 
-    def copartitioned_with(self, other: Stage[K, Any]) -> tuple[str, ...]:
+    def copartition_with(self, other: Stage[K, Any]) -> tuple[str, ...]:
         """Declare that the topics of both have the same number of partitions. Gives the sources of both."""
         sources = self.joined_sources(other)
         self.graph.copartition(sources)

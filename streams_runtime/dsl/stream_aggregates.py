@@ -92,21 +92,21 @@ class StreamAggregateProcessor(Operator):
         self._aggregator = aggregator
         self._sends_old_values = sends_old_values
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        entries = task.state_store(self._store).table_entries()
-        held_back = task.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
-        return self.receiver(entries, None if held_back else child, task, wants_old=self._sends_old_values)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        entries = context.state_store(self._store).table_entries()
+        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        return self.receiver(entries, None if held_back else child, context, wants_old=self._sends_old_values)
 
     def receiver(
-        self, entries: TableEntries, child: Receiver | None, task: NodeContext, *, wants_old: bool
+        self, entries: TableEntries, child: Receiver | None, context: NodeContext, *, wants_old: bool
     ) -> Receiver:
         """The receiver that updates the aggregate of each record's key. For the parameters see `aggregation`."""
         stored_key_of = entries.place
-        update = aggregation(entries, self._initializer, self._aggregator, child, task, wants_old=wants_old)
+        update = aggregation(entries, self._initializer, self._aggregator, child, context, wants_old=wants_old)
 
         def aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None or value is None:
-                task.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
+                context.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
             else:
                 update(stored_key_of(key), key, key, value, timestamp_ms, headers)
 
@@ -123,7 +123,7 @@ def aggregation(
     initializer: Initializer,
     aggregator: Aggregator,
     child: Receiver | None,
-    task: NodeContext,
+    context: NodeContext,
     *,
     wants_old: bool,
 ) -> Update:
@@ -134,10 +134,10 @@ def aggregation(
     """
     get, put, read, write = entries.get, entries.put, entries.read, entries.write
     reads_old = wants_old and child is not None
-    works_on = task.current.works_on
+    set_record = context.current.set_record
 
     def update(stored_key: Any, table_key: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-        works_on(timestamp_ms, headers)
+        set_record(timestamp_ms, headers)
         stored, old = get(stored_key), None
         if stored is None:
             new = aggregator(key, value, initializer())

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, Materialized, Store, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreMaker, Materialized, StoreArgument, materialized
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stage import Stage, TableStage
@@ -74,7 +74,7 @@ def with_store(
     return stream.make_table(node_name, made, keys, value_serde)
 
 
-def as_table(stream: Stage[K, V], store: Store, name: str | None) -> TableStage[K, V]:
+def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
     """The newest value of every key."""
     settings = materialized(store)
     supplier = partial(KTableSource, kept=settings.name is not None)
@@ -104,7 +104,7 @@ def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K
     return Stage(stream.graph, node, sources, None, None, repartition_required=required)
 
 
-def written(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner | None, name: str | None) -> None:
+def add_sink(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner | None, name: str | None) -> None:
     """Without a `partitioner`, windowed keys are partitioned by the key alone."""
     keys = stream.key_serde
     if partitioner is None and isinstance(keys, TimeWindowedSerde):
@@ -134,7 +134,7 @@ def joined(
     stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
 ) -> Stage[K, Any]:
     """A join of a stream with a table. `stream`: as `JoinInputs` gives it."""
-    sources = stream.copartitioned_with(table)
+    sources = stream.copartition_with(table)
     node_name = stream.graph.naming.given_or(name, prefix)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=table.supplier.view())
     return replace(stream.then(node), sources=sources, value_serde=None)

@@ -18,7 +18,7 @@ class KStreamMap(Operator):
     def __init__(self, mapper: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         mapper = self._mapper
 
         def map_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -34,7 +34,7 @@ class KStreamSelectKey(Operator):
     def __init__(self, selector: Callable[[Any, Any], Any]) -> None:
         self._selector = selector
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         selector = self._selector
 
         def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -47,8 +47,8 @@ class KStreamFlatMap(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, task.guarded(child)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, context.guarded(child)
 
         def flat_map(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             for new_key, new_value in mapper(key, value):
@@ -61,7 +61,7 @@ class KStreamMapValues(Operator):
     def __init__(self, mapper: Callable[[Any], Any]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         mapper = self._mapper
 
         def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -74,7 +74,7 @@ class KStreamMapValuesWithKey(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Any]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         mapper = self._mapper
 
         def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -87,8 +87,8 @@ class KStreamFlatMapValues(Operator):
     def __init__(self, mapper: Callable[[Any], Iterable[Any]]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, task.guarded(child)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, context.guarded(child)
 
         def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             for new_value in mapper(value):
@@ -101,8 +101,8 @@ class KStreamFlatMapValuesWithKey(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Iterable[Any]]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, task.guarded(child)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, context.guarded(child)
 
         def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             for new_value in mapper(key, value):
@@ -115,7 +115,7 @@ class KStreamFilter(Operator):
     def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
         self._predicate = predicate
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         predicate = self._predicate
 
         def filter_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -129,7 +129,7 @@ class KStreamFilterNot(Operator):
     def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
         self._predicate = predicate
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         predicate = self._predicate
 
         def filter_not(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -146,10 +146,10 @@ class NullKeyFilter(Operator):
     out, and nothing counts them.
     """
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                task.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
+                context.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
             else:
                 child(key, value, timestamp_ms, headers)
 
@@ -160,7 +160,7 @@ class KStreamPeek(Operator):
     def __init__(self, action: Callable[[Any, Any], object]) -> None:
         self._action = action
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         action = self._action
 
         def peek(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -174,7 +174,7 @@ class ForeachProcessor(Operator):
     def __init__(self, action: Callable[[Any, Any], object]) -> None:
         self._action = action
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         action = self._action
 
         def for_each(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -193,9 +193,9 @@ class KStreamBranch(Operator):
         self._branches = [(predicate, child) for predicate, child in branches if predicate is not None]
         self._default = next((child for predicate, child in branches if predicate is None), None)
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        branches = [(predicate, task.child(name)) for predicate, name in self._branches]
-        default = None if self._default is None else task.child(self._default)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        branches = [(predicate, context.child(name)) for predicate, name in self._branches]
+        default = None if self._default is None else context.child(self._default)
 
         def branch(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             for predicate, chosen in branches:
@@ -211,5 +211,5 @@ class KStreamBranch(Operator):
 class PassThrough(Operator):
     """A merge of streams, or a branch of a split."""
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         return child

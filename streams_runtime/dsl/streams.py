@@ -28,7 +28,7 @@ from streams_runtime.dsl import (
 )
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
-from streams_runtime.dsl.materialized import Store, materialized
+from streams_runtime.dsl.materialized import StoreArgument, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.table_aggregates import TableAggregation
@@ -198,7 +198,7 @@ class KStream(Generic[K, V]):
     ) -> None:
         """Write to a topic, which must exist. Windowed keys are partitioned by the key alone."""
         checked_topics("KStream.to", (topic,))
-        stream_operations.written(self._stage.with_serdes(key_serde, value_serde), topic, partitioner, name)
+        stream_operations.add_sink(self._stage.with_serdes(key_serde, value_serde), topic, partitioner, name)
 
     def repartition(
         self,
@@ -216,7 +216,7 @@ class KStream(Generic[K, V]):
     def to_table(
         self,
         *,
-        store: Store = None,
+        store: StoreArgument = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
         name: str | None = None,
@@ -321,7 +321,7 @@ class KGroupedStream(Generic[K, V]):
     def __init__(self, grouping: StreamGrouping[K, V]) -> None:
         self._grouping = grouping
 
-    def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
+    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
         """The number of records of each key. Records whose value is None do not count."""
         settings = self._grouping.count_settings(store)
         return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
@@ -332,7 +332,7 @@ class KGroupedStream(Generic[K, V]):
         aggregator: Callable[[K, V, A], A],
         *,
         value_serde: Serde[A],
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, A]:
         """`aggregator`: gives the new aggregate for key, value and the aggregate so far; None removes the key."""
@@ -340,7 +340,9 @@ class KGroupedStream(Generic[K, V]):
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
 
-    def reduce(self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None) -> KTable[K, V]:
+    def reduce(
+        self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
+    ) -> KTable[K, V]:
         """`reducer`: gives the new value for the value so far and the next one. The first value is taken as it is."""
         check_functions("KGroupedStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
@@ -362,7 +364,7 @@ class TimeWindowedKStream(Generic[K, V]):
         self._grouping = grouping
         self._windows = windows
 
-    def count(self, *, store: Store = None, name: str | None = None) -> KTable[Windowed[K], int]:
+    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[Windowed[K], int]:
         """The number of records of each key in each window."""
         settings = self._grouping.count_settings(store)
         return KTable(self._grouping.aggregated_in_windows(self._windows, stream_aggregates.COUNT, settings, name))
@@ -373,7 +375,7 @@ class TimeWindowedKStream(Generic[K, V]):
         aggregator: Callable[[K, V, A], A],
         *,
         value_serde: Serde[A],
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """`aggregator`: gives the window's new aggregate for key, value and the aggregate so far; None removes it."""
@@ -382,7 +384,7 @@ class TimeWindowedKStream(Generic[K, V]):
         return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
 
     def reduce(
-        self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None
+        self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[Windowed[K], V]:
         """`reducer`: gives a window's new value for the value so far and the next. The first is taken as it is."""
         check_functions("TimeWindowedKStream.reduce", reducer=reducer)
@@ -412,7 +414,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
         """The entries for which the predicate is true. An entry for which it becomes false is removed."""
@@ -426,7 +428,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
         """The entries for which the predicate is false."""
@@ -440,7 +442,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper never gets None: a removal stays a removal."""
@@ -454,7 +456,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper must not change the key, and never gets None as the value."""
@@ -486,7 +488,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """The keys that both tables have. The topics of both must have the same number of partitions."""
@@ -503,7 +505,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """All keys of this table. The other's value is None where it has none."""
@@ -523,7 +525,7 @@ class KGroupedTable(Generic[K, V]):
     def __init__(self, grouping: TableGrouping[K, V]) -> None:
         self._grouping = grouping
 
-    def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
+    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
         """The number of entries of each group."""
         return KTable(self._grouping.aggregated(table_aggregates.COUNT, store, name))
 
@@ -534,7 +536,7 @@ class KGroupedTable(Generic[K, V]):
         subtractor: Callable[[K, V, A], A],
         *,
         value_serde: Serde[A],
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, A]:
         """One aggregate for each group."""
@@ -547,7 +549,7 @@ class KGroupedTable(Generic[K, V]):
         adder: Callable[[V, V], V],
         subtractor: Callable[[V, V], V],
         *,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
         """`adder`, `subtractor`: give the new value for the value so far and an entry's value.

@@ -13,7 +13,7 @@ from typing import TypeVar
 from assignor.errors import TopologyError
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreArgument, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.streams import KStream, KTable
 from streams_runtime.dsl.streams_graph import StreamsGraph
@@ -67,7 +67,7 @@ class StreamsBuilder:
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
         *,
-        store: Store = None,
+        store: StoreArgument = None,
         timestamp_extractor: TimestampExtractor | None = None,
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,

@@ -56,13 +56,13 @@ class StreamsGraph:
             if MERGE_REPARTITION_TOPICS in optimizations:
                 renamed.update(self._merging.merge())
             self._let_null_keys_through()
-            self._topology = self._written()
+            self._topology = self._make_topology()
             self._topology.optimizations = optimizations
             for group in self._copartitioned:
                 self._topology.copartition(dict.fromkeys(renamed.get(name, name) for name in group))
         return self._topology
 
-    def _written(self) -> Topology:
+    def _make_topology(self) -> Topology:
         """Kafka queues the children of a node each time that it reaches the node, so it takes a step for each path
         through the graph. It writes a node only after the last of its parents. So here a node is queued only when its
         last parent is written: the order is the same.
@@ -117,13 +117,13 @@ class StreamsGraph:
 
     def _let_null_keys_through(self) -> None:
         """Records without key have to reach left joins of streams, so repartition topics above these keep them."""
-        lenient: set[GraphNode] = set()
+        nodes_above_joins: set[GraphNode] = set()
         waiting = [node for node in self._nodes if node.takes_null_keys]
         while waiting:
             for parent in waiting.pop().parents:
-                if parent not in lenient:
-                    lenient.add(parent)
+                if parent not in nodes_above_joins:
+                    nodes_above_joins.add(parent)
                     waiting.append(parent)
-        for node in lenient:
+        for node in nodes_above_joins:
             if isinstance(node, RepartitionNode):
                 node.keeps_null_keys = True

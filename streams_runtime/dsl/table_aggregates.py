@@ -94,10 +94,10 @@ class TableRepartitionMap(Operator):
         self._topic = topic
         self._key_serde = key_serde
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        full_name = f"{task.application_id}-{self._topic}"  # as of every internal topic
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        full_name = f"{context.application_id}-{self._topic}"  # as of every internal topic
         serialize = serde_for_topic(self._key_serde, full_name, is_key=True).serialize
-        selector, hand_on = self._selector, task.guarded(child)
+        selector, hand_on = self._selector, context.guarded(child)
 
         def are_equal(one: Any, other: Any) -> bool:
             try:
@@ -149,12 +149,12 @@ class TableAggregateProcessor(Operator):
         self._subtractor = subtractor
         self._sends_old_values = sends_old_values
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        entries = task.state_store(self._store).table_entries()
-        held_back = task.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        entries = context.state_store(self._store).table_entries()
+        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         wants_old = self._sends_old_values and not held_back
-        place_of, get, put, read, write, _, _ = entries
-        works_on = task.current.works_on
+        stored_key_of, get, put, read, write, _, _ = entries
+        set_record = context.current.set_record
         initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
 
         def aggregate(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -163,9 +163,9 @@ class TableAggregateProcessor(Operator):
                     f"Record key for KTable aggregate operator with state {self._store} should not be null."
                 )
             added, removed = change
-            works_on(timestamp_ms, headers)
-            place = place_of(key)
-            stored, new, old = get(place), None, None
+            set_record(timestamp_ms, headers)
+            stored_key = stored_key_of(key)
+            stored, new, old = get(stored_key), None, None
             if stored is not None:
                 so_far_ms, new = read(stored)
                 if so_far_ms > timestamp_ms:
@@ -176,7 +176,7 @@ class TableAggregateProcessor(Operator):
                 new = subtractor(key, removed, new)
             if added is not None:
                 new = adder(key, added, initializer() if new is None else new)
-            put(place, None if new is None else write(timestamp_ms, new), timestamp_ms)
+            put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
             if not held_back:
                 child(key, (new, old), timestamp_ms, headers)
 

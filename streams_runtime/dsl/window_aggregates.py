@@ -39,8 +39,8 @@ class KStreamWindowAggregate(StoredTableSupplier):
             self.store.name, self.windows, self.initializer, self.aggregator, self.sends_old_values
         )
 
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
-        store: SerdesTimestampedWindowStore[Any, Any] = task.state_store(self.store.name)
+    def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
+        store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
         entries = store.table_entries()
         place, fetch, read = entries.place, entries.get, entries.read
 
@@ -67,24 +67,24 @@ class WindowAggregateProcessor(Operator):
         self._sends_old_values = sends_old_values
         self._stream_time_ms = -1
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        entries = task.state_store(self._store).table_entries()
-        held_back = task.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        entries = context.state_store(self._store).table_entries()
+        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         update = aggregation(
             entries,
             self._initializer,
             self._aggregator,
-            None if held_back else task.guarded(child),  # after an error below, the other windows are updated
-            task,
+            None if held_back else context.guarded(child),  # after an error below, the other windows are updated
+            context,
             wants_old=self._sends_old_values,
         )
         stored_key_of = entries.place
-        drop_late = self._late_records(task)
+        drop_late = self._late_records(context)
         size_ms, grace_ms, starts_for = self._windows.size_ms, self._windows.grace_ms, self._windows.starts_for
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                task.drop(DropReason.NULL_KEY, "null key")
+                context.drop(DropReason.NULL_KEY, "null key")
                 return
             if timestamp_ms > self._stream_time_ms:
                 self._stream_time_ms = timestamp_ms
@@ -100,7 +100,7 @@ class WindowAggregateProcessor(Operator):
 
         return window_aggregate
 
-    def _late_records(self, task: NodeContext) -> Callable[[int, int, int], None]:
+    def _late_records(self, context: NodeContext) -> Callable[[int, int, int], None]:
         """Drops a record for a closed window; counted once for each window, as in Kafka."""
         size_ms, grace = self._windows.size_ms, duration_text(self._windows.grace_ms)
         latest_ms = -1
@@ -112,7 +112,7 @@ class WindowAggregateProcessor(Operator):
                 latest_ms = close_ms - end_ms
                 late = duration_text(latest_ms // 1_000 * 1_000)
                 detail = f"(up to {late} after the window and its grace of {grace})"
-            task.drop(
+            context.drop(
                 DropReason.LATE,
                 "expired window [%d,%d): its timestamp is %d and windows that end by %d are closed",
                 start_ms,

@@ -111,7 +111,7 @@ class BatchContext(NodeContext):
         self._batch = batch
         task.move_to(batch.positions[-1], several=len(batch.positions) > 1)
         current.name = self.name
-        current.works_on(batch.columns.timestamps_ms[-1], ())
+        current.set_record(batch.columns.timestamps_ms[-1], ())
         try:
             process_batch(batch.columns)
         finally:
@@ -128,12 +128,12 @@ class BatchContext(NodeContext):
 class BatchRunner(ProcessorRunner):
     """A user's processor that has `process_batch`.
 
-    `alone_because`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
+    `reason_against_batches`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
     """
 
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
         super().__init__(processor, context)
-        self.alone_because = ""
+        self.reason_against_batches = ""
         self._batches = context
         self.clear()
 
@@ -152,7 +152,7 @@ class BatchRunner(ProcessorRunner):
         self._context.connect(children)
         runtime, name, current = self._runtime, self.name, self._context.current
         process = self._own_process() or self._batch_of_one
-        collects = not self.alone_because
+        collects = not self.reason_against_batches
 
         def batches(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             position = runtime.position if collects and not headers else None
@@ -229,17 +229,19 @@ def node_run(node: NodeRunner) -> NodeRun:
     """Whether the node is called once a record or once a batch."""
     if not isinstance(node, BatchRunner):
         return NodeRun(RunsHow.ONCE_A_RECORD)
-    return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)
+    return NodeRun(
+        RunsHow.ONCE_A_RECORD if node.reason_against_batches else RunsHow.ONCE_A_BATCH, node.reason_against_batches
+    )
 
 
 def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
-    """Set `alone_because` of the nodes that take batches. A reason below one source counts for all of them."""
+    """Set `reason_against_batches` of the nodes that take batches. A reason below one source counts for all of them."""
     for source in nodes:
         if isinstance(source, SourceRunner):
             reasons = reasons_against_batches(source.below)
             for node in nodes:
-                if isinstance(node, BatchRunner) and not node.alone_because:
-                    node.alone_because = reasons.get(node.name, "")
+                if isinstance(node, BatchRunner) and not node.reason_against_batches:
+                    node.reason_against_batches = reasons.get(node.name, "")
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:

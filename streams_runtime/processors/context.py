@@ -71,7 +71,7 @@ class CurrentNode:
         self.checked_headers: Headers = ()
         self._node_of_code: dict[CodeType, str] = {}
 
-    def works_on(self, timestamp_ms: int, headers: Headers) -> None:
+    def set_record(self, timestamp_ms: int, headers: Headers) -> None:
         """A node with a store was given this record."""
         self.timestamp_ms = timestamp_ms
         self.headers = headers
@@ -82,7 +82,7 @@ class CurrentNode:
         self.timestamp_ms = -1
         self.headers = ()
 
-    def named(self, receiver: Receiver, node: str) -> Receiver:
+    def with_node_name(self, receiver: Receiver, node: str) -> Receiver:
         """The receiver as the one of this node: a copy of the function whose name is the node's name.
 
         So the traceback of an error names the nodes that the record passed, and nothing is noted for each record. An
@@ -404,12 +404,12 @@ class Operator(ABC):
     """
 
     @abstractmethod
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         """The receiver of this node. Called after the stores are open, and again whenever the task runs again.
 
         `child`: hands a record to all nodes below. An operator that goes on after a call of `child` (with another
-        record, or with its store) calls `task.guarded(child)` instead. An operator with a store calls
-        `task.current.works_on` with the record's timestamp and headers before it puts.
+        record, or with its store) calls `context.guarded(child)` instead. An operator with a store calls
+        `context.current.set_record` with the record's timestamp and headers before it puts.
         """
 
 

@@ -77,7 +77,9 @@ class ProcessorGraph:
         self.sink_topics = frozenset(subtopology.sink_topics)
         self._nodes = tuple(nodes)
         self.current = current
-        self.collecting = tuple(each for each in nodes if isinstance(each, BatchRunner) and not each.alone_because)
+        self.collecting = tuple(
+            each for each in nodes if isinstance(each, BatchRunner) and not each.reason_against_batches
+        )
         self._initialized: list[NodeRunner] = []
 
     @classmethod
@@ -133,7 +135,7 @@ class ProcessorGraph:
             receivers: dict[str, Receiver] = {}
             for node in reversed(self._nodes):
                 receiver = node.connect([(child.name, receivers[child.name]) for child in node.below])
-                receivers[node.name] = self.current.named(receiver, node.name)
+                receivers[node.name] = self.current.with_node_name(receiver, node.name)
         except Exception as error:
             name = "" if node is None else node.name
             raise StreamsRuntimeError(f"failed to initialize processor {name}: {error!r}", runtime.task_id) from error
@@ -194,7 +196,7 @@ def _runner(
             return SinkRunner(name, definition.full_topic(topic, application_id), sink, current)
 
 
-_FRAMES_A_NODE = 14
+_FRAMES_PER_NODE = 14
 """The most frames of Python that a node takes: those of a table with several children that puts into a full record
 cache, which forwards another change. A processor of the user takes five."""
 
@@ -204,7 +206,7 @@ def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
     depths: dict[str, int] = {}
     for node in reversed(nodes):
         depths[node.name] = 1 + max((depths[child.name] for child in node.below), default=0)
-    needed = _FRAMES_A_NODE * max(depths.values(), default=0) + 500
+    needed = _FRAMES_PER_NODE * max(depths.values(), default=0) + 500
     if sys.getrecursionlimit() < needed:
         sys.setrecursionlimit(needed)
 
