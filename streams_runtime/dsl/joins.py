@@ -2,7 +2,7 @@
 
 A record of a stream is joined with the table's value at that moment; updates of the table send nothing. A join of two
 tables has one node for each side, and one that merges the results of both, as in Kafka. An update of one side looks its
-key up in the other table. The timestamp of a result is the higher one of the two values.
+key up in the other table. The timestamp of a result is the higher one of its two values' timestamps.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
 `KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key in both tables
 between two flushes of their record caches, the key leaves the result of an inner join. In Kafka each side finds the

@@ -1,10 +1,11 @@
 """A stream aggregated into a table, key by key: the newest aggregate, at the highest timestamp that went into it.
 
 Records without key or value are left out. Source: `KStreamAggregate`, `KStreamReduce`.
-With a record cache, the store forwards the changes when it is flushed, with what the flush before sent as old value.
-Differs from Kafka: the old value of a key that was not there is always None. In Kafka it is so with a record cache; but
-without one it is the initializer's value, and the same records give other results: a grouping of the table subtracts
-what was never added, so its counts and sums are wrong from then on, and a filter removes keys that it never sent.
+With a record cache, the store forwards the changes when the cache is flushed. The old value of a change is then the
+new value that the previous flush sent.
+Differs from Kafka: the old value of a new key is always None. In Kafka it is None with a record cache, and the
+initializer's value without one. Then a grouping of the table subtracts a value that was never added, so its counts and
+sums stay wrong, and a filter of the table sends removals of keys that it never sent.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ A = TypeVar("A")
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
-"""Key, value, aggregate so far to the new aggregate."""
+"""Takes key, value and the aggregate so far. Gives the new aggregate."""
 Reducer = Callable[[Any, Any], Any]
-"""Value so far and next value to the new one."""
+"""Takes the value so far and the next value. Gives the new value."""
 
 
 def zero() -> int:
@@ -52,9 +53,9 @@ class ReducerAsAggregator:
         return value if aggregate is None else self.reducer(aggregate, value)
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class StreamAggregation(Generic[A]):
-    """How records become an aggregate. `prefix`: of the names of node and store; `value_serde`: of the aggregate."""
+    """The functions and the serde of an aggregate. `prefix`: begins the generated names of its node and its store."""
 
     prefix: str
     initializer: Initializer
@@ -74,7 +75,7 @@ COUNT = StreamAggregation.by(zero, one_more, LONG)
 
 
 class KStreamAggregate(StoredTableSupplier):
-    """count, aggregate and reduce alike."""
+    """Makes the operators of a count, an aggregate or a reduce."""
 
     def __init__(self, store: StoreMaker, initializer: Initializer, aggregator: Aggregator) -> None:
         super().__init__(store)

@@ -1,7 +1,9 @@
-"""The operators of streams that have no store. They call the user's function once for each record.
+"""Stateless operators of streams. They call the user's function once for each record.
 
-Records keep their headers and timestamps. Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`,
-`KStreamMapValues`, `KStreamFilter`, `KStreamPeek`, `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
+Records keep their headers and timestamps. An operator that hands on several rows calls `context.guarded(child)`: if one
+row fails and the handler decides to go on, the next row follows.
+Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
+`ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 """
 
 from __future__ import annotations
@@ -142,7 +144,7 @@ class KStreamFilterNot(Operator):
 class NullKeyFilter(Operator):
     """Leaves out records without key before a repartition topic: the operation below the topic would drop them.
 
-    Differs from Kafka: these records are counted, apart from dropped records. In Kafka a `KStreamFilter` leaves them
+    Differs from Kafka: these records are counted, under a reason of their own. In Kafka a `KStreamFilter` leaves them
     out, and nothing counts them.
     """
 
@@ -186,7 +188,8 @@ class ForeachProcessor(Operator):
 class KStreamBranch(Operator):
     """Hands a record to the first branch whose predicate is true, else to the default branch, if there is one.
 
-    `branches`: predicates and names of children. The default branch has the predicate None; it may stand anywhere.
+    `branches`: a predicate and the name of a child for each branch. The default branch, which may stand anywhere
+    among them, has the predicate None.
     """
 
     def __init__(self, branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]]) -> None:
@@ -209,7 +212,7 @@ class KStreamBranch(Operator):
 
 
 class PassThrough(Operator):
-    """A merge of streams, or a branch of a split."""
+    """Hands each record on as it is: the node of a merge of streams, or of one branch of a split stream."""
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         return child

@@ -2,8 +2,8 @@
 
 The classes make each other, so they stand in one file. `stream_operations`, `table_operations` and `groupings` add the
 nodes of an operation to the graph. In every call, `name` is the name of the operation's node; without it, the node gets
-a generated name. `store` is the name of a table's store, or a `Materialized`. A serde that a call does not give is the
-one of the stream or table before it.
+a generated name. `store` is the name of a table's store, or a `Materialized`. A serde that a call does not give is
+that of the stream or table on which the method is called.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: no stream-stream, outer and foreign-key joins, no global tables, no cogroup, suppress,
 `processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`, no topics chosen
@@ -227,7 +227,7 @@ class KStream(Generic[K, V]):
     def group_by_key(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
-        """Group the records by their key. `name`: of the repartition topic, if one is needed."""
+        """Group the records by their key. `name`: the name of the repartition topic, if one is needed."""
         return KGroupedStream(StreamGrouping(self._stage.with_serdes(key_serde, value_serde), name))
 
     def group_by(
@@ -238,7 +238,10 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KGroupedStream[K2, V]:
-        """Group the records by a new key, always through a repartition topic. `name`: of the node and the topic."""
+        """Group the records by a new key, always through a repartition topic.
+
+        `name`: the name of the node and of the repartition topic.
+        """
         check_functions("KStream.group_by", selector=selector)
         supplier = partial(processors.KStreamSelectKey, selector)
         stage: Stage[K2, V] = stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name)
@@ -396,8 +399,9 @@ class KTable(Generic[K, V]):
     """The newest value of every key. The nodes below a table get its changes one by one.
 
     A table keeps a store if the user names one, or if a join or an aggregation has to read the table.
-    `key_serde`, `value_serde` of an operation: of its result and of the result's store. Without them, a filter keeps
-    both serdes of the table, and other operations keep the one of the keys. Those need a `value_serde` for a store.
+    `key_serde`, `value_serde` of an operation: the serdes of its result and of the result's store. Without them, a
+    filter keeps both serdes of the table. Other operations keep only the key serde, and need a `value_serde` for a
+    store.
     """
 
     def __init__(self, stage: TableStage[K, V]) -> None:
@@ -476,7 +480,10 @@ class KTable(Generic[K, V]):
         value_serde: Serde[V2] | None = None,
         name: str | None = None,
     ) -> KGroupedTable[K2, V2]:
-        """Group the entries by a new key, always through a repartition topic. `name`: of the node and the topic."""
+        """Group the entries by a new key, always through a repartition topic.
+
+        `name`: the name of the node and of the repartition topic.
+        """
         check_functions("KTable.group_by", selector=selector)
         stage: Stage[K2, V2] = table_operations.under_new_keys(self._stage, selector, name)
         return KGroupedTable(TableGrouping(stage.with_serdes(key_serde, value_serde), name))

@@ -1,7 +1,7 @@
 """A grouped table aggregated into a table: an update subtracts the old value and adds the new one.
 
-The two halves of an update may travel apart, because they may belong to different groups: then the value that leaves a
-group and the value that enters one are two records.
+The old and the new value may belong to different groups. Then the update is two records in the repartition topic: one
+that removes the old value from its group, and one that adds the new value to its group.
 Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 """
 
@@ -42,9 +42,9 @@ class ReducerAsSubtractor:
         return self.reducer(aggregate, value)
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TableAggregation(Generic[A]):
-    """How entries become an aggregate. `prefix`: of the node's name; `value_serde`: of the aggregate."""
+    """The functions and the serde of an aggregate. `prefix`: begins the generated name of its node."""
 
     prefix: str
     initializer: Initializer
@@ -69,7 +69,9 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 @dataclass(frozen=True)
 class KTableRepartitionMap:
-    """Makes `TableRepartitionMap`s. `topic`: the repartition topic, by its short name; `key_serde`: of its keys."""
+    """Makes `TableRepartitionMap`s. `topic`: the repartition topic without the application id; `key_serde`: for its
+    keys.
+    """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
     topic: str
@@ -85,8 +87,8 @@ class KTableRepartitionMap:
 class TableRepartitionMap(Operator):
     """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first.
 
-    Keys are equal when their bytes are: these are the key of the topic, of the store and for the partitioner. In
-    Python, 1 equals True and 1.0, and NaN does not equal itself.
+    Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. In Python,
+    1 equals True and 1.0, and NaN does not equal itself.
     """
 
     def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any]], topic: str, key_serde: Serde[Any]) -> None:
@@ -95,7 +97,7 @@ class TableRepartitionMap(Operator):
         self._key_serde = key_serde
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        full_name = f"{context.application_id}-{self._topic}"  # as of every internal topic
+        full_name = f"{context.application_id}-{self._topic}"  # every internal topic has this prefix
         serialize = serde_for_topic(self._key_serde, full_name, is_key=True).serialize
         selector, hand_on = self._selector, context.guarded(child)
 

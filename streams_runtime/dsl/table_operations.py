@@ -26,7 +26,7 @@ V = TypeVar("V")
 V2 = TypeVar("V2")
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class ResultingTable(Generic[K, V]):
     """The arguments of a call about the table that it makes. Source: the overloads of `KTable` with `Materialized`."""
 

@@ -16,14 +16,14 @@ from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
-"""Key and value to the new value."""
+"""Takes key and value. Gives the new value."""
 
 
 class DerivedTableSupplier(TableSupplier):
     """A table derived from `parent`. It keeps a store only if the user has named one."""
 
     skips_absent = False
-    """Whether to leave out a change without new and old value: the key is and was absent from this table."""
+    """Whether to leave out changes of keys that are and were absent from this table: new and old value are None."""
 
     def __init__(self, parent: TableSupplier, store: StoreMaker | None) -> None:
         super().__init__(store)
@@ -53,8 +53,8 @@ class DerivedTableSupplier(TableSupplier):
             found = get_parent(key)
             if found is None:
                 return None
-            timestamp_ms, of_parent = found
-            value = derived(key, of_parent)
+            timestamp_ms, parent_value = found
+            value = derived(key, parent_value)
             return None if value is None else (timestamp_ms, value)
 
         return get
@@ -113,7 +113,7 @@ class DerivedTableProcessor(Operator):
         return derived_table
 
     def _with_store(self, store: Any, child: Receiver, context: NodeContext) -> Receiver:
-        """The old value is that of the store."""
+        """The receiver of a table with a store. The old value of a change is the one in the store."""
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
         entries = store.table_entries()
         held_back = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)

@@ -1,7 +1,8 @@
 """A stream aggregated by key and window. A window takes records until stream time has passed its end by the grace
 period.
 
-Stream time is what this processor has seen. A record without key is left out; a value of None is not, as in Kafka.
+Stream time is the highest timestamp that this processor has seen. A record without key is left out; a record whose
+value is None is not, as in Kafka.
 Source: `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`. Differs from Kafka: the old value of a new window
 is None, as in `stream_aggregates`. In Kafka it may be the initializer's value.
 """
@@ -24,7 +25,7 @@ from streams_runtime.state_stores.window import SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms
 
 _new_tuple = tuple.__new__
-"""Half of the time that a call of the class takes."""
+"""Makes a `Windowed` in half of the time of `Windowed(...)`."""
 
 
 class KStreamWindowAggregate(StoredTableSupplier):
@@ -42,10 +43,10 @@ class KStreamWindowAggregate(StoredTableSupplier):
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
         entries = store.table_entries()
-        place, fetch, read = entries.place, entries.get, entries.read
+        stored_key_of, fetch, read = entries.place, entries.get, entries.read
 
         def get(key: Windowed[Any]) -> tuple[int, Any] | None:
-            stored = fetch(place(key.key, key.start_ms))
+            stored = fetch(stored_key_of(key.key, key.start_ms))
             return None if stored is None else read(stored)
 
         return get
@@ -79,7 +80,7 @@ class WindowAggregateProcessor(Operator):
             wants_old=self._sends_old_values,
         )
         stored_key_of = entries.place
-        drop_late = self._late_records(context)
+        drop_late = self._late_record_dropper(context)
         size_ms, grace_ms, starts_for = self._windows.size_ms, self._windows.grace_ms, self._windows.starts_for
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -100,17 +101,19 @@ class WindowAggregateProcessor(Operator):
 
         return window_aggregate
 
-    def _late_records(self, context: NodeContext) -> Callable[[int, int, int], None]:
-        """Drops a record for a closed window; counted once for each window, as in Kafka."""
+    def _late_record_dropper(self, context: NodeContext) -> Callable[[int, int, int], None]:
+        """Gives the function that drops a record for a closed window. The record counts once for each closed window, as
+        in Kafka.
+        """
         size_ms, grace = self._windows.size_ms, duration_text(self._windows.grace_ms)
-        latest_ms = -1
+        longest_lateness_ms = -1
 
         def drop(start_ms: int, timestamp_ms: int, close_ms: int) -> None:
-            nonlocal latest_ms
+            nonlocal longest_lateness_ms
             end_ms, detail = start_ms + size_ms, ""
-            if close_ms - end_ms > latest_ms:
-                latest_ms = close_ms - end_ms
-                late = duration_text(latest_ms // 1_000 * 1_000)
+            if close_ms - end_ms > longest_lateness_ms:
+                longest_lateness_ms = close_ms - end_ms
+                late = duration_text(longest_lateness_ms // 1_000 * 1_000)
                 detail = f"(up to {late} after the window and its grace of {grace})"
             context.drop(
                 DropReason.LATE,

@@ -43,13 +43,13 @@ from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRu
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, TaskRuntime
 
 _NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
-"""Another try with fewer records would hide what is wrong, or fail as well."""
+"""Errors after which no batch is tried again: with fewer records it would hide the mistake, or fail as well."""
 
 AnyColumns = RecordColumns[Any, Any]
 
 
 class RunsHow(StrEnum):
-    """The unit of a node's work: it is called once for each."""
+    """The unit of a node's calls: a batch or a record."""
 
     ONCE_A_BATCH = "once a batch"
     ONCE_A_RECORD = "once a record"
@@ -69,7 +69,7 @@ class NodeRun(NamedTuple):
 
 
 class _CollectedRecords(NamedTuple):
-    """`positions`: of the input record of each row."""
+    """Records as columns. `positions`: the position of the input record from which each row was made."""
 
     columns: AnyColumns
     positions: Sequence[RunPosition]
@@ -83,7 +83,7 @@ class _CollectedRecords(NamedTuple):
 
 
 class BatchContext(NodeContext):
-    """The context of a node that takes batches. It knows of which record each row was made."""
+    """The context of a node that takes batches. It keeps the input record of each row."""
 
     __slots__ = ("_batch",)
 
@@ -106,7 +106,7 @@ class BatchContext(NodeContext):
             task.move_to(last, several=len(batch.positions) > 1)
 
     def hand_over(self, batch: _CollectedRecords, process_batch: Callable[[AnyColumns], None]) -> None:
-        """Call the processor with these records. Raises what it raises."""
+        """Call the processor with these records. Raises the processor's errors."""
         task, current = self._task("process_batch"), self.current
         self._batch = batch
         task.move_to(batch.positions[-1], several=len(batch.positions) > 1)
@@ -229,9 +229,8 @@ def node_run(node: NodeRunner) -> NodeRun:
     """Whether the node is called once a record or once a batch."""
     if not isinstance(node, BatchRunner):
         return NodeRun(RunsHow.ONCE_A_RECORD)
-    return NodeRun(
-        RunsHow.ONCE_A_RECORD if node.reason_against_batches else RunsHow.ONCE_A_BATCH, node.reason_against_batches
-    )
+    why = node.reason_against_batches
+    return NodeRun(RunsHow.ONCE_A_RECORD if why else RunsHow.ONCE_A_BATCH, why)
 
 
 def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
@@ -245,7 +244,7 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """For each node that takes batches: why it may not collect; empty if it may."""
+    """The reason against collecting for each node that takes batches; empty if the node may collect."""
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
     for node in nodes.values():
