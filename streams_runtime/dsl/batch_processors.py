@@ -23,7 +23,9 @@ AnyColumns = RecordColumns[Any, Any]
 
 
 class BatchFunction(Processor[Any, Any], ABC):
-    """One of these operations. `operation`: its name. `wanted`: what its function has to return, for errors."""
+    """The processor of one of these operations. `operation`: its name. `wanted`: the result that its function has to
+    return, in words for errors.
+    """
 
     operation = ""
     wanted = ""

@@ -34,7 +34,7 @@ value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
 """Gives the new value of a change, which is the record's value in a stream of the changes."""
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class ChangedSerde(Generic[V]):
     """Raises StreamsError for a change without values, and for bytes in none of the three forms."""
 

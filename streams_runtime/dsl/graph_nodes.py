@@ -21,7 +21,7 @@ from streams_runtime.state_stores.base import StoreBuilder
 
 
 class GraphNode:
-    """`name`: of the node that children have as their parent in the topology.
+    """`name`: the node that this node's children get as their parent in the topology.
 
     `changes_key`, `changes_value`: whether this node may change keys or values; it decides which repartition topics
     `optimize` merges. `takes_null_keys`: true for a left join of a stream with a table: records without key have to

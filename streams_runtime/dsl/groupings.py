@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from streams_runtime.dsl.materialized import (
     KeyValueStoreMaker,
     Materialized,
-    Store,
+    StoreArgument,
     WindowStoreMaker,
     materialized,
 )
@@ -34,7 +34,8 @@ KT = TypeVar("KT")
 
 
 class StreamGrouping(Generic[K, V]):
-    """A grouped stream. `repartition_name`: of the repartition topic, without its suffix; None: the store's name.
+    """A grouped stream. `repartition_name`: the name of the repartition topic without its suffix; None: the store's
+    name.
 
     With a `repartition_name`, all aggregations of the grouping share one repartition topic.
     """
@@ -44,8 +45,11 @@ class StreamGrouping(Generic[K, V]):
         self._repartition_name = None if repartition_name is None else checked_name(repartition_name)
         self._repartition: RepartitionNode | None = None
 
-    def count_settings(self, store: Store) -> Materialized:
-        """Settings that name no store take one more number. Source: `KGroupedStreamImpl.count(Materialized)`."""
+    def count_settings(self, store: StoreArgument) -> Materialized:
+        """Settings without a name for the store take one more number for generated names.
+
+        Source: `KGroupedStreamImpl.count(Materialized)`.
+        """
         settings = materialized(store)
         if store is not None and settings.name is None:
             self.stream.graph.naming.store("KSTREAM-AGGREGATE-")
@@ -85,7 +89,7 @@ class StreamGrouping(Generic[K, V]):
         return stream.make_table(node_name, supplier, key_serde, value_serde)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
-        """Each call takes three numbers, even if the topic is there already."""
+        """Each call takes three numbers for generated names, even if it shares a topic."""
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)
         if self._repartition is None or self._repartition_name is None:
@@ -96,7 +100,7 @@ class StreamGrouping(Generic[K, V]):
 class TableGrouping(Generic[K, V]):
     """The changes of a table, with the keys of their groups. They always go through a repartition topic.
 
-    `repartition_name`: as for `StreamGrouping`.
+    `repartition_name`: see `StreamGrouping`.
     """
 
     def __init__(self, changes: Stage[K, V], repartition_name: str | None) -> None:
@@ -104,7 +108,7 @@ class TableGrouping(Generic[K, V]):
         self._repartition_name = None if repartition_name is None else checked_name(repartition_name)
         self._repartition: GroupedTableRepartitionNode | None = None
 
-    def aggregated(self, aggregation: TableAggregation[A], store: Store, name: str | None) -> TableStage[K, A]:
+    def aggregated(self, aggregation: TableAggregation[A], store: StoreArgument, name: str | None) -> TableStage[K, A]:
         changes, settings = self.changes, materialized(store)
         graph, keys = changes.graph, changes.key_serde
         # As in Kafka, a store without a name is numbered as that of an aggregate, for a reduce as well.

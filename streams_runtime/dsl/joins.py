@@ -2,7 +2,7 @@
 
 A record of a stream is joined with the table's value at that moment; updates of the table send nothing. A join of two
 tables has one node for each side, and one that merges the results of both, as in Kafka. An update of one side looks its
-key up in the other table. The timestamp of a result is the higher one of the two values.
+key up in the other table. The timestamp of a result is the higher one of its two values' timestamps.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
 `KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key in both tables
 between two flushes of their record caches, the key leaves the result of an inner join. In Kafka each side finds the
@@ -36,12 +36,12 @@ class StreamTableJoinProcessor(Operator):
         self._table = table
         self._joiner = joiner
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        get, joiner = self._table.getter(task), self._joiner
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        get, joiner = self._table.getter(context), self._joiner
 
         def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None or value is None:
-                task.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
+                context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
                 return
             found = get(key)
             if found is not None:
@@ -57,12 +57,12 @@ class StreamTableLeftJoinProcessor(Operator):
         self._table = table
         self._joiner = joiner
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        get, joiner = self._table.getter(task), self._joiner
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        get, joiner = self._table.getter(context), self._joiner
 
         def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if value is None:
-                task.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
+                context.drop(DropReason.NULL_KEY_OR_VALUE, "null join key or value")
                 return
             found = None if key is None else get(key)
             child(key, joiner(value, None if found is None else found[1]), timestamp_ms, headers)
@@ -128,15 +128,15 @@ class JoinSideProcessor(Operator):
     def __init__(self, side: JoinSide) -> None:
         self._side = side
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         side = self._side
-        get_other, get_flushed_other = side.other.getter(task), side.other.getter(task, flushed=True)
+        get_other, get_flushed_other = side.other.getter(context), side.other.getter(context, flushed=True)
         joined, wants_old = side.joined, side.sends_old_values
         needs_other, needs_both = side.needs_other, side.needs_this and side.needs_other
 
         def join(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                task.drop(DropReason.NULL_KEY, "null key")
+                context.drop(DropReason.NULL_KEY, "null key")
                 return
             new, old = change
             found = get_other(key)
@@ -178,11 +178,11 @@ class KTableKTableJoin(TableSupplier):
             return super().view()
         return tuple(dict.fromkeys((*self.left.this.view(), *self.right.this.view())))
 
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
+    def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
-            return super().getter(task, flushed=flushed)
-        left = self.left.this.getter(task, flushed=flushed)
-        right = self.right.this.getter(task, flushed=flushed)
+            return super().getter(context, flushed=flushed)
+        left = self.left.this.getter(context, flushed=flushed)
+        right = self.right.this.getter(context, flushed=flushed)
         joined = self.left.joined
 
         def get(key: Any) -> tuple[int, Any] | None:
@@ -205,17 +205,17 @@ class JoinMergeProcessor(Operator):
         self._store = store
         self._sends_old_values = sends_old_values
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         wants_old = self._sends_old_values
-        entries, held_back, works_on = None, False, task.current.works_on
+        entries, held_back, set_record = None, False, context.current.set_record
         if self._store is not None:
-            entries = task.state_store(self._store).table_entries()
-            held_back = task.forwards_when_flushed(entries, child, sends_old_values=wants_old)
+            entries = context.state_store(self._store).table_entries()
+            held_back = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
 
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = change
             if entries is not None:
-                works_on(timestamp_ms, headers)
+                set_record(timestamp_ms, headers)
                 entries.put(entries.place(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms)
             if not held_back:
                 child(key, (new, old if wants_old else None), timestamp_ms, headers)

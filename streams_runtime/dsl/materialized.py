@@ -22,8 +22,9 @@ from streams_runtime.state_stores.builders import timestamped_key_value_store, t
 class Materialized:
     """`name` None: the store has a generated name and cannot be queried. `changelog` None: the store is not logged.
 
-    `retention_ms`: of a window store; None: window size plus grace, which is the least. `caching`: the record cache
-    holds the updates of a key back, and forwards only the last one at a commit, or when the cache is full.
+    `retention_ms`: how long a window store keeps a window. The default, window size plus grace period, is the shortest
+    that is allowed. Other stores ignore it. `caching`: the record cache holds the updates of a key back, and forwards
+    only the last one at a commit, or when the cache is full.
     """
 
     name: str | None = None
@@ -33,11 +34,11 @@ class Materialized:
     caching: bool = True
 
 
-Store = str | Materialized | None
+StoreArgument = str | Materialized | None
 """The argument `store` of DSL calls: a name, or a `Materialized` for further settings."""
 
 
-def materialized(store: Store) -> Materialized:
+def materialized(store: StoreArgument) -> Materialized:
     given = store if isinstance(store, Materialized) else Materialized(store)
     if given.name is not None:
         checked_name(given.name)

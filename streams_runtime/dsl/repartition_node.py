@@ -29,7 +29,7 @@ class RepartitionNames:
 
     @classmethod
     def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
-        """Takes three numbers, even if the names are not generated. Source: `KStreamImpl.createRepartitionedSource`."""
+        """Takes three numbers, even if the user gives the name. Source: `KStreamImpl.createRepartitionedSource`."""
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
         sink = naming.processor("KSTREAM-SINK-")
         null_filter = naming.processor("KSTREAM-FILTER-")
@@ -40,7 +40,7 @@ class RepartitionNames:
 
 
 class RepartitionNode(GraphNode):
-    """`mergeable`: whether `optimize` may replace the topic; not if the user has asked for it with `repartition`.
+    """`mergeable`: whether `optimize` may merge the topic with others; False for `KStream.repartition`.
 
     `keeps_null_keys`: whether records without key pass; the graph decides it when the topology is built.
     """

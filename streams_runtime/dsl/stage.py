@@ -21,9 +21,9 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class Stage(Generic[K, V]):
-    """The newest node of a stream or table, and what is known about its records.
+    """The newest node of a stream or table, with the properties of its records that are known so far.
 
     `sources`: names of the source nodes of its subtopology, for co-partitioning. `key_serde`, `value_serde`: None if no
     call so far has given one. `repartition_required`: the key may have changed since the records were last written to a
@@ -77,7 +77,7 @@ class Stage(Generic[K, V]):
             raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")
         return tuple(dict.fromkeys((*self.sources, *other.sources)))
 
-    def copartitioned_with(self, other: Stage[K, Any]) -> tuple[str, ...]:
+    def copartition_with(self, other: Stage[K, Any]) -> tuple[str, ...]:
         """Declare that the topics of both have the same number of partitions. Gives the sources of both."""
         sources = self.joined_sources(other)
         self.graph.copartition(sources)

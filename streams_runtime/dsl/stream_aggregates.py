@@ -1,17 +1,18 @@
 """A stream aggregated into a table, key by key: the newest aggregate, at the highest timestamp that went into it.
 
 Records without key or value are left out. Source: `KStreamAggregate`, `KStreamReduce`.
-With a record cache, the store forwards the changes when it is flushed, with what the flush before sent as old value.
-Differs from Kafka: the old value of a key that was not there is always None. In Kafka it is so with a record cache; but
-without one it is the initializer's value, and the same records give other results: a grouping of the table subtracts
-what was never added, so its counts and sums are wrong from then on, and a filter removes keys that it never sent.
+With a record cache, the store forwards the changes when the cache is flushed. The old value of a change is then the
+new value that the previous flush sent.
+Differs from Kafka: the old value of a new key is always None. In Kafka it is None with a record cache, and the
+initializer's value without one. Then a grouping of the table subtracts a value that was never added, so its counts and
+sums stay wrong, and a filter of the table sends removals of keys that it never sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from streams_runtime.common.records import Headers
 from streams_runtime.dsl.materialized import StoreMaker
@@ -19,14 +20,15 @@ from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.serdes import LONG, Serde
+from streams_runtime.state_stores.value_and_timestamp import TableEntries
 
 A = TypeVar("A")
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
-"""Key, value, aggregate so far to the new aggregate."""
+"""Takes key, value and the aggregate so far. Gives the new aggregate."""
 Reducer = Callable[[Any, Any], Any]
-"""Value so far and next value to the new one."""
+"""Takes the value so far and the next value. Gives the new value."""
 
 
 def zero() -> int:
@@ -51,9 +53,9 @@ class ReducerAsAggregator:
         return value if aggregate is None else self.reducer(aggregate, value)
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class StreamAggregation(Generic[A]):
-    """How records become an aggregate. `prefix`: of the names of node and store; `value_serde`: of the aggregate."""
+    """The functions and the serde of an aggregate. `prefix`: begins the generated names of its node and its store."""
 
     prefix: str
     initializer: Initializer
@@ -73,7 +75,7 @@ COUNT = StreamAggregation.by(zero, one_more, LONG)
 
 
 class KStreamAggregate(StoredTableSupplier):
-    """count, aggregate and reduce alike."""
+    """Makes the operators of a count, an aggregate or a reduce."""
 
     def __init__(self, store: StoreMaker, initializer: Initializer, aggregator: Aggregator) -> None:
         super().__init__(store)
@@ -91,62 +93,64 @@ class StreamAggregateProcessor(Operator):
         self._aggregator = aggregator
         self._sends_old_values = sends_old_values
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        place_of, update, _ = aggregation(
-            self._store, self._initializer, self._aggregator, child, task, sends_old_values=self._sends_old_values
-        )
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        entries = context.state_store(self._store).table_entries()
+        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        return self.receiver(entries, None if held_back else child, context, wants_old=self._sends_old_values)
+
+    def receiver(
+        self, entries: TableEntries, child: Receiver | None, context: NodeContext, *, wants_old: bool
+    ) -> Receiver:
+        """The receiver that updates the aggregate of each record's key. For the parameters see `aggregation`."""
+        stored_key_of = entries.place
+        update = aggregation(entries, self._initializer, self._aggregator, child, context, wants_old=wants_old)
 
         def aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None or value is None:
-                task.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
+                context.drop(DropReason.NULL_KEY_OR_VALUE, "null key or value")
             else:
-                update(place_of(key), key, key, value, timestamp_ms, headers)
+                update(stored_key_of(key), key, key, value, timestamp_ms, headers)
 
         return aggregate
 
 
-class Aggregation(NamedTuple):
-    """How the records of a node get into the aggregates of its store.
-
-    `place`: see `TableEntries`. `update`: puts a record into the aggregate at a place, and hands the change on; it
-    takes the place, the key of the table, and the key, value, timestamp and headers of the record. `held_back`: whether
-    the change is handed on when the record cache is flushed; then the key of the table is not asked for.
-    """
-
-    place: Callable[..., Any]
-    update: Callable[[Any, Any, Any, Any, int, Headers], None]
-    held_back: bool
+Update = Callable[[Any, Any, Any, Any, int, Headers], None]
+"""Updates one aggregate with a record. Takes the aggregate's key as `TableEntries.place` gives it, and its key in the
+table, which is not used if a flush hands the changes on; then key, value, timestamp and headers of the record."""
 
 
 def aggregation(
-    store: str,
+    entries: TableEntries,
     initializer: Initializer,
     aggregator: Aggregator,
-    child: Receiver,
-    task: NodeContext,
+    child: Receiver | None,
+    context: NodeContext,
     *,
-    sends_old_values: bool,
-) -> Aggregation:
-    entries = task.state_store(store).table_entries()
-    held_back = task.forwards_when_flushed(entries, child, sends_old_values=sends_old_values)
-    wants_old = sends_old_values and not held_back
-    place, get, put, read, write, _, _ = entries
-    works_on = task.current.works_on
+    wants_old: bool,
+) -> Update:
+    """The function that updates the aggregates in a store.
 
-    def update(place: Any, table_key: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-        works_on(timestamp_ms, headers)
-        stored, old = get(place), None
+    `child`: gets each change at once; None if the store hands the changes on when its record cache is flushed.
+    `wants_old`: whether `child` needs the old value of a change.
+    """
+    get, put, read, write = entries.get, entries.put, entries.read, entries.write
+    reads_old = wants_old and child is not None
+    set_record = context.current.set_record
+
+    def update(stored_key: Any, table_key: Any, key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+        set_record(timestamp_ms, headers)
+        stored, old = get(stored_key), None
         if stored is None:
             new = aggregator(key, value, initializer())
         else:
             so_far_ms, so_far = read(stored)
             if so_far_ms > timestamp_ms:
                 timestamp_ms = so_far_ms
+            if reads_old:
+                old = read(stored)[1]  # not `so_far`: the user's function may change it in place
             new = aggregator(key, value, so_far)
-            if wants_old:  # the user's function may have changed the aggregate in place
-                old = read(stored)[1] if new is so_far else so_far
-        put(place, None if new is None else write(timestamp_ms, new), timestamp_ms)
-        if not held_back:
+        put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
+        if child is not None:
             child(table_key, (new, old), timestamp_ms, headers)
 
-    return Aggregation(place, update, held_back)
+    return update

@@ -1,8 +1,8 @@
 """The nodes that the operations of a stream add to the graph: one function for each kind of operation.
 
 An operation that may change the key marks its result: `repartition_required`. The next operation that needs all records
-of a key in one partition then writes them to a repartition topic first. `name`: of the operation's node; None: `prefix`
-and the next number. Source: `KStreamImpl`.
+of a key in one partition then writes them to a repartition topic first. `name`: the name of the operation's node; None:
+`prefix` and the next number. Source: `KStreamImpl`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streams_runtime.dsl.graph_nodes import MergeNode, ProcessorGraphNode, StreamSinkNode
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, Materialized, Store, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreMaker, Materialized, StoreArgument, materialized
 from streams_runtime.dsl.naming import checked_name
 from streams_runtime.dsl.repartition_node import RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stage import Stage, TableStage
@@ -61,7 +61,9 @@ def with_store(
     """An operation with a key-value store of its own. Its task gets all records of a key: the stream is repartitioned
     first if the key may have changed.
 
-    `supplier`: makes the supplier of the operators for this store. `value_serde`: of the store and of the result.
+    `supplier`: makes the supplier of the operators for this store. `value_serde`: the serde of the values in the store
+    and in the result. The result of an operation that forwards at once may serve as a stream; if its operator changes
+    values, set `node.changes_value` of the result.
     """
     naming = stream.graph.naming
     node_name = naming.given_or(name, prefix)
@@ -74,7 +76,7 @@ def with_store(
     return stream.make_table(node_name, made, keys, value_serde)
 
 
-def as_table(stream: Stage[K, V], store: Store, name: str | None) -> TableStage[K, V]:
+def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
     """The newest value of every key."""
     settings = materialized(store)
     supplier = partial(KTableSource, kept=settings.name is not None)
@@ -84,10 +86,10 @@ def as_table(stream: Stage[K, V], store: Store, name: str | None) -> TableStage[
 def processed(
     stream: Stage[Any, Any], supplier: NodeSupplier, stores: Sequence[str], name: str | None
 ) -> Stage[Any, Any]:
-    """A processor of the user, which may forward any record. So `optimize` moves no repartition topic above it.
+    """A processor of the user. It may forward any record, so `optimize` moves no repartition topic above it.
 
-    Differs from Kafka: there, `optimize` does unless `__enable.process.processValue.fix__` is set (KAFKA-19668), and a
-    record to which the processor gives another key is aggregated in the partition of its old key.
+    Differs from Kafka: there, `optimize` moves topics above it unless `__enable.process.processValue.fix__` is set
+    (KAFKA-19668). Then a record to which the processor gives another key is aggregated in the partition of its old key.
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
@@ -104,8 +106,8 @@ def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K
     return Stage(stream.graph, node, sources, None, None, repartition_required=required)
 
 
-def written(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner | None, name: str | None) -> None:
-    """Without a `partitioner`, windowed keys are partitioned by the key alone."""
+def add_sink(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner | None, name: str | None) -> None:
+    """Write the stream to a topic. Without a `partitioner`, windowed keys are partitioned by the key alone."""
     keys = stream.key_serde
     if partitioner is None and isinstance(keys, TimeWindowedSerde):
         partitioner = WindowedStreamPartitioner(keys.key_serde)
@@ -134,7 +136,7 @@ def joined(
     stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
 ) -> Stage[K, Any]:
     """A join of a stream with a table. `stream`: as `JoinInputs` gives it."""
-    sources = stream.copartitioned_with(table)
+    sources = stream.copartition_with(table)
     node_name = stream.graph.naming.given_or(name, prefix)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=table.supplier.view())
     return replace(stream.then(node), sources=sources, value_serde=None)
@@ -150,25 +152,27 @@ class JoinInputs(Generic[K, V]):
     def by_key(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None, name: str | None) -> Stage[K, V]:
         """The stream itself, or the stage that reads its repartition topic.
 
-        Each repartition takes three numbers, even if it shares a topic. Source: `KStreamImpl.repartitionForJoin`.
+        Each call takes three numbers for generated names, even if it shares a topic. Source:
+        `KStreamImpl.repartitionForJoin`.
         """
         stream = self._stream.with_serdes(key_serde, value_serde)
         if not stream.repartition_required:
             return stream
-        prefix = name or stream.name
-        names = RepartitionNames.of_stream(stream.graph.naming, prefix)
-        if self._repartition is not None and prefix == stream.name:
+        names = RepartitionNames.of_stream(stream.graph.naming, name or stream.name)
+        may_share = name is None or name == stream.name
+        if self._repartition is not None and may_share:
             return stream.reading(self._repartition)
         self._repartition = RepartitionNode(names, stream.key_serde, stream.value_serde)
         return stream.repartitioned(self._repartition)
 
 
 class Branches(Generic[K, V]):
-    """A split stream."""
+    """A split stream, to which the user adds branches."""
 
     def __init__(self, stream: Stage[K, V], name: str | None) -> None:
         self._stream = stream
-        self._branches: list[tuple[Callable[[K, V], bool] | None, str]] = []  # see `KStreamBranch`
+        # `KStreamBranch` gets this list when the topology is built. Until then, `add` appends to it.
+        self._branches: list[tuple[Callable[[K, V], bool] | None, str]] = []
         split_name = stream.graph.naming.given_or(name, "KSTREAM-BRANCH-")
         self._split = ProcessorGraphNode(split_name, partial(KStreamBranch, self._branches))
         stream.graph.add(self._split, [stream.node])
@@ -177,5 +181,5 @@ class Branches(Generic[K, V]):
         """The name of the branch's node is the name of the split and `suffix`; None: the branch's number, from 1."""
         name = checked_name(self._split.name + (str(len(self._branches) + 1) if suffix is None else suffix))
         self._branches.append((predicate, name))
-        self._stream.graph.naming.processor(name)  # Kafka takes a number for it
+        self._stream.graph.naming.processor(name)  # as in Kafka, a branch takes a number even if it has a name
         return replace(self._stream, node=self._split).then(ProcessorGraphNode(name, PassThrough))

@@ -1,7 +1,9 @@
-"""The operators of streams that have no store. They call the user's function once for each record.
+"""Stateless operators of streams. They call the user's function once for each record.
 
-Records keep their headers and timestamps. Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`,
-`KStreamMapValues`, `KStreamFilter`, `KStreamPeek`, `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
+Records keep their headers and timestamps. An operator that hands on several rows calls `context.guarded(child)`: if one
+row fails and the handler decides to go on, the next row follows.
+Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
+`ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ class KStreamMap(Operator):
     def __init__(self, mapper: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         mapper = self._mapper
 
         def map_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -34,7 +36,7 @@ class KStreamSelectKey(Operator):
     def __init__(self, selector: Callable[[Any, Any], Any]) -> None:
         self._selector = selector
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         selector = self._selector
 
         def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -47,8 +49,8 @@ class KStreamFlatMap(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, task.guarded(child)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, context.guarded(child)
 
         def flat_map(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             for new_key, new_value in mapper(key, value):
@@ -61,7 +63,7 @@ class KStreamMapValues(Operator):
     def __init__(self, mapper: Callable[[Any], Any]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         mapper = self._mapper
 
         def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -74,7 +76,7 @@ class KStreamMapValuesWithKey(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Any]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         mapper = self._mapper
 
         def map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -87,8 +89,8 @@ class KStreamFlatMapValues(Operator):
     def __init__(self, mapper: Callable[[Any], Iterable[Any]]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, task.guarded(child)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, context.guarded(child)
 
         def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             for new_value in mapper(value):
@@ -101,8 +103,8 @@ class KStreamFlatMapValuesWithKey(Operator):
     def __init__(self, mapper: Callable[[Any, Any], Iterable[Any]]) -> None:
         self._mapper = mapper
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        mapper, hand_on = self._mapper, task.guarded(child)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        mapper, hand_on = self._mapper, context.guarded(child)
 
         def flat_map_values(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             for new_value in mapper(key, value):
@@ -115,7 +117,7 @@ class KStreamFilter(Operator):
     def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
         self._predicate = predicate
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         predicate = self._predicate
 
         def filter_(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -129,7 +131,7 @@ class KStreamFilterNot(Operator):
     def __init__(self, predicate: Callable[[Any, Any], bool]) -> None:
         self._predicate = predicate
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         predicate = self._predicate
 
         def filter_not(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -142,14 +144,14 @@ class KStreamFilterNot(Operator):
 class NullKeyFilter(Operator):
     """Leaves out records without key before a repartition topic: the operation below the topic would drop them.
 
-    Differs from Kafka: these records are counted, apart from dropped records. In Kafka a `KStreamFilter` leaves them
+    Differs from Kafka: these records are counted, under a reason of their own. In Kafka a `KStreamFilter` leaves them
     out, and nothing counts them.
     """
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                task.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
+                context.drop(DropReason.NULL_KEY_BEFORE_REPARTITION, "null key")
             else:
                 child(key, value, timestamp_ms, headers)
 
@@ -160,7 +162,7 @@ class KStreamPeek(Operator):
     def __init__(self, action: Callable[[Any, Any], object]) -> None:
         self._action = action
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         action = self._action
 
         def peek(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -174,7 +176,7 @@ class ForeachProcessor(Operator):
     def __init__(self, action: Callable[[Any, Any], object]) -> None:
         self._action = action
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         action = self._action
 
         def for_each(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -186,16 +188,17 @@ class ForeachProcessor(Operator):
 class KStreamBranch(Operator):
     """Hands a record to the first branch whose predicate is true, else to the default branch, if there is one.
 
-    `branches`: predicates and names of children. The default branch has the predicate None; it may stand anywhere.
+    `branches`: a predicate and the name of a child for each branch. The default branch, which may stand anywhere
+    among them, has the predicate None.
     """
 
     def __init__(self, branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]]) -> None:
         self._branches = [(predicate, child) for predicate, child in branches if predicate is not None]
         self._default = next((child for predicate, child in branches if predicate is None), None)
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        branches = [(predicate, task.child(name)) for predicate, name in self._branches]
-        default = None if self._default is None else task.child(self._default)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        branches = [(predicate, context.child(name)) for predicate, name in self._branches]
+        default = None if self._default is None else context.child(self._default)
 
         def branch(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             for predicate, chosen in branches:
@@ -209,7 +212,7 @@ class KStreamBranch(Operator):
 
 
 class PassThrough(Operator):
-    """A merge of streams, or a branch of a split."""
+    """Hands each record on as it is: the node of a merge of streams, or of one branch of a split stream."""
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         return child

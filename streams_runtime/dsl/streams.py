@@ -2,8 +2,8 @@
 
 The classes make each other, so they stand in one file. `stream_operations`, `table_operations` and `groupings` add the
 nodes of an operation to the graph. In every call, `name` is the name of the operation's node; without it, the node gets
-a generated name. `store` is the name of a table's store, or a `Materialized`. A serde that a call does not give is the
-one of the stream or table before it.
+a generated name. `store` is the name of a table's store, or a `Materialized`. A serde that a call does not give is
+that of the stream or table on which the method is called.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: no stream-stream, outer and foreign-key joins, no global tables, no cogroup, suppress,
 `processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`, no topics chosen
@@ -28,7 +28,7 @@ from streams_runtime.dsl import (
 )
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
-from streams_runtime.dsl.materialized import Store, materialized
+from streams_runtime.dsl.materialized import StoreArgument, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_aggregates import StreamAggregation
 from streams_runtime.dsl.table_aggregates import TableAggregation
@@ -198,7 +198,7 @@ class KStream(Generic[K, V]):
     ) -> None:
         """Write to a topic, which must exist. Windowed keys are partitioned by the key alone."""
         checked_topics("KStream.to", (topic,))
-        stream_operations.written(self._stage.with_serdes(key_serde, value_serde), topic, partitioner, name)
+        stream_operations.add_sink(self._stage.with_serdes(key_serde, value_serde), topic, partitioner, name)
 
     def repartition(
         self,
@@ -216,7 +216,7 @@ class KStream(Generic[K, V]):
     def to_table(
         self,
         *,
-        store: Store = None,
+        store: StoreArgument = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
         name: str | None = None,
@@ -227,7 +227,7 @@ class KStream(Generic[K, V]):
     def group_by_key(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
-        """Group the records by their key. `name`: of the repartition topic, if one is needed."""
+        """Group the records by their key. `name`: the name of the repartition topic, if one is needed."""
         return KGroupedStream(StreamGrouping(self._stage.with_serdes(key_serde, value_serde), name))
 
     def group_by(
@@ -238,7 +238,10 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KGroupedStream[K2, V]:
-        """Group the records by a new key, always through a repartition topic. `name`: of the node and the topic."""
+        """Group the records by a new key, always through a repartition topic.
+
+        `name`: the name of the node and of the repartition topic.
+        """
         check_functions("KStream.group_by", selector=selector)
         supplier = partial(processors.KStreamSelectKey, selector)
         stage: Stage[K2, V] = stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name)
@@ -321,7 +324,7 @@ class KGroupedStream(Generic[K, V]):
     def __init__(self, grouping: StreamGrouping[K, V]) -> None:
         self._grouping = grouping
 
-    def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
+    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
         """The number of records of each key. Records whose value is None do not count."""
         settings = self._grouping.count_settings(store)
         return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
@@ -332,7 +335,7 @@ class KGroupedStream(Generic[K, V]):
         aggregator: Callable[[K, V, A], A],
         *,
         value_serde: Serde[A],
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, A]:
         """`aggregator`: gives the new aggregate for key, value and the aggregate so far; None removes the key."""
@@ -340,7 +343,9 @@ class KGroupedStream(Generic[K, V]):
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return KTable(self._grouping.aggregated(aggregation, materialized(store), name))
 
-    def reduce(self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None) -> KTable[K, V]:
+    def reduce(
+        self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
+    ) -> KTable[K, V]:
         """`reducer`: gives the new value for the value so far and the next one. The first value is taken as it is."""
         check_functions("KGroupedStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
@@ -362,7 +367,7 @@ class TimeWindowedKStream(Generic[K, V]):
         self._grouping = grouping
         self._windows = windows
 
-    def count(self, *, store: Store = None, name: str | None = None) -> KTable[Windowed[K], int]:
+    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[Windowed[K], int]:
         """The number of records of each key in each window."""
         settings = self._grouping.count_settings(store)
         return KTable(self._grouping.aggregated_in_windows(self._windows, stream_aggregates.COUNT, settings, name))
@@ -373,7 +378,7 @@ class TimeWindowedKStream(Generic[K, V]):
         aggregator: Callable[[K, V, A], A],
         *,
         value_serde: Serde[A],
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """`aggregator`: gives the window's new aggregate for key, value and the aggregate so far; None removes it."""
@@ -382,7 +387,7 @@ class TimeWindowedKStream(Generic[K, V]):
         return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, materialized(store), name))
 
     def reduce(
-        self, reducer: Callable[[V, V], V], *, store: Store = None, name: str | None = None
+        self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[Windowed[K], V]:
         """`reducer`: gives a window's new value for the value so far and the next. The first is taken as it is."""
         check_functions("TimeWindowedKStream.reduce", reducer=reducer)
@@ -394,8 +399,9 @@ class KTable(Generic[K, V]):
     """The newest value of every key. The nodes below a table get its changes one by one.
 
     A table keeps a store if the user names one, or if a join or an aggregation has to read the table.
-    `key_serde`, `value_serde` of an operation: of its result and of the result's store. Without them, a filter keeps
-    both serdes of the table, and other operations keep the one of the keys. Those need a `value_serde` for a store.
+    `key_serde`, `value_serde` of an operation: the serdes of its result and of the result's store. Without them, a
+    filter keeps both serdes of the table. Other operations keep only the key serde, and need a `value_serde` for a
+    store.
     """
 
     def __init__(self, stage: TableStage[K, V]) -> None:
@@ -412,7 +418,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
         """The entries for which the predicate is true. An entry for which it becomes false is removed."""
@@ -426,7 +432,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
         """The entries for which the predicate is false."""
@@ -440,7 +446,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper never gets None: a removal stays a removal."""
@@ -454,7 +460,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """A new value for each entry. The mapper must not change the key, and never gets None as the value."""
@@ -474,7 +480,10 @@ class KTable(Generic[K, V]):
         value_serde: Serde[V2] | None = None,
         name: str | None = None,
     ) -> KGroupedTable[K2, V2]:
-        """Group the entries by a new key, always through a repartition topic. `name`: of the node and the topic."""
+        """Group the entries by a new key, always through a repartition topic.
+
+        `name`: the name of the node and of the repartition topic.
+        """
         check_functions("KTable.group_by", selector=selector)
         stage: Stage[K2, V2] = table_operations.under_new_keys(self._stage, selector, name)
         return KGroupedTable(TableGrouping(stage.with_serdes(key_serde, value_serde), name))
@@ -486,7 +495,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """The keys that both tables have. The topics of both must have the same number of partitions."""
@@ -503,7 +512,7 @@ class KTable(Generic[K, V]):
         *,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
         """All keys of this table. The other's value is None where it has none."""
@@ -523,7 +532,7 @@ class KGroupedTable(Generic[K, V]):
     def __init__(self, grouping: TableGrouping[K, V]) -> None:
         self._grouping = grouping
 
-    def count(self, *, store: Store = None, name: str | None = None) -> KTable[K, int]:
+    def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
         """The number of entries of each group."""
         return KTable(self._grouping.aggregated(table_aggregates.COUNT, store, name))
 
@@ -534,7 +543,7 @@ class KGroupedTable(Generic[K, V]):
         subtractor: Callable[[K, V, A], A],
         *,
         value_serde: Serde[A],
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, A]:
         """One aggregate for each group."""
@@ -547,7 +556,7 @@ class KGroupedTable(Generic[K, V]):
         adder: Callable[[V, V], V],
         subtractor: Callable[[V, V], V],
         *,
-        store: Store = None,
+        store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
         """`adder`, `subtractor`: give the new value for the value so far and an entry's value.

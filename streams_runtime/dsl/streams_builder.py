@@ -13,7 +13,7 @@ from typing import TypeVar
 from assignor.errors import TopologyError
 from streams_runtime.configs import OPTIMIZATIONS, StreamsConfig, configured_optimizations
 from streams_runtime.dsl.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreArgument, materialized
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.streams import KStream, KTable
 from streams_runtime.dsl.streams_graph import StreamsGraph
@@ -29,9 +29,9 @@ V = TypeVar("V")
 
 
 class StreamsBuilder:
-    """`optimize`: as `topology.optimization=all`. The topic of a table is then the changelog of its store, too, and
-    repartition topics below one change of the key become one. This changes names, so an application that switches it
-    loses its state. The configs that `build` gets may have `topology.optimization` instead.
+    """`optimize`: as `topology.optimization=all`. The topic of a table then also serves as the changelog of the table's
+    store, and the repartition topics below an operation that changes keys are merged into one. This changes names, so
+    an application that switches it loses its state. The configs of `build` may set `topology.optimization` instead.
     """
 
     def __init__(self, *, optimize: bool = False) -> None:
@@ -67,7 +67,7 @@ class StreamsBuilder:
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
         *,
-        store: Store = None,
+        store: StoreArgument = None,
         timestamp_extractor: TimestampExtractor | None = None,
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
@@ -98,9 +98,9 @@ class StreamsBuilder:
     def build(self, configs: StreamsConfig | Mapping[str, object] | None = None) -> Topology:
         """The topology of all calls so far. Later calls are refused, and another `build` gives the same topology.
 
-        `configs`: of the application; its `topology.optimization` is read here, and as in Kafka only here. Raises
-        InputError for a value of it that is not known, and TopologyError for what only the whole topology shows, such
-        as a topic that is read twice.
+        `configs`: the configs of the application. As in Kafka, `topology.optimization` takes effect only if it is given
+        here. Raises InputError for an unknown value of `topology.optimization`, and TopologyError for mistakes that
+        show only in the whole topology, such as two sources whose topics overlap.
         """
         optimizations = configured_optimizations(configs)
         if optimizations is None:

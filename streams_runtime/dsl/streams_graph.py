@@ -21,7 +21,7 @@ from streams_runtime.processors.topology import Topology
 
 
 class StreamsGraph:
-    """The graph of a `StreamsBuilder`. `naming`: of all its nodes."""
+    """The graph of a `StreamsBuilder`. `naming`: gives the names of all nodes."""
 
     def __init__(self) -> None:
         self.naming = Naming()
@@ -56,16 +56,18 @@ class StreamsGraph:
             if MERGE_REPARTITION_TOPICS in optimizations:
                 renamed.update(self._merging.merge())
             self._let_null_keys_through()
-            self._topology = self._written()
+            self._topology = self._make_topology()
             self._topology.optimizations = optimizations
             for group in self._copartitioned:
                 self._topology.copartition(dict.fromkeys(renamed.get(name, name) for name in group))
         return self._topology
 
-    def _written(self) -> Topology:
-        """Kafka queues the children of a node each time that it reaches the node, so it takes a step for each path
-        through the graph. It writes a node only after the last of its parents. So here a node is queued only when its
-        last parent is written: the order is the same.
+    def _make_topology(self) -> Topology:
+        """Let each node add itself to a new topology: parents first, and lower priorities first among the nodes whose
+        parents are done. This is Kafka's order.
+
+        A node is queued once, when its last parent is written. Kafka queues the children of a node each time that it
+        reaches the node, so it takes a step for each path through the graph.
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
@@ -75,8 +77,8 @@ class StreamsGraph:
             node = heapq.heappop(queue)[2]
             node.write(topology)
             for child in node.children:
-                left = unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
-                if left == 0:
+                unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
+                if unwritten_parents[child] == 0:
                     offered += 1
                     heapq.heappush(queue, (child.priority, offered, child))
         return topology
@@ -84,7 +86,7 @@ class StreamsGraph:
     def _merge_equal_sources(self) -> dict[str, str]:
         """Streams of the same topics share the source of the first one.
 
-        Gives the name of the source that is left for the name of each source that is removed.
+        Maps the name of each removed source to the name of the kept one.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
@@ -117,13 +119,13 @@ class StreamsGraph:
 
     def _let_null_keys_through(self) -> None:
         """Records without key have to reach left joins of streams, so repartition topics above these keep them."""
-        lenient: set[GraphNode] = set()
+        nodes_above_joins: set[GraphNode] = set()
         waiting = [node for node in self._nodes if node.takes_null_keys]
         while waiting:
             for parent in waiting.pop().parents:
-                if parent not in lenient:
-                    lenient.add(parent)
+                if parent not in nodes_above_joins:
+                    nodes_above_joins.add(parent)
                     waiting.append(parent)
-        for node in lenient:
+        for node in nodes_above_joins:
             if isinstance(node, RepartitionNode):
                 node.keeps_null_keys = True

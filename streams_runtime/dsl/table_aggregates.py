@@ -1,7 +1,7 @@
 """A grouped table aggregated into a table: an update subtracts the old value and adds the new one.
 
-The two halves of an update may travel apart, because they may belong to different groups: then the value that leaves a
-group and the value that enters one are two records.
+The old and the new value may belong to different groups. Then the update is two records in the repartition topic: one
+that removes the old value from its group, and one that adds the new value to its group.
 Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 """
 
@@ -42,9 +42,9 @@ class ReducerAsSubtractor:
         return self.reducer(aggregate, value)
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TableAggregation(Generic[A]):
-    """How entries become an aggregate. `prefix`: of the node's name; `value_serde`: of the aggregate."""
+    """The functions and the serde of an aggregate. `prefix`: begins the generated name of its node."""
 
     prefix: str
     initializer: Initializer
@@ -69,7 +69,9 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 @dataclass(frozen=True)
 class KTableRepartitionMap:
-    """Makes `TableRepartitionMap`s. `topic`: the repartition topic, by its short name; `key_serde`: of its keys."""
+    """Makes `TableRepartitionMap`s. `topic`: the repartition topic without the application id; `key_serde`: for its
+    keys.
+    """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
     topic: str
@@ -85,8 +87,8 @@ class KTableRepartitionMap:
 class TableRepartitionMap(Operator):
     """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first.
 
-    Keys are equal when their bytes are: these are the key of the topic, of the store and for the partitioner. In
-    Python, 1 equals True and 1.0, and NaN does not equal itself.
+    Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. In Python,
+    1 equals True and 1.0, and NaN does not equal itself.
     """
 
     def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any]], topic: str, key_serde: Serde[Any]) -> None:
@@ -94,10 +96,10 @@ class TableRepartitionMap(Operator):
         self._topic = topic
         self._key_serde = key_serde
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        full_name = f"{task.application_id}-{self._topic}"  # as of every internal topic
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        full_name = f"{context.application_id}-{self._topic}"  # every internal topic has this prefix
         serialize = serde_for_topic(self._key_serde, full_name, is_key=True).serialize
-        selector, hand_on = self._selector, task.guarded(child)
+        selector, hand_on = self._selector, context.guarded(child)
 
         def are_equal(one: Any, other: Any) -> bool:
             try:
@@ -149,12 +151,12 @@ class TableAggregateProcessor(Operator):
         self._subtractor = subtractor
         self._sends_old_values = sends_old_values
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        entries = task.state_store(self._store).table_entries()
-        held_back = task.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        entries = context.state_store(self._store).table_entries()
+        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         wants_old = self._sends_old_values and not held_back
-        place_of, get, put, read, write, _, _ = entries
-        works_on = task.current.works_on
+        stored_key_of, get, put, read, write, _, _ = entries
+        set_record = context.current.set_record
         initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
 
         def aggregate(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -163,9 +165,9 @@ class TableAggregateProcessor(Operator):
                     f"Record key for KTable aggregate operator with state {self._store} should not be null."
                 )
             added, removed = change
-            works_on(timestamp_ms, headers)
-            place = place_of(key)
-            stored, new, old = get(place), None, None
+            set_record(timestamp_ms, headers)
+            stored_key = stored_key_of(key)
+            stored, new, old = get(stored_key), None, None
             if stored is not None:
                 so_far_ms, new = read(stored)
                 if so_far_ms > timestamp_ms:
@@ -176,7 +178,7 @@ class TableAggregateProcessor(Operator):
                 new = subtractor(key, removed, new)
             if added is not None:
                 new = adder(key, added, initializer() if new is None else new)
-            put(place, None if new is None else write(timestamp_ms, new), timestamp_ms)
+            put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
             if not held_back:
                 child(key, (new, old), timestamp_ms, headers)
 

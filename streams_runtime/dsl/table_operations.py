@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from streams_runtime.dsl.change import value_of_change
 from streams_runtime.dsl.graph_nodes import ProcessorGraphNode, TableJoinNode
 from streams_runtime.dsl.joins import JoinSide, KTableKTableJoin
-from streams_runtime.dsl.materialized import KeyValueStoreMaker, Store, materialized
+from streams_runtime.dsl.materialized import KeyValueStoreMaker, StoreArgument, materialized
 from streams_runtime.dsl.repartition_node import GroupedTableSelectNode
 from streams_runtime.dsl.stage import Stage, TableStage
 from streams_runtime.dsl.stream_processors import KStreamMapValues
@@ -26,13 +26,13 @@ V = TypeVar("V")
 V2 = TypeVar("V2")
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class ResultingTable(Generic[K, V]):
     """The arguments of a call about the table that it makes. Source: the overloads of `KTable` with `Materialized`."""
 
     key_serde: Serde[K] | None
     value_serde: Serde[V] | None
-    store: Store
+    store: StoreArgument
 
     @property
     def is_given(self) -> bool:
@@ -98,7 +98,7 @@ def joined(
         store_name = settings.name or naming.store("KTABLE-MERGE-")
         maker = KeyValueStoreMaker(store_name, inherited.key_serde, inherited.value_serde, settings)
     merge_name = naming.given_or(name, "KTABLE-MERGE-")
-    sources = table.copartitioned_with(other)
+    sources = table.copartition_with(other)
     sides = (
         naming.given_or(name, "KTABLE-JOINTHIS-", "-join-this"),
         naming.given_or(name, "KTABLE-JOINOTHER-", "-join-other"),

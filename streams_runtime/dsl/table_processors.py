@@ -16,14 +16,14 @@ from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
-"""Key and value to the new value."""
+"""Takes key and value. Gives the new value."""
 
 
 class DerivedTableSupplier(TableSupplier):
     """A table derived from `parent`. It keeps a store only if the user has named one."""
 
     skips_absent = False
-    """Whether to leave out a change without new and old value: the key is and was absent from this table."""
+    """Whether to leave out changes of keys that are and were absent from this table: new and old value are None."""
 
     def __init__(self, parent: TableSupplier, store: StoreMaker | None) -> None:
         super().__init__(store)
@@ -44,17 +44,17 @@ class DerivedTableSupplier(TableSupplier):
     def view(self) -> tuple[str, ...]:
         return self.parent.view() if self.store is None else super().view()
 
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
+    def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         if self.store is not None:
-            return super().getter(task, flushed=flushed)
-        get_parent, derived = self.parent.getter(task, flushed=flushed), self.derived
+            return super().getter(context, flushed=flushed)
+        get_parent, derived = self.parent.getter(context, flushed=flushed), self.derived
 
         def get(key: Any) -> tuple[int, Any] | None:
             found = get_parent(key)
             if found is None:
                 return None
-            timestamp_ms, of_parent = found
-            value = derived(key, of_parent)
+            timestamp_ms, parent_value = found
+            value = derived(key, parent_value)
             return None if value is None else (timestamp_ms, value)
 
         return get
@@ -99,9 +99,9 @@ class DerivedTableProcessor(Operator):
         self._sends_old_values = sends_old_values
         self._skips_absent = sends_old_values and skips_absent
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         if self._store is not None:
-            return self._with_store(task.state_store(self._store), child, task)
+            return self._with_store(context.state_store(self._store), child, context)
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
 
         def derived_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -112,23 +112,23 @@ class DerivedTableProcessor(Operator):
 
         return derived_table
 
-    def _with_store(self, store: Any, child: Receiver, task: NodeContext) -> Receiver:
-        """The old value is that of the store."""
+    def _with_store(self, store: Any, child: Receiver, context: NodeContext) -> Receiver:
+        """The receiver of a table with a store. The old value of a change is the one in the store."""
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
         entries = store.table_entries()
-        held_back = task.forwards_when_flushed(entries, child, sends_old_values=wants_old)
-        place_of, get, put, read, write, _, _ = entries
-        works_on = task.current.works_on
+        held_back = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
+        stored_key_of, get, put, read, write, _, _ = entries
+        set_record = context.current.set_record
 
         def kept_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = derived(key, change[0]), None
-            works_on(timestamp_ms, headers)
-            place = place_of(key)
-            if wants_old and (stored := get(place)) is not None:
+            set_record(timestamp_ms, headers)
+            stored_key = stored_key_of(key)
+            if wants_old and (stored := get(stored_key)) is not None:
                 old = read(stored)[1]
             if skips_absent and new is None and old is None:
                 return
-            put(place, None if new is None else write(timestamp_ms, new), timestamp_ms)
+            put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
             if not held_back:
                 child(key, (new, old), timestamp_ms, headers)
 

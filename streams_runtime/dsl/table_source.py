@@ -44,10 +44,10 @@ class KTableSource(TableSupplier):
 class PlainTableSource(Operator):
     """A table without a store, because no node reads it. Old values are unknown."""
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                task.drop(DropReason.NULL_KEY, "null key")
+                context.drop(DropReason.NULL_KEY, "null key")
             else:
                 child(key, (value, None), timestamp_ms, headers)
 
@@ -59,35 +59,35 @@ class StoredTableSource(Operator):
         self._store = store
         self._sends_old_values = sends_old_values
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        entries = task.state_store(self._store).table_entries()
-        held_back = task.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
-        place_of, get, put, read, write, _, _ = entries
-        works_on, wants_old = task.current.works_on, self._sends_old_values
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        entries = context.state_store(self._store).table_entries()
+        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        stored_key_of, get, put, read, write, _, _ = entries
+        set_record, wants_old = context.current.set_record, self._sends_old_values
 
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                task.drop(DropReason.NULL_KEY, "null key")
+                context.drop(DropReason.NULL_KEY, "null key")
                 return
-            works_on(timestamp_ms, headers)
-            place, old = place_of(key), None
-            stored = get(place)
+            set_record(timestamp_ms, headers)
+            stored_key, old = stored_key_of(key), None
+            stored = get(stored_key)
             if stored is not None:
                 old_ms, old = read(stored)
                 if timestamp_ms < old_ms:
-                    self._warn_of_disorder(task, old_ms, timestamp_ms)
-            put(place, None if value is None else write(timestamp_ms, value), timestamp_ms)
+                    self._warn_of_disorder(context, old_ms, timestamp_ms)
+            put(stored_key, None if value is None else write(timestamp_ms, value), timestamp_ms)
             if not held_back:
                 child(key, (value, old if wants_old else None), timestamp_ms, headers)
 
         return table
 
-    def _warn_of_disorder(self, task: NodeContext, old_ms: int, new_ms: int) -> None:
+    def _warn_of_disorder(self, context: NodeContext, old_ms: int, new_ms: int) -> None:
         """The later record still wins, because a table follows the order of its topic."""
         _logger.warning(
             "Detected out-of-order KTable update for %s, old timestamp=[%d] new timestamp=[%d]. record=[%s]",
             self._store,
             old_ms,
             new_ms,
-            task.record_metadata,
+            context.record_metadata,
         )

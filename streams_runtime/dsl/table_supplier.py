@@ -19,9 +19,9 @@ Getter = Callable[[Any], tuple[int, Any] | None]
 """Takes a key. Gives timestamp in milliseconds and present value in a table, or None if the key is not there."""
 
 
-def stored_getter(task: NodeContext, store: str, *, flushed: bool) -> Getter:
+def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
     """Reads the table from its store. `flushed`: see `TableSupplier.getter`."""
-    kept: SerdesTimestampedKeyValueStore[Any, Any] = task.state_store(store)
+    kept: SerdesTimestampedKeyValueStore[Any, Any] = context.state_store(store)
     entries = kept.table_entries()
     place, read = entries.place, entries.read
     get = kept.flushed_entries() if flushed else entries.get
@@ -60,12 +60,12 @@ class TableSupplier(ABC):
         assert self.store is not None
         return (self.store.name,)
 
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
-        """Reads the table. `task`: of the node that reads. `flushed`: without the changes that a record cache still
-        holds back, except that of the present record; for a table with a key-value store.
+    def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
+        """Reads the table. `context`: the context of the node that reads. `flushed`: without the changes that a
+        record cache still holds back, except that of the record being processed; for a table with a key-value store.
         """
         assert self.store is not None
-        return stored_getter(task, self.store.name, flushed=flushed)
+        return stored_getter(context, self.store.name, flushed=flushed)
 
 
 class StoredTableSupplier(TableSupplier):

@@ -1,7 +1,8 @@
 """A stream aggregated by key and window. A window takes records until stream time has passed its end by the grace
 period.
 
-Stream time is what this processor has seen. A record without key is left out; a value of None is not, as in Kafka.
+Stream time is the highest timestamp that this processor has seen. A record without key is left out; a record whose
+value is None is not, as in Kafka.
 Source: `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`. Differs from Kafka: the old value of a new window
 is None, as in `stream_aggregates`. In Kafka it may be the initializer's value.
 """
@@ -24,7 +25,7 @@ from streams_runtime.state_stores.window import SerdesTimestampedWindowStore
 from streams_runtime.state_stores.window_keys import window_end_ms
 
 _new_tuple = tuple.__new__
-"""Half of the time that a call of the class takes."""
+"""Makes a `Windowed` in half of the time of `Windowed(...)`."""
 
 
 class KStreamWindowAggregate(StoredTableSupplier):
@@ -39,13 +40,13 @@ class KStreamWindowAggregate(StoredTableSupplier):
             self.store.name, self.windows, self.initializer, self.aggregator, self.sends_old_values
         )
 
-    def getter(self, task: NodeContext, *, flushed: bool = False) -> Getter:
-        store: SerdesTimestampedWindowStore[Any, Any] = task.state_store(self.store.name)
+    def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
+        store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
         entries = store.table_entries()
-        place, fetch, read = entries.place, entries.get, entries.read
+        stored_key_of, fetch, read = entries.place, entries.get, entries.read
 
         def get(key: Windowed[Any]) -> tuple[int, Any] | None:
-            stored = fetch(place(key.key, key.start_ms))
+            stored = fetch(stored_key_of(key.key, key.start_ms))
             return None if stored is None else read(stored)
 
         return get
@@ -67,21 +68,24 @@ class WindowAggregateProcessor(Operator):
         self._sends_old_values = sends_old_values
         self._stream_time_ms = -1
 
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
-        place, update, held_back = aggregation(
-            self._store,
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
+        entries = context.state_store(self._store).table_entries()
+        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        update = aggregation(
+            entries,
             self._initializer,
             self._aggregator,
-            task.guarded(child),  # the record goes on to its other windows
-            task,
-            sends_old_values=self._sends_old_values,
+            None if held_back else context.guarded(child),  # after an error below, the other windows are updated
+            context,
+            wants_old=self._sends_old_values,
         )
-        drop_late = self._late_records(task)
+        stored_key_of = entries.place
+        drop_late = self._late_record_dropper(context)
         size_ms, grace_ms, starts_for = self._windows.size_ms, self._windows.grace_ms, self._windows.starts_for
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
-                task.drop(DropReason.NULL_KEY, "null key")
+                context.drop(DropReason.NULL_KEY, "null key")
                 return
             if timestamp_ms > self._stream_time_ms:
                 self._stream_time_ms = timestamp_ms
@@ -93,23 +97,25 @@ class WindowAggregateProcessor(Operator):
                 windowed = None
                 if not held_back:
                     windowed = _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, size_ms)))
-                update(place(key, start_ms), windowed, key, value, timestamp_ms, headers)
+                update(stored_key_of(key, start_ms), windowed, key, value, timestamp_ms, headers)
 
         return window_aggregate
 
-    def _late_records(self, task: NodeContext) -> Callable[[int, int, int], None]:
-        """Drops a record for a closed window; counted once for each window, as in Kafka."""
+    def _late_record_dropper(self, context: NodeContext) -> Callable[[int, int, int], None]:
+        """Gives the function that drops a record for a closed window. The record counts once for each closed window, as
+        in Kafka.
+        """
         size_ms, grace = self._windows.size_ms, duration_text(self._windows.grace_ms)
-        latest_ms = -1
+        longest_lateness_ms = -1
 
         def drop(start_ms: int, timestamp_ms: int, close_ms: int) -> None:
-            nonlocal latest_ms
+            nonlocal longest_lateness_ms
             end_ms, detail = start_ms + size_ms, ""
-            if close_ms - end_ms > latest_ms:
-                latest_ms = close_ms - end_ms
-                late = duration_text(latest_ms // 1_000 * 1_000)
+            if close_ms - end_ms > longest_lateness_ms:
+                longest_lateness_ms = close_ms - end_ms
+                late = duration_text(longest_lateness_ms // 1_000 * 1_000)
                 detail = f"(up to {late} after the window and its grace of {grace})"
-            task.drop(
+            context.drop(
                 DropReason.LATE,
                 "expired window [%d,%d): its timestamp is %d and windows that end by %d are closed",
                 start_ms,

@@ -60,7 +60,7 @@ class TimeWindows:
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TimeWindowedSerde(Generic[K]):
     """The bytes do not hold the end of a window, as in Kafka: it is the start plus `window_size_ms`."""
 
@@ -80,7 +80,7 @@ class TimeWindowedSerde(Generic[K]):
         return replace(self, key_serde=change(self.key_serde))
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass with its type named
+@dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class WindowedStreamPartitioner(Generic[K]):
     """The default partitioner of sinks whose key serde is a TimeWindowedSerde."""
 

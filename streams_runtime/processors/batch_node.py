@@ -43,13 +43,13 @@ from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRu
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, TaskRuntime
 
 _NEVER_AGAIN = (*ABOUT_THE_TASK, SchemaRegistryUnavailable, WrongBatchResult)
-"""Another try with fewer records would hide what is wrong, or fail as well."""
+"""Errors after which no batch is tried again: with fewer records it would hide the mistake, or fail as well."""
 
 AnyColumns = RecordColumns[Any, Any]
 
 
 class RunsHow(StrEnum):
-    """The unit of a node's work: it is called once for each."""
+    """The unit of a node's calls: a batch or a record."""
 
     ONCE_A_BATCH = "once a batch"
     ONCE_A_RECORD = "once a record"
@@ -69,7 +69,7 @@ class NodeRun(NamedTuple):
 
 
 class _CollectedRecords(NamedTuple):
-    """`positions`: of the input record of each row."""
+    """Records as columns. `positions`: the position of the input record from which each row was made."""
 
     columns: AnyColumns
     positions: Sequence[RunPosition]
@@ -83,7 +83,7 @@ class _CollectedRecords(NamedTuple):
 
 
 class BatchContext(NodeContext):
-    """The context of a node that takes batches. It knows of which record each row was made."""
+    """The context of a node that takes batches. It keeps the input record of each row."""
 
     __slots__ = ("_batch",)
 
@@ -106,12 +106,12 @@ class BatchContext(NodeContext):
             task.move_to(last, several=len(batch.positions) > 1)
 
     def hand_over(self, batch: _CollectedRecords, process_batch: Callable[[AnyColumns], None]) -> None:
-        """Call the processor with these records. Raises what it raises."""
+        """Call the processor with these records. Raises the processor's errors."""
         task, current = self._task("process_batch"), self.current
         self._batch = batch
         task.move_to(batch.positions[-1], several=len(batch.positions) > 1)
         current.name = self.name
-        current.works_on(batch.columns.timestamps_ms[-1], ())
+        current.set_record(batch.columns.timestamps_ms[-1], ())
         try:
             process_batch(batch.columns)
         finally:
@@ -128,12 +128,12 @@ class BatchContext(NodeContext):
 class BatchRunner(ProcessorRunner):
     """A user's processor that has `process_batch`.
 
-    `alone_because`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
+    `reason_against_batches`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
     """
 
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
         super().__init__(processor, context)
-        self.alone_because = ""
+        self.reason_against_batches = ""
         self._batches = context
         self.clear()
 
@@ -152,7 +152,7 @@ class BatchRunner(ProcessorRunner):
         self._context.connect(children)
         runtime, name, current = self._runtime, self.name, self._context.current
         process = self._own_process() or self._batch_of_one
-        collects = not self.alone_because
+        collects = not self.reason_against_batches
 
         def batches(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
             position = runtime.position if collects and not headers else None
@@ -229,21 +229,22 @@ def node_run(node: NodeRunner) -> NodeRun:
     """Whether the node is called once a record or once a batch."""
     if not isinstance(node, BatchRunner):
         return NodeRun(RunsHow.ONCE_A_RECORD)
-    return NodeRun(RunsHow.ONCE_A_RECORD if node.alone_because else RunsHow.ONCE_A_BATCH, node.alone_because)
+    why = node.reason_against_batches
+    return NodeRun(RunsHow.ONCE_A_RECORD if why else RunsHow.ONCE_A_BATCH, why)
 
 
 def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
-    """Set `alone_because` of the nodes that take batches. A reason below one source counts for all of them."""
+    """Set `reason_against_batches` of the nodes that take batches. A reason below one source counts for all of them."""
     for source in nodes:
         if isinstance(source, SourceRunner):
             reasons = reasons_against_batches(source.below)
             for node in nodes:
-                if isinstance(node, BatchRunner) and not node.alone_because:
-                    node.alone_because = reasons.get(node.name, "")
+                if isinstance(node, BatchRunner) and not node.reason_against_batches:
+                    node.reason_against_batches = reasons.get(node.name, "")
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """For each node that takes batches: why it may not collect; empty if it may."""
+    """The reason against collecting for each node that takes batches; empty if the node may collect."""
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
     for node in nodes.values():

@@ -53,8 +53,8 @@ def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
 class CurrentNode:
     """The node of a task that runs now, its record, and the nodes of all receivers. One for each task.
 
-    `name`: of the user's processor that runs; None if none runs.
-    `timestamp_ms`, `headers`: of the record that the node works on; -1 and () if there is none. Stores log their
+    `name`: the name of the user's processor that runs; None if none runs.
+    `timestamp_ms`, `headers`: those of the record that the node works on; -1 and () if there is none. Stores log their
     changes with these. A record goes depth first: a node hands it to one child after the other, each with everything
     below that child. So a node sets its record before it uses a store, and `forward` sets it again when the children
     return.
@@ -71,8 +71,8 @@ class CurrentNode:
         self.checked_headers: Headers = ()
         self._node_of_code: dict[CodeType, str] = {}
 
-    def works_on(self, timestamp_ms: int, headers: Headers) -> None:
-        """A node with a store was given this record."""
+    def set_record(self, timestamp_ms: int, headers: Headers) -> None:
+        """Make this the record that the node works on."""
         self.timestamp_ms = timestamp_ms
         self.headers = headers
 
@@ -82,8 +82,8 @@ class CurrentNode:
         self.timestamp_ms = -1
         self.headers = ()
 
-    def named(self, receiver: Receiver, node: str) -> Receiver:
-        """The receiver as the one of this node: a copy of the function whose name is the node's name.
+    def with_node_name(self, receiver: Receiver, node: str) -> Receiver:
+        """A copy of the receiver, a function, that has the name of the node.
 
         So the traceback of an error names the nodes that the record passed, and nothing is noted for each record. An
         operator that only passes records on returns its child's receiver, which keeps the child's name.
@@ -162,7 +162,11 @@ class NodeContext:
         return dict(self._children)[name]
 
     def guarded(self, receiver: Receiver) -> Receiver:
-        """For a node that goes on after it has called this receiver. Raises errors if the task does not go on."""
+        """The receiver for a node that goes on after it has called it, with another record or with its store.
+
+        After an error of the receiver, the handler of processing errors decides. If the task goes on, the call returns
+        as if there was no error; otherwise it raises the error.
+        """
         failed = self.failed
 
         def guard(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -175,8 +179,9 @@ class NodeContext:
         return guard
 
     def forwards_when_flushed(self, entries: TableEntries, child: Receiver, *, sends_old_values: bool) -> bool:
-        """Whether the store has a record cache, which hands changes to `child` as this node when it is flushed. If so,
-        the node itself must not forward them. Source: `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
+        """Have the store hand its changes to `child` when its record cache is flushed. Gives False if it has no cache.
+        If this gives True, the node itself must not forward them. Source: `TimestampedTupleForwarder`,
+        `TimestampedCacheFlushListener`.
         """
         if entries.set_flush_listener is None:
             return False
@@ -204,8 +209,8 @@ class NodeContext:
     def drop(self, reason: DropReason, message: str, *values: Any, detail: str = "") -> None:
         """Count a record that this node leaves out, and log it.
 
-        `message`, `values`: what is wrong with the record, as a format of `logging` and its arguments. `detail`: added
-        to the notices of this reason from now on. Source: the `dropped-records` sensor of a task.
+        `message`, `values`: the reason in words, as a format of `logging` and its arguments. `detail`: added to the
+        notices of this reason from now on. Source: the `dropped-records` sensor of a task.
         """
         task = self._task("drop")
         level = task.losses.log_level(reason, self.name, detail)
@@ -404,12 +409,12 @@ class Operator(ABC):
     """
 
     @abstractmethod
-    def connect(self, child: Receiver, task: NodeContext) -> Receiver:
+    def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         """The receiver of this node. Called after the stores are open, and again whenever the task runs again.
 
         `child`: hands a record to all nodes below. An operator that goes on after a call of `child` (with another
-        record, or with its store) calls `task.guarded(child)` instead. An operator with a store calls
-        `task.current.works_on` with the record's timestamp and headers before it puts.
+        record, or with its store) calls `context.guarded(child)` instead. An operator with a store calls
+        `context.current.set_record` with the record's timestamp and headers before it puts.
         """
 
 

@@ -1,7 +1,7 @@
 """The running nodes of one subtopology in one task.
 
-Topic names here are full names. The task hands records to the sources; partitions, offsets and commits are the task's
-alone. Source: `ProcessorTopology`,
+Topic names here are full names: those of internal topics begin with the application id. The task hands records to the
+sources, and alone takes care of partitions, offsets and commits. Source: `ProcessorTopology`,
 `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
@@ -32,14 +32,15 @@ from streams_runtime.state_stores.builders import builder_for_topic, builder_wit
 class ProcessorGraph:
     """One for each task, made with `build`. It can be initialised again after `close`, with the same processors.
 
-    `sources`: by full topic name; a source of several topics is there several times. `stores`: of the subtopology, not
-    open yet. `repartition_sources`: the source topics that are internal; their processed records may be deleted.
-    `current`: shared by all nodes. `collecting`: the nodes that collect batches, parents first.
-    By name of the store:
-    `store_changelogs`: the topic that restores the store, which may be a source topic; None if the store is not logged.
-    `source_changelogs`: that topic if it is a source topic; stores write nothing to it.
-    `changelog_configs`: how to create that topic if it is no source topic.
-    `window_retentions_ms`: how long a window store with a changelog of its own keeps windows.
+    `sources`: the source of each full topic name; a source that reads several topics has an entry for each of them.
+    `stores`: the stores of the subtopology, not open yet. `repartition_sources`: the source topics that are internal;
+    their processed records may be deleted. `current`: the node that runs now, and its record; all nodes share this
+    object. `collecting`: the nodes that collect batches, parents first.
+    The keys of these four are the names of stores:
+    `store_changelogs`: the topic that restores a store, which may be a source topic; None if the store is not logged.
+    `source_changelogs`: the source topic that restores a store; the store writes nothing to this topic.
+    `changelog_configs`: the configs of a store's own changelog topic, for its creation.
+    `window_retentions_ms`: the retention of each window store that has a changelog topic of its own.
     """
 
     def __init__(
@@ -77,7 +78,9 @@ class ProcessorGraph:
         self.sink_topics = frozenset(subtopology.sink_topics)
         self._nodes = tuple(nodes)
         self.current = current
-        self.collecting = tuple(each for each in nodes if isinstance(each, BatchRunner) and not each.alone_because)
+        self.collecting = tuple(
+            each for each in nodes if isinstance(each, BatchRunner) and not each.reason_against_batches
+        )
         self._initialized: list[NodeRunner] = []
 
     @classmethod
@@ -115,7 +118,7 @@ class ProcessorGraph:
         return cls(list(runners.values()), sources, stores, parsed[subtopology_id], current)
 
     def failed_node(self, error: BaseException) -> str:
-        """The node of an error; empty if no node raised it."""
+        """The name of the node that raised the error; empty if no node did."""
         return self.current.failed_node(error)
 
     def init(self, runtime: TaskRuntime) -> None:
@@ -133,24 +136,24 @@ class ProcessorGraph:
             receivers: dict[str, Receiver] = {}
             for node in reversed(self._nodes):
                 receiver = node.connect([(child.name, receivers[child.name]) for child in node.below])
-                receivers[node.name] = self.current.named(receiver, node.name)
+                receivers[node.name] = self.current.with_node_name(receiver, node.name)
         except Exception as error:
             name = "" if node is None else node.name
             raise StreamsRuntimeError(f"failed to initialize processor {name}: {error!r}", runtime.task_id) from error
         _allow_depth(self._nodes)
 
     def run_collected(self) -> None:
-        """Hand the collected batches over at the end of a run. Raises errors that end the run."""
+        """Hand the collected batches over at the end of a run of records. Raises errors that end the run."""
         for node in self.collecting:
             node.run_collected()
 
     def forget_collected(self) -> None:
-        """Forget the collected records, because the run comes again."""
+        """Forget the collected records, because the task will process the run again."""
         for node in self.collecting:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Whether each node is called once a record or once a batch. Without sources."""
+        """Whether each node is called once a record or once a batch, by name of the node. Sources are left out."""
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:
@@ -194,17 +197,20 @@ def _runner(
             return SinkRunner(name, definition.full_topic(topic, application_id), sink, current)
 
 
-_FRAMES_A_NODE = 14
-"""The most frames of Python that a node takes: those of a table with several children that puts into a full record
-cache, which forwards another change. A processor of the user takes five."""
+_FRAMES_PER_NODE = 14
+"""The most Python frames that one node adds to the call stack. A table with several children adds this many if its
+put finds the record cache full, so that the cache evicts and forwards another change. A processor of the user adds
+five."""
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
-    """Raise Python's limit of nested calls, which is a thousand: a record needs more in a long chain of nodes."""
+    """Raise Python's limit of nested calls if a record needs more. The limit is 1,000 by default, and each node below
+    another one adds calls.
+    """
     depths: dict[str, int] = {}
     for node in reversed(nodes):
         depths[node.name] = 1 + max((depths[child.name] for child in node.below), default=0)
-    needed = _FRAMES_A_NODE * max(depths.values(), default=0) + 500
+    needed = _FRAMES_PER_NODE * max(depths.values(), default=0) + 500
     if sys.getrecursionlimit() < needed:
         sys.setrecursionlimit(needed)
 
@@ -213,12 +219,12 @@ def _build_store(store: StoreDefinition, topic: str, caching: bool) -> StateStor
     builder = store.supplier
     if not hasattr(builder, "build"):
         raise StreamsRuntimeError(f"StateStore {store.name} has no builder and cannot run")
-    made: StoreBuilder = builder  # type: ignore[assignment]  # opaque in the definition; add_state_store put it there
+    made: StoreBuilder = builder  # type: ignore[assignment]  # `add_state_store` has checked it
     return builder_for_topic(made if caching else builder_without_caching(made), topic).build()
 
 
 def serde_topic(store: SubtopologyStore, application_id: str) -> str:
-    """The topic that the serdes of a store are given: the one that restores it. A store that is not logged has a name
-    for it as well.
+    """The topic name that the serdes of a store get: the topic that restores the store. The serdes of a store that is
+    not logged get the name that its changelog would have.
     """
     return store.changelog_topic or store.source_topic_as_changelog or f"{application_id}-{store.name}-changelog"

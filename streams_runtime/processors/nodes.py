@@ -21,8 +21,8 @@ _new_record = tuple.__new__
 
 
 class NodeRunner(ABC):
-    """A node of a task, with its context. `stores`: names of those that it uses. `below`: its children, as the graph
-    adds them.
+    """A node of a task, with its context. `stores`: the names of the stores that the node uses. `below`: its children,
+    in the order in which the user added them; the graph fills the list.
     """
 
     def __init__(self, context: NodeContext) -> None:
@@ -37,7 +37,7 @@ class NodeRunner(ABC):
 
     @abstractmethod
     def connect(self, children: Children) -> Receiver:
-        """The receiver of this node. Called after `init` of all nodes, children first."""
+        """The receiver of this node. The graph calls this after `init` of all nodes, for children before parents."""
 
     def close(self) -> None:
         self._context.close()
@@ -126,7 +126,7 @@ class SinkRunner(NodeRunner):
         self._key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
         self._value_serde = serde_for_topic(settings.value_serde, topic, is_key=False)
         self._partitioner = settings.partitioner
-        if isinstance(self._partitioner, NestedSerde):
+        if isinstance(self._partitioner, NestedSerde):  # a partitioner of windowed keys has a serde
             self._partitioner = self._partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
 
     def init(self, runtime: TaskRuntime) -> None:

@@ -23,7 +23,7 @@ from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
 
 ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""Errors that are not about the current record. No handler is asked about them."""
+"""Errors of the task, not of the current record. No handler decides about them."""
 
 
 Sender = Callable[[bytes | None, bytes | None, int, Headers, int | None], None]
@@ -32,8 +32,8 @@ hash of the key."""
 
 
 class RunPosition(NamedTuple):
-    """An input record of the current run. `place`: in the batch that was polled. `stream_time_ms`: of the task when the
-    record is processed. `several`: see `TaskRuntime.move_to`.
+    """The position of an input record in the current run. `place`: its index in the polled batch. `stream_time_ms`: the
+    stream time of the task when the record is processed. `several`: see `TaskRuntime.move_to`.
     """
 
     place: int
@@ -97,7 +97,8 @@ class TaskRuntime(Protocol):
     def node_failed(self, node: str, error: Exception) -> bool:
         """Have the handler of processing errors decide about an error of this node with the current record.
 
-        Gives True if the task goes on as if the node had not had the record. Gives False if the error is about the task
-        or about several records: the caller raises it again. Raises ProcessingFailed if the handler ends the thread.
+        Gives True if the task goes on as if the node had never received the record. Gives False if the error is about
+        the task or about several records: the caller raises it again. Raises ProcessingFailed if the handler ends the
+        thread.
         """
         ...

@@ -1,8 +1,8 @@
 """`Topology`: sources, processors, state stores and sinks of an application.
 
 Every call is checked, and a call that is refused changes nothing. A topology can be pickled. Topics have the names that
-the user gives; internal topics get the application id as a prefix when the topology is run. `TopologyBuilder` keeps
-what nodes and stores need to run as opaque suppliers: `SourceSettings`, `SinkSettings`, a `NodeSupplier`, a
+the user gives; internal topics get the application id as a prefix when the topology is run. `TopologyBuilder` has a
+supplier for each node and store, and does not look into it: `SourceSettings`, `SinkSettings`, a `NodeSupplier` or a
 `StoreBuilder`.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
@@ -69,7 +69,10 @@ class Topology:
         timestamp_extractor: TimestampExtractor | None = None,
         auto_offset_reset: OffsetReset | str | None = None,
     ) -> Topology:
-        """A node that reads `topics`. A topic can have only one source. Repartition topics go by their short names."""
+        """A node that reads `topics`. A topic can have only one source.
+
+        `topics`: repartition topics without the application id.
+        """
         topics = checked_topics(f"Source {name}", topics)
         _check_serdes(f"Source {name}", "deserialize", key_serde=key_serde, value_serde=value_serde)
         if timestamp_extractor is not None:
@@ -114,7 +117,9 @@ class Topology:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:
-        """An internal topic for a sink and a source, by its short name. `partitions` None: as many as upstream."""
+        """An internal topic for a sink and a source. `name`: without the application id. `partitions` None: as many as
+        upstream.
+        """
         self.builder.add_repartition_topic(name, partitions)
         return self
 
@@ -147,9 +152,9 @@ class Topology:
         return self.builder.build(application_id)
 
     def with_default_serdes(self, defaults: DefaultSerdes) -> Topology:
-        """The same topology with these serdes where it gives none; the topology itself if it gives all.
+        """A copy of the topology with default serdes where serdes are missing; the topology itself if none are missing.
 
-        Raises TopologyError, which names the node, for a serde that neither the topology nor `defaults` give.
+        Raises TopologyError, which names the node, if a serde is missing and `defaults` does not have it either.
         """
         changed = self.builder.with_suppliers(lambda supplier: _with_defaults(supplier, defaults))
         if changed is self.builder:
@@ -181,7 +186,9 @@ def check_functions(owner: str, **functions: object) -> None:
 
 
 def checked_topics(owner: str, topics: object) -> tuple[str, ...]:
-    """The topics as a tuple. Raises TopologyError for anything but names. `owner`: as of `check_functions`."""
+    """The topics as a tuple. Raises TopologyError for anything but names. `owner`: the operation or node that
+    has the topics.
+    """
     names = (topics,) if isinstance(topics, str) or not isinstance(topics, Iterable) else tuple(topics)
     for name in names:
         if not isinstance(name, str) or not name:
@@ -197,24 +204,24 @@ def _check_serdes(owner: str, method: str, **serdes: object) -> None:
 
 def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
     """The supplier of a node or store with the default serdes; the same object if nothing changes."""
-    given = defaults.in_place_of
+    or_default = defaults.in_place_of
     if isinstance(supplier, SourceSettings | SinkSettings):
         changes: dict[str, Any] = {}
         for name in ("key_serde", "value_serde"):
             serde = getattr(supplier, name)
-            if (changed := given(serde)) is not serde:
+            if (changed := or_default(serde)) is not serde:
                 changes[name] = changed
         partitioner = getattr(supplier, "partitioner", None)
-        if isinstance(partitioner, NestedSerde) and changes:
-            changes["partitioner"] = partitioner.with_inner(given)
+        if isinstance(partitioner, NestedSerde) and changes:  # a partitioner of windowed keys has a serde
+            changes["partitioner"] = partitioner.with_inner(or_default)
         return replace(supplier, **changes) if changes else supplier
-    if isinstance(supplier, NestedSerde):  # its operators compare bytes of keys
+    if isinstance(supplier, NestedSerde):  # as `KTableRepartitionMap`, whose operators serialize keys
         return defaults.inside_of(supplier)
-    return builder_with_serdes(supplier, lambda serde, _is_key: given(serde))
+    return builder_with_serdes(supplier, lambda serde, _is_key: or_default(serde))
 
 
 def _check_store_builder(builder: object) -> None:
-    """Checks the name as well, because the store's directory has it, and a user's own builder may give any name."""
+    """Checks the name as well: it becomes the name of a directory, and a user's own builder may give any name."""
     if not hasattr(builder, "name") or not callable(getattr(builder, "build", None)):
         raise _invalid(f"A state store is added by its builder, such as `key_value_store(...)`, not by {builder!r}.")
     name: Any = builder.name

@@ -138,3 +138,22 @@ def test_should_send_no_removal_of_a_new_key_that_a_filter_leaves_out(caching: b
     with driven(builder) as run:
         run.pipe("in", ("a", "x", 1), ("a", "x", 2))
         assert run.read("out", LONG) == [("a", 2, 2)]
+
+
+@pytest.mark.parametrize("caching", [False, True])
+def test_should_send_the_old_aggregate_when_the_function_changes_it_and_returns_a_copy(caching: bool) -> None:
+    builder = StreamsBuilder()
+
+    def collect(_key: str, value: str, so_far: list[str]) -> list[str]:
+        so_far.append(value)
+        return list(so_far)
+
+    lists = grouped(builder).aggregate(list, collect, value_serde=JSON, store=Materialized("all", caching=caching))
+    lengths = lists.group_by(lambda _key, values: (str(len(values)), values), key_serde=STRING, value_serde=JSON)
+    lengths.count(store=Materialized("keys_by_length", caching=caching))
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 1), ("b", "x", 2), ("a", "y", 3))
+        assert [(key, found.value) for key, found in run.driver.get_key_value_store("keys_by_length").all()] == [
+            ("1", 1),
+            ("2", 1),
+        ]
