@@ -33,7 +33,7 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, Sender
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.state_stores.thread_cache import MadeBy, TaskCache, ThreadCache
+from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import PartitionGroup
@@ -377,7 +377,7 @@ class ProcessorRuntime:
 
     # --- RecordContexts
 
-    def record_context(self) -> MadeBy:
+    def record_context(self) -> ContextTuple:
         current, queue = self._current, self.queue
         timestamp_ms = current.timestamp_ms
         if timestamp_ms < 0:

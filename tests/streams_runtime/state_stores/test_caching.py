@@ -18,7 +18,7 @@ from streams_runtime.logs.record_limits import EVERY_TIMESTAMP
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import StoreContext, ValueAndTimestamp, key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.builders import builder_without_caching
-from streams_runtime.state_stores.thread_cache import MadeBy, NamedCache, TaskCache, ThreadCache
+from streams_runtime.state_stores.thread_cache import ContextTuple, NamedCache, TaskCache, ThreadCache
 from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, set_flush_listener
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS_OF_A_STORE, Model
@@ -33,7 +33,7 @@ class Contexts:
     def __init__(self, clock: SetClock) -> None:
         self._clock = clock
 
-    def record_context(self) -> MadeBy:
+    def record_context(self) -> ContextTuple:
         return self._clock.record_timestamp_ms, (), None, -1, None
 
     def enter_context(self, context: RecordContext) -> int:
