@@ -52,7 +52,7 @@ def set_flush_listener(
     key_of = store.window_of if isinstance(store, SerdesWindowStore) else store.key_serde.deserialize
 
     def value_of(stored: bytes | None) -> Any:
-        return None if stored is None else store._value_of(stored)
+        return None if stored is None else store._deserialize_value(stored)
 
     def flushed(key: bytes, new: bytes | None, old: bytes | None, made_by: RecordContext) -> None:
         listener(key_of(key), value_of(new), value_of(old), made_by)
