@@ -24,7 +24,7 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
     kept: SerdesTimestampedKeyValueStore[Any, Any] = context.state_store(store)
     entries = kept.table_entries()
     place, read = entries.place, entries.read
-    get = kept.flushed_entries() if flushed else entries.get
+    get = kept.flushed_getter() if flushed else entries.get
 
     def get_entry(key: Any) -> tuple[int, Any] | None:
         stored = get(place(key))

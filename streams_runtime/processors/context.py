@@ -34,7 +34,7 @@ from streams_runtime.common.records import (
 from streams_runtime.processors.api import Cancellable, Processor, PunctuationType, Punctuator
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
-from streams_runtime.state_stores.thread_cache import MadeBy
+from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.value_and_timestamp import TableEntries
 
 _logger = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ class NodeContext:
             return False
         failed, current, read, key_of = self.failed, self.current, entries.read, entries.key_of
 
-        def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: MadeBy) -> None:
+        def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
             if self._runtime is None:  # the nodes below are closed: the change is only written
                 return
             record_ms, headers, _, _, _ = made_by

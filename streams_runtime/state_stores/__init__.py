@@ -1,7 +1,7 @@
-"""State stores: what processors keep between records, and how it survives a process.
+"""State stores: they keep the state of processors between records, and restore it after a process has ended.
 
-`key_value_store`, `window_store` and their `timestamped_` kinds make them; the protocols of `base` are how they are
-used. A store is made of layers: serdes (`key_value`, `window`), then perhaps a record cache (`caching`), then
+`key_value_store`, `window_store` and their `timestamped_` kinds make builders of stores; `base` has the protocols of
+stores. A store is made of layers: serdes (`key_value`, `window`), then perhaps a record cache (`caching`), then
 `change_logging`, then bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_key_value`,
 `in_memory_window`).
 """

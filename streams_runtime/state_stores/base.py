@@ -1,10 +1,10 @@
-"""State stores in three layers: what a task does with any store, what a processor does with each kind, and what the
-layers of a store ask of bytes.
+"""The protocols of state stores: for tasks (`StateStore`), for processors (`KeyValueStore`, `WindowStore`), and for the
+layers inside a store (`KeyValueBytesStore`, `WindowBytesStore`).
 
-A store for processors takes and gives objects (serdes are inside), writes every change to its changelog, and keeps
-bytes in RocksDB or in memory. A standby or a restore only calls `restore`. A task calls from its own thread. Queries
-read from other threads at the same time, so reads have to be thread-safe. Source: `StateStore`, `KeyValueStore`,
-`TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
+A store for processors takes and returns objects, writes each change to its changelog, and keeps bytes in RocksDB or in
+memory. A standby or a restore only calls `restore`. A task calls from its own thread. Queries read from other threads
+at the same time, so reads have to be thread-safe. Source: `StateStore`, `KeyValueStore`, `TimestampedKeyValueStore`,
+`WindowStore`, `StoreBuilder`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
+from streams_runtime.serdes import Serde, serializer_of
 from streams_runtime.state_stores.thread_cache import TaskCache
 
 K = TypeVar("K")
@@ -27,46 +29,49 @@ V_co = TypeVar("V_co", covariant=True)
 
 
 class ChangeLogger(Protocol):
-    """Where a logged store sends its changes, as bytes. `value` None is a deletion."""
+    """Sends the changes of logged stores to their changelogs, as bytes. `value` None is a deletion."""
 
     def limits_of(self, store: str) -> RecordLimits:
-        """What its changelog takes as one record."""
+        """The limits of a record in the store's changelog."""
         ...
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise for a change that its changelog does not take. Nothing is sent. Not needed for what the limits take
-        unchecked.
+        """Raise for a change that the store's changelog does not accept. Sends nothing.
+
+        Not needed for a change that `RecordLimits.takes_unchecked` accepts.
         """
         ...
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a change that was checked."""
+        """Send a change after its check."""
         ...
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
-"""A store's name and the `rocksdict.Options` it is opened with, which the call may change. Source:
+"""Called with a store's name and the `rocksdict.Options` to open the store with, which it may change. Source:
 `RocksDBConfigSetter.setConfig`.
 """
 
 
-def nobody_asks(_store: str) -> None:
-    """For a store that is used without a task."""
+def ignore_expired(_store: str) -> None:
+    """The default of `StoreContext.expired`, for a store without a task."""
 
 
-def nothing_is_read_again(_store: str, _reason: str) -> None:
-    """For a store that is used without a changelog."""
+def ignore_read_again(_store: str, _reason: str) -> None:
+    """The default of `StoreContext.read_again`, for a store without a changelog."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreContext:
-    """What a store gets when it is opened.
+    """The surroundings of an open store.
 
-    `directory`: of the task; a store keeps its files in `rocksdb/<name>` there. `changes`: None for a store that is
-    not logged. `rocksdb_config_setter`: `rocksdb.config.setter`. `expired`: called with its name when a store leaves
-    out what was put for a window that has expired. `cache`: None where no changes are held back, as in a standby.
-    `read_again`: called with its name, and the reason in words, when a store that is opened may lack what its changelog
-    still has. The changelog is read from the beginning then, over the content of the store.
+    `directory`: the directory of the task. A store keeps its files in `rocksdb/<name>` in it.
+    `changes`: None for a store that is not logged.
+    `rocksdb_config_setter`: the setting `rocksdb.config.setter`.
+    `expired`: called with the store's name when the store drops a put into an expired window.
+    `cache`: None if the store holds no changes back, as in a standby.
+    `read_again`: called with the store's name and a reason in words when the store, after `open`, may lack entries that
+    its changelog still has. The changelog is then read from the beginning, over the content of the store.
     """
 
     task_id: TaskId
@@ -74,9 +79,9 @@ class StoreContext:
     changes: ChangeLogger | None
     clock: RecordClock
     rocksdb_config_setter: RocksDBConfigSetter | None = None
-    expired: Callable[[str], None] = nobody_asks
+    expired: Callable[[str], None] = ignore_expired
     cache: TaskCache | None = None
-    read_again: Callable[[str, str], None] = nothing_is_read_again
+    read_again: Callable[[str, str], None] = ignore_read_again
 
 
 class RecordClock(Protocol):
@@ -89,25 +94,28 @@ class RecordClock(Protocol):
 
 
 class StateStore(Protocol):
-    """What a task does with any store."""
+    """A store of any kind, as a task uses it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def persistent(self) -> bool:
-        """Whether the content outlives the process; only then is it checkpointed."""
+        """Whether the content outlives the process. Only a persistent store has a checkpoint."""
         ...
 
     @property
     def is_open(self) -> bool: ...
 
     def open(self, context: StoreContext) -> None:
-        """Open or create it. Raises ProcessorStateError; StoreOfAnotherKind for files that have to be deleted first."""
+        """Open or create the store.
+
+        Raises ProcessorStateError; StoreOfAnotherKind for files that have to be deleted before the store can be opened.
+        """
         ...
 
     def rebind(self, context: StoreContext) -> None:
-        """The task was recycled: the store stays open with its content, in a new context."""
+        """Use a new context, after the task was recycled. The store stays open and keeps its content."""
         ...
 
     def restore(self, batch: RecordBatch) -> None:
@@ -115,7 +123,7 @@ class StateStore(Protocol):
         ...
 
     def flush(self) -> None:
-        """Write everything to disk, if the store is persistent."""
+        """Write all changes to disk, if the store is persistent."""
         ...
 
     def close(self) -> None:
@@ -128,51 +136,54 @@ Entries = Iterator[tuple[bytes, bytes]]
 
 
 class KeyValueBytesStore(StateStore, Protocol):
-    """What serdes, record cache and change logging ask of a key-value store of bytes, on disk or in memory."""
+    """A key-value store of bytes: RocksDB or memory, and the record cache and the change logging around them."""
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes | None) -> None: ...
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """In this order. Puts all of them or, after an error, none."""
+        """Put the entries in this order. After an error, no entry is put."""
         ...
 
-    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Entries:
-        """Keys from `start` up to, and without, `before`; down to `start` if `reverse`. None is an open end."""
+    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
+        """The entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`. None is an
+        open end.
+        """
         ...
 
     def approximate_num_entries(self) -> int: ...
 
 
 class WindowBytesStore(StateStore, Protocol):
-    """What serdes, record cache and change logging ask of a window store of bytes, on disk or in memory.
+    """A window store of bytes: RocksDB or memory, and the record cache and the change logging around them.
 
     Window starts are in milliseconds, and not negative in `put`. Ranges include both ends, which may be negative. A
     window is readable while its start is above observed stream time minus retention. Observed stream time is the
     highest start that was put or restored since the store was opened.
 
-    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` gives the sequence number it used, so that the
-    changelog gets the same one. Kafka counts twice, and the two numbers drift apart when a duplicate is deleted.
+    Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number of the store, and the
+    changelog uses the same number. In Kafka the store and the changelog each count, and their numbers drift apart when
+    a duplicate is deleted.
     """
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        """`key`: the window key with sequence number 0, which begins at `start_ms`.
+        """Returns the sequence number to log the change with (0 without duplicates), or None if there is no change.
 
-        Gives the sequence number to log the change with (0 without duplicates). None: there is nothing to log. The
-        value None deletes; in a store with duplicates it does nothing. What is put into a window that the store keeps
-        no more is dropped, and the context hears of it: on disk that is a window of a deleted segment.
+        `key`: the window key for `start_ms`, with sequence number 0. The value None deletes; in a store with duplicates
+        it does nothing. A put into an expired window (on disk: a window of a deleted segment) is dropped, and
+        `StoreContext.expired` is called.
         """
         ...
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        """`key`: as of `put`. With duplicates: the value with the highest sequence number."""
+        """The value of a window; of duplicates, the one with the highest sequence number. `key`: as in `put`."""
         ...
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        """Start and value in order of time. Duplicates are in order of their sequence numbers."""
+        """Starts and values of a key's windows in order of time; duplicates in order of their sequence numbers."""
         ...
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """Key, start and value, in an order that depends on the store."""
+        """Keys, starts and values, in an order that depends on the store."""
         ...
 
 
@@ -180,7 +191,7 @@ Inner = TypeVar("Inner", bound=StateStore)
 
 
 class WrappedStateStore(Generic[Inner]):
-    """A store around another store. It passes on what a task asks of any store. Source: `WrappedStateStore`."""
+    """A store around another store, to which it passes the calls of a task on. Source: `WrappedStateStore`."""
 
     __slots__ = ("_inner",)
 
@@ -219,6 +230,28 @@ class WrappedStateStore(Generic[Inner]):
         self._inner.close()
 
 
+class SerdesStore(WrappedStateStore[Inner], Generic[Inner, K, V]):
+    """A store of objects around a store of bytes."""
+
+    __slots__ = ("_deserialize_key", "_deserialize_value", "_serialize_key", "_serialize_value", "key_serde")
+
+    def __init__(self, inner: Inner, key_serde: Serde[K], value_serde: Serde[V]) -> None:
+        super().__init__(inner)
+        self.key_serde = key_serde
+        self._serialize_key = serializer_of(key_serde)
+        self._deserialize_key = key_serde.deserialize
+        self._serialize_value = serializer_of(value_serde)
+        self._deserialize_value = value_serde.deserialize
+
+    def _stored_key(self, key: K) -> bytes:
+        if key is None:
+            raise self._key_is_none()
+        return self._serialize_key(key)
+
+    def _key_is_none(self) -> StreamsRuntimeError:
+        return StreamsRuntimeError(f"store {self.name}: key cannot be None")
+
+
 class ValueAndTimestamp(NamedTuple, Generic[V]):
     value: V
     timestamp_ms: int
@@ -240,13 +273,13 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
     def put_if_absent(self, key: K, value: V) -> V | None: ...
     def put_all(self, entries: list[tuple[K, V | None]]) -> None: ...
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """What `get` gives for each of them."""
+        """The value of each key, as `get` returns it."""
         ...
 
     def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
-        """What `put` does with each key and its value, in this order; a key may come again, and None deletes.
+        """Put each value under the key at its index, in this order. A key may repeat, and the value None deletes.
 
-        When one of them cannot be serialized, none is put.
+        If a key or a value cannot be serialized, no entry is put.
         """
         ...
 
@@ -254,7 +287,9 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
 
 
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
-    """Keeps a timestamp with each value: on disk 8 bytes before it, in the changelog the record's timestamp."""
+    """Keeps a timestamp with each value: in the store as 8 bytes before the value, in the changelog as the timestamp
+    of the record.
+    """
 
 
 class Windowed(NamedTuple, Generic[K]):
@@ -282,7 +317,7 @@ class WindowStore(StateStore, Protocol[K, V]):
 
 
 class StoreBuilder(Protocol):
-    """What a topology holds of a store: it makes one store for each task. It can be pickled."""
+    """Makes a store for each task. Part of the topology, and can be pickled."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""How a user names the stores of a topology. Builders are values: they can be compared, pickled and sent to executors.
+"""Builders, with which a user defines the stores of a topology. They can be compared, pickled and sent to executors.
 
 Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`, `WindowStoreBuilder`,
 `TimestampedWindowStoreBuilder`.
@@ -58,12 +58,12 @@ class _KeyValueBuilder(Generic[K, V]):
         _check_name(self.name)
         _check_serdes(self.name, self.key_serde, self.value_serde)
 
-    def _bytes_store(self, kept_as: StoreFormat, *, timestamped: bool) -> KeyValueBytesStore:
-        kept: KeyValueBytesStore = InMemoryKeyValueStore(self.name)
+    def _bytes_store(self, file_format: StoreFormat, *, timestamped: bool) -> KeyValueBytesStore:
+        bytes_store: KeyValueBytesStore = InMemoryKeyValueStore(self.name)
         if self.persistent:
-            kept = WriteBehindStore(RocksDBStore(self.name, kept_as))
-        logging = ChangeLoggingKeyValueBytesStore(kept, timestamped=timestamped)
-        return CachingKeyValueStore(logging) if self.caching else logging
+            bytes_store = WriteBehindStore(RocksDBStore(self.name, file_format))
+        logging_store = ChangeLoggingKeyValueBytesStore(bytes_store, timestamped=timestamped)
+        return CachingKeyValueStore(logging_store) if self.caching else logging_store
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class KeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
-    """As `KeyValueStoreBuilder`. `value_serde`: of the value alone."""
+    """As `KeyValueStoreBuilder`. `value_serde`: the serde of the value without its timestamp."""
 
     def build(self) -> SerdesTimestampedKeyValueStore[K, V]:
         inner = self._bytes_store(_TIMESTAMPED_FORMAT, timestamped=True)
@@ -119,24 +119,25 @@ class WindowStoreBuilder(Generic[K, V]):
 
     def _bytes_store(self, *, timestamped: bool) -> WindowBytesStore:
         """A store with duplicates has no record cache, as in Kafka."""
-        kept: WindowBytesStore
+        bytes_store: WindowBytesStore
         if self.persistent:
-            kept = RocksDBWindowStore(
+            bytes_store = RocksDBWindowStore(
                 self.name, self.retention_ms, retain_duplicates=self.retain_duplicates, timestamped=timestamped
             )
         elif self.retain_duplicates:
-            kept = InMemoryDuplicatesWindowStore(self.name, self.retention_ms)
+            bytes_store = InMemoryDuplicatesWindowStore(self.name, self.retention_ms)
         else:
-            kept = InMemoryWindowStore(self.name, self.retention_ms)
-        logging = ChangeLoggingWindowBytesStore(kept, timestamped=timestamped)
+            bytes_store = InMemoryWindowStore(self.name, self.retention_ms)
+        logging_store = ChangeLoggingWindowBytesStore(bytes_store, timestamped=timestamped)
         if not self.caching or self.retain_duplicates:
-            return logging
-        return CachingWindowStore(logging, segment_interval_ms(self.retention_ms) if self.persistent else 1)
+            return logging_store
+        # in memory windows are in order of their starts, as in segments of one millisecond
+        return CachingWindowStore(logging_store, segment_interval_ms(self.retention_ms) if self.persistent else 1)
 
 
 @dataclass(frozen=True)
 class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, ValueAndTimestamp[V]]):
-    """As `WindowStoreBuilder`. `value_serde`: of value and timestamp together, as on disk."""
+    """As `WindowStoreBuilder`. `value_serde`: the serde of the value with its timestamp, a `ValueAndTimestampSerde`."""
 
     def build(self) -> SerdesTimestampedWindowStore[K, V]:
         assert isinstance(self.value_serde, ValueAndTimestampSerde)
@@ -145,9 +146,10 @@ class TimestampedWindowStoreBuilder(WindowStoreBuilder[K, ValueAndTimestamp[V]])
 
 
 def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
-    """The same builder with its serdes for this topic; one of the user's own kind stays as it is.
+    """The same builder, with the serdes of `topic`. A builder of the user's own class is returned as it is.
 
-    `topic`: the full name of what restores the store; the changelog that it would have if nothing does.
+    `topic`: the full name of the topic that restores the store, or of the changelog that it would have if it is not
+    logged.
     Source: `ProcessorContextUtils.topicNamePrefix`, `MeteredKeyValueStore.prepareSerdes`.
     """
     return builder_with_serdes(builder, lambda serde, is_key: serde_for_topic(serde, topic, is_key=is_key))
@@ -161,9 +163,9 @@ def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
 
 
 def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], Serde[Any]]) -> Builder:
-    """The same builder with other serdes; anything but a builder of this file stays as it is.
+    """The same builder with other serdes. An object that is no builder of this file is returned as it is.
 
-    `change`: a serde, and whether it is that of the keys, to the one to use.
+    `change`: called with a serde and True for the key serde, False for the value serde; returns the serde to use.
     """
     if isinstance(builder, _KeyValueBuilder | WindowStoreBuilder):
         keys, values = change(builder.key_serde, True), change(builder.value_serde, False)
@@ -181,10 +183,11 @@ def key_value_store(
     changelog: ChangelogConfig | None = LOGGED,
     caching: bool = False,
 ) -> KeyValueStoreBuilder[K, V]:
-    """In RocksDB, or in memory when not `persistent`. `changelog` None: not logged, so it is lost with its instance.
+    """A store in RocksDB, or in memory if not `persistent`.
 
-    `caching`: changes stay in the thread's record cache until a commit, and are written and logged once for each key,
-    unless `statestore.cache.max.bytes` is 0.
+    `changelog`: None for a store that is not logged, so that its content is lost with its instance. `caching`: changes
+    stay in the thread's record cache until a commit, and are written and logged once for each key, unless
+    `statestore.cache.max.bytes` is 0.
     """
     return KeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog, caching)
 
@@ -198,7 +201,7 @@ def timestamped_key_value_store(
     changelog: ChangelogConfig | None = LOGGED,
     caching: bool = False,
 ) -> TimestampedKeyValueStoreBuilder[K, V]:
-    """Takes and gives `ValueAndTimestamp`s; otherwise as `key_value_store`."""
+    """Takes and returns `ValueAndTimestamp`s. Otherwise as `key_value_store`."""
     return TimestampedKeyValueStoreBuilder(name, key_serde, value_serde, persistent, changelog, caching)
 
 
@@ -214,7 +217,7 @@ def window_store(
     changelog: ChangelogConfig | None = LOGGED,
     caching: bool = False,
 ) -> WindowStoreBuilder[K, V]:
-    """`changelog` becomes a windowed one, with the retention of the store unless it has its own.
+    """`changelog` becomes a windowed changelog. Its retention is that of the store, unless `changelog` has one.
 
     `caching`: as for `key_value_store`; a store that retains duplicates has no cache.
     """
@@ -242,7 +245,10 @@ def timestamped_window_store(
     changelog: ChangelogConfig | None = LOGGED,
     caching: bool = False,
 ) -> TimestampedWindowStoreBuilder[K, V]:
-    """Takes and gives `ValueAndTimestamp`s. `value_serde`: of the value alone. Otherwise as `window_store`."""
+    """Takes and returns `ValueAndTimestamp`s. `value_serde`: the serde of the value without its timestamp.
+
+    Otherwise as `window_store`.
+    """
     return TimestampedWindowStoreBuilder(
         name,
         key_serde,

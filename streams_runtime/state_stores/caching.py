@@ -1,19 +1,20 @@
 """Stores of bytes with a record cache: changes are written and forwarded when the cache is flushed.
 
 Rules:
-- A change that the changelog would not take is refused when it is put, as without a cache: it is the record that makes
-  it which fails, and the handler of processing errors decides.
-- Reads see the cache. What other threads read is not kept in it.
+- A change that the changelog would not accept is refused when it is put, as without a cache. So the error belongs to
+  the record that makes the change, and the handler of processing errors decides about that record.
+- Reads see the changes in the cache. Only reads of the task's thread add values to the cache.
 - At a flush each changed key is written once, to the store and its changelog, with the record that changed it last. The
-  flush listener hears of it, with the value that the store had since the flush before as the old one. A key that was
-  put and deleted in between is not mentioned.
-- Only a flush writes. The stores below are what a checkpoint, a standby and a restore know.
-- In a standby, and in a task without a cache, it only passes on. A close drops what was not flushed.
+  flush listener gets the new value and, as the old value, the one that was in the store since the previous flush. A key
+  that was put and deleted between two flushes is not forwarded.
+- Only a flush writes to the store below. So a checkpoint, a standby and a restore have the flushed changes only.
+- In a standby, and in a task without a cache, this layer only passes calls on. A close discards the changes that were
+  not flushed.
 
 Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `SegmentedCacheFunction`. Differs from Kafka:
-a change is written after it was forwarded, so that a flush that the log interrupts can be tried again; and a close
-never flushes. A range does not count as a use of what it reads, and a reverse range leaves out what was deleted, which
-Kafka gives with null.
+a change is forwarded before it is written, so that a flush can be repeated after an error of the log. A close never
+flushes. A read of a range does not count as a use of its keys. A reverse range leaves out deleted keys, which Kafka
+returns with the value null.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ from streams_runtime.state_stores.change_logging import (
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.thread_cache import MadeBy, NamedCache, TaskCache
+from streams_runtime.state_stores.thread_cache import ContextTuple, NamedCache, TaskCache
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 
-FlushListener = Callable[[bytes, bytes | None, bytes | None, MadeBy], None]
-"""Key in the cache, new value, old value (None if it is not wanted), and the record that made the change."""
+FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None]
+"""Called with the cache key, the new value, the old value (None if the listener wants none), and the context of the
+record that made the change."""
 
-Logging = TypeVar("Logging", bound=ChangeLoggingStore[Any])
+LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
 _SEGMENT_BYTES = 8
-"""In Kafka each key of a window store's cache begins with the number of its segment."""
+"""In Kafka each cache key of a window store begins with the number of its segment."""
 
 
-class CachingStore(WrappedStateStore[Logging], ABC):
-    """`cache`: None in a standby, and in a task without a cache."""
+class CachingStore(WrappedStateStore[LoggingStore], ABC):
+    """`cache`: None in a standby, and in a task without a cache. Its keys are those of the changelog."""
 
     __slots__ = ("_listener", "_owner", "_sends_old_values", "_task_cache", "cache")
 
@@ -51,7 +53,7 @@ class CachingStore(WrappedStateStore[Logging], ABC):
     """See `CachedStore`."""
     keeps_reads = False
 
-    def __init__(self, inner: Logging) -> None:
+    def __init__(self, inner: LoggingStore) -> None:
         super().__init__(inner)
         self._task_cache: TaskCache | None = None
         self.cache: NamedCache | None = None
@@ -60,9 +62,9 @@ class CachingStore(WrappedStateStore[Logging], ABC):
 
     @abstractmethod
     def read_below(self, key: bytes) -> bytes | None:
-        """What the store has under this key of the cache."""
+        """The value of a cache key in the store below."""
 
-    # --- its life
+    # --- open and close
 
     def open(self, context: StoreContext) -> None:
         super().open(context)
@@ -97,29 +99,27 @@ class CachingStore(WrappedStateStore[Logging], ABC):
     # --- flushing
 
     def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> bool:
-        """Call it for each change that is flushed, from now to the close. False when there is no cache here."""
+        """Call `listener` for each change that is flushed until the store is closed. False if there is no cache."""
         if self.cache is None:
             return False
         self._listener = listener
         self._sends_old_values = sends_old_values
         return True
 
-    def write(self, key: bytes, value: bytes | None, made_by: MadeBy) -> None:
-        """Forward a change of the cache, and write it."""
+    def write(self, key: bytes, value: bytes | None, context: ContextTuple) -> None:
+        """Forward a change from the cache, then write it to the store below."""
         listener = self._listener
-        old = None
-        if listener is not None and (value is None or self._sends_old_values):
-            old = self.read_below(key)
-            if value is None and old is None:
-                return
         if listener is not None:
-            listener(key, value, old if self._sends_old_values else None, made_by)
+            old = self.read_below(key) if value is None or self._sends_old_values else None
+            if value is None and old is None:
+                return  # the key was put and deleted since the previous flush
+            listener(key, value, old if self._sends_old_values else None, context)
         self._inner.put_checked(key, value)
 
     # --- reads
 
     def _read(self, cache: NamedCache, key: bytes) -> bytes | None:
-        """From any thread; only the task's reads count as uses. `key`: of the cache."""
+        """The value of a cache key. Any thread may call, but only reads of the task's thread count as uses."""
         if get_ident() == self._owner:
             return cache.get(key)
         entry = cache.peek(key)
@@ -127,7 +127,7 @@ class CachingStore(WrappedStateStore[Logging], ABC):
 
 
 class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
-    """`KeyValueBytesStore`. What the task reads is kept in the cache."""
+    """`KeyValueBytesStore`. Values that the task reads from the store below stay in the cache."""
 
     __slots__ = ()
 
@@ -146,38 +146,40 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
         if self.cache is None:
             self._inner.put_all(entries)
             return
-        for key, value in entries:  # so that none is put where one cannot be
+        for key, value in entries:  # first check all, so that all entries are put or none
             self._inner.check(key, value)
         for key, value in entries:
             self.cache.put(key, value)
 
     def get(self, key: bytes) -> bytes | None:
-        cache = self.cache  # the task may close it meanwhile
+        cache = self.cache  # read once: the task's thread may close the store at any time
         return self._inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
-        """As `get`, without what the cache holds back of other records than the present one."""
-        if self.cache is not None and (entry := self.cache.made_by_present_record(key)) is not None:
+        """As `get`, but a change that the cache holds back is only returned if the record that is being processed made
+        it.
+        """
+        if self.cache is not None and (entry := self.cache.changed_by_present_record(key)) is not None:
             return entry[0]
         return self._inner.get(key)
 
-    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Entries:
+    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
-        # the cache is asked before the store: what is flushed meanwhile is in both
-        changed = {} if cache is None else cache.dirty_items(is_within(start, before))
-        return merged(self._inner.scan(start, before, reverse=reverse), changed, reverse=reverse)
+        # the cache is read first: a change that is flushed between the two reads is then found twice, not missed
+        changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
+        return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """Of the store, without what its cache holds back."""
+        """The entries of the store below. Changes that the cache holds back do not count."""
         return self._inner.approximate_num_entries()
 
 
 class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
-    """`WindowBytesStore`, of a store without duplicates. `segment_interval_ms`: of the store below.
+    """`WindowBytesStore` without duplicates. `segment_interval_ms`: the segment interval of the store below.
 
-    A key of the cache is the window key. What is read from the store is not kept in the cache. A window that has
-    expired is held back and forwarded like any other; the store drops it when it is written, and it can be read as long
-    as it is in the cache.
+    The cache keys are the window keys. Values that are read from the store below do not enter the cache. A change of an
+    expired window is held back and forwarded like any other change. The window can be read while it is in the cache;
+    when it is flushed, the store below drops it.
     """
 
     __slots__ = ("_segment_interval_ms",)
@@ -214,14 +216,18 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         stored = self._inner.fetch_all(from_ms, to_ms)
         if not cached:
             return stored
-        interval_ms = self._segment_interval_ms  # a store gives its windows by segment, then by window key
+        interval_ms = self._segment_interval_ms
+        # the store below returns its windows by segment, then by window key, so these two are the key of the merge
         changed = {(suffix_of(key)[0] // interval_ms, key): value for key, value in cached.items()}
-        placed = (((start_ms // interval_ms, window_key(key, start_ms, 0)), value) for key, start_ms, value in stored)
-        return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_, key), value in merged(placed, changed))
+        by_segment = (
+            ((start_ms // interval_ms, window_key(key, start_ms, 0)), value) for key, start_ms, value in stored
+        )
+        windows = merged(by_segment, changed)
+        return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_segment, key), value in windows)
 
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
-        """What is in the cache, also what the store has dropped since. It is asked before the store: what is flushed
-        meanwhile is in both.
+        """The windows in the cache, also those that have expired in the store below. To be called before the store
+        below is read: a change that is flushed between the two reads is then found twice, not missed.
         """
         cache = self.cache
         if cache is None:

@@ -1,9 +1,9 @@
-"""Stores of bytes that send every change to the changelog, after it is in the store.
+"""Stores of bytes that put each change into the store below, then send it to the changelog.
 
-A change that the changelog does not take is refused before the store has it, so that both agree when a handler goes on.
-A plain change carries the timestamp of the record that is being processed, a timestamped one that of its value; a
-deletion that of the record. Without a changelog (in a standby, or where a source topic serves as changelog) nothing is
-sent. What is restored is never logged. Source: `ChangeLoggingKeyValueBytesStore`,
+A change that the changelog does not accept is refused before the store has it. So store and changelog stay equal when
+an error handler answers CONTINUE. A change in the changelog has the timestamp of the record that is being processed; in
+a timestamped store it has the timestamp of its value, except for a deletion. Without a changelog (in a standby, or if a
+source topic serves as changelog) nothing is sent. A restore is never logged. Source: `ChangeLoggingKeyValueBytesStore`,
 `ChangeLoggingTimestampedKeyValueBytesStore`, `ChangeLoggingWindowBytesStore`,
 `ChangeLoggingTimestampedWindowBytesStore`.
 """
@@ -34,7 +34,7 @@ class _NotLogged:
         return RecordLimits(max_bytes=sys.maxsize, compacts=False)
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """There is no changelog that could refuse it."""
+        """No changelog can refuse the change."""
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """The change is not logged."""
@@ -52,9 +52,9 @@ _NO_RECORD: RecordClock = _NoRecord()
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
     """`timestamped`: values begin with their timestamp.
 
-    `unchecked_bytes`, `timestamp_checks`: `check` lets every change pass whose key and value have no more bytes, and
-    whose timestamp is not later than `timestamp_checks.rows_pass_to_ms`. A record cache compares first, which is
-    cheaper than three calls for each change.
+    `unchecked_bytes`, `timestamp_checks`: `check` accepts each change whose key and value together have at most
+    `unchecked_bytes`, and whose timestamp is at most `timestamp_checks.rows_pass_to_ms`. A record cache makes these two
+    comparisons itself, which is cheaper than the three calls of `check`.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
-        self._name = inner.name  # the layers below would be asked for every change
+        self._name = inner.name  # read once: each change needs it, and the property calls each layer below
         self._timestamped = timestamped
         self._use(_NOT_LOGGED, _NO_RECORD)
 
@@ -94,8 +94,8 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self.timestamp_checks: BrokerChecks = EVERY_TIMESTAMP
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        """Raise for a change that the changelog does not take. `key`: in the changelog; `value`: in the store."""
-        if self._limits is None:  # asked for with the first change: a standby never needs them
+        """Raise for a change that the changelog does not accept. `key`: in the changelog; `value`: in the store."""
+        if self._limits is None:  # read at the first change, because a standby never needs the limits
             self._limits = limits = self._changes.limits_of(self._name)
             self.unchecked_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
         logged, timestamp_ms = self._logged(value)
@@ -104,12 +104,13 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     @abstractmethod
     def put_checked(self, key: bytes, value: bytes | None) -> None:
-        """What `put` does with a change that `check` has let pass, in a store without duplicates. `key`, `value`: as
-        `check` has them.
+        """As `put`, without the check. For a change that `check` has accepted, in a store without duplicates.
+
+        `key`, `value`: as for `check`.
         """
 
     def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
-        """Value and timestamp in the changelog for a value of the store."""
+        """The value and the timestamp of the changelog's record for a value in the store."""
         if value is None or not self._timestamped:
             return value, self._clock.record_timestamp_ms
         return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
@@ -140,18 +141,18 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
         for key, value in entries:
             self._log_change(self._name, key, *self._logged(value))
 
-    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Entries:
-        return self._inner.scan(start, before, reverse=reverse)
+    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
+        return self._inner.scan(start, exclusive_end, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
         return self._inner.approximate_num_entries()
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
-    """`WindowBytesStore`. A record whose window has expired is logged, too, as in Kafka.
+    """`WindowBytesStore`. A put into an expired window is logged, too, as in Kafka.
 
-    Differs from Kafka: None in a store with duplicates deletes nothing and is not logged. Kafka logs it, under a
-    sequence number that no value has.
+    Differs from Kafka: in a store with duplicates a put of None deletes nothing and is not logged. Kafka logs a
+    deletion with a sequence number that no value has.
     """
 
     __slots__ = ()

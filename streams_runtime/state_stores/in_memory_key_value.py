@@ -1,8 +1,8 @@
-"""Bytes in memory, in key order, gone at `close`: a dict, and a sorted list of its keys that is made on demand.
+"""Bytes in memory, in key order, until `close`: a dict, and a sorted list of its keys that is made on demand.
 
-A put costs a dict write. A range sorts the keys that came since the last range, then walks a snapshot of all keys. It
-does not see entries that are put later; it sees later changes and deletions of entries it has not reached, as Kafka
-documents. The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`.
+A put costs a dict write. A range sorts the keys that were added since the last range, then walks a snapshot of all
+keys. Keys that are added later are not in the range. Later changes and deletions of keys that the range has not reached
+are seen, as Kafka documents. The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class InMemoryKeyValueStore:
     def __init__(self, name: str) -> None:
         self._name = name
         self._open = False
-        self._lock = Lock()  # guards the next two, and adding to the entries
+        self._lock = Lock()  # held to use `_sorted_keys` or `_added`, and to add a key to `_entries`
         self._sorted_keys: list[bytes] | None = None
-        """Never changed, only replaced. May hold deleted keys. None: no range was asked for since `restore`."""
+        """Replaced, never changed in place, because ranges read it. May have deleted keys. None: not made yet."""
         self._added: dict[bytes, None] = {}
-        """Keys added since `_sorted_keys` was made. A dict, so that it cannot outgrow the entries."""
+        """Keys added since `_sorted_keys` was made. A dict: a key that is deleted and added again is in it once."""
         self._entries: dict[bytes, bytes] = {}
 
     @property
@@ -89,10 +89,10 @@ class InMemoryKeyValueStore:
             for key in deleted:
                 self._entries.pop(key, None)  # type: ignore[arg-type]
 
-    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
+    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
         keys = self._sorted()
         first = 0 if start is None else bisect_left(keys, start)
-        last = len(keys) if before is None else bisect_left(keys, before)
+        last = len(keys) if exclusive_end is None else bisect_left(keys, exclusive_end)
         wanted = keys if first == 0 and last == len(keys) else keys[first:last]
         return self._read(self._entries, wanted[::-1] if reverse else wanted)
 
@@ -107,7 +107,7 @@ class InMemoryKeyValueStore:
             raise self._not_open()
 
     def close(self) -> None:
-        """The content is gone. Iterators end with InvalidStateStore."""
+        """Drop the content. Open iterators raise InvalidStateStore."""
         with self._lock:
             self._open = False
             self._sorted_keys = None
@@ -116,12 +116,12 @@ class InMemoryKeyValueStore:
 
     def _sorted(self) -> list[bytes]:
         with self._lock:
-            if not self._open:  # a close in another thread is whole, or has not begun
+            if not self._open:  # tested under the lock: `close` empties the store under it
                 raise self._not_open()
             if self._sorted_keys is None:
                 self._sorted_keys = sorted(self._entries.copy())
             elif self._added:
-                # the old keys come first and in order, so this sort only merges
+                # the old keys come first and are sorted, which makes this sort a merge
                 candidates = dict.fromkeys(self._sorted_keys)
                 candidates.update(self._added)
                 self._added.clear()
@@ -131,7 +131,7 @@ class InMemoryKeyValueStore:
     def _read(self, entries: dict[bytes, bytes], keys: Sequence[bytes]) -> Iterator[Entry]:
         for key in keys:
             value = entries.get(key)
-            if entries is not self._entries:
+            if entries is not self._entries:  # the store was closed meanwhile
                 raise self._not_open()
             if value is not None:
                 yield key, value

@@ -1,8 +1,8 @@
-"""Windows in memory, with and without duplicates; gone at `close`. Source: `InMemoryWindowStore`.
+"""Windows in memory, with and without duplicates. `close` drops them. Source: `InMemoryWindowStore`.
 
 Differs from Kafka: expired windows leave memory one segment at a time, as on disk, and not at every call. A restored
-duplicate keeps the sequence number of its changelog record. In a store with duplicates, `fetch` finds the latest one,
-and putting None does not advance stream time, as on disk.
+duplicate keeps the sequence number of its changelog record. In a store with duplicates, as on disk, `fetch` returns the
+latest duplicate, and a put of None does not advance stream time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext, nobody_asks
+from streams_runtime.state_stores.base import StoreContext, ignore_expired
 from streams_runtime.state_stores.window_keys import (
     SUFFIX_BYTES,
     WindowRetention,
@@ -34,8 +34,8 @@ Bucket = dict[bytes, Entry]
 class WindowBuckets(Generic[Entry]):
     """Windows by their start: a dict of buckets, and the starts in order.
 
-    The task's thread changes it, any thread reads it; what takes two steps is done under a lock. Adding is cheapest in
-    order of time, in which most records come.
+    The task's thread changes it, any thread reads it. Changes and reads that need both the dict and the starts hold the
+    lock. Fast path of adding: records are usually in order of time.
     """
 
     __slots__ = ("_by_start", "_lock", "_starts")
@@ -73,14 +73,14 @@ class WindowBuckets(Generic[Entry]):
             del self._starts[:count]
 
     def between(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
-        """Both ends included, in order of time."""
+        """The buckets in order of time. Both ends are included."""
         with self._lock:
             starts = self._starts[bisect_left(self._starts, from_ms) : bisect_right(self._starts, to_ms)]
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
 
 
 class _InMemoryWindows(ABC, Generic[Entry]):
-    """What both kinds share. `Entry`: what is kept of one key and window start."""
+    """The base of both window stores. `Entry`: the value, or the duplicates, of one key and window start."""
 
     __slots__ = ("_buckets", "_expired", "_name", "_open", "_retention")
 
@@ -92,7 +92,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
         self._open = False
         self._retention = WindowRetention(retention_ms)
         self._buckets: WindowBuckets[Entry] = WindowBuckets()
-        self._expired: Callable[[str], None] = nobody_asks
+        self._expired: Callable[[str], None] = ignore_expired
 
     @property
     def name(self) -> str:
@@ -126,7 +126,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
         return self._while_open(self._buckets, found)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """In order of time, then of key. Later changes of windows that it has not reached are seen."""
+        """In order of time, then of key. The iterator sees later changes of windows that it has not reached."""
         buckets = self._buckets
         return self._while_open(buckets, self._decoded(self._readable(from_ms, to_ms)))
 
@@ -139,7 +139,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
             if not is_window_key(key, duplicates=self._retains_duplicates):
                 raise ChangelogOfAnotherKind(self._name, batch.partition, batch.offsets, key, "window")
             start_ms, sequence = suffix_of(key)
-            if self._is_live(start_ms):
+            if self._observe(start_ms):
                 self._set(key[:-SUFFIX_BYTES], value, start_ms, sequence)
 
     def flush(self) -> None:
@@ -147,7 +147,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
         self._require_open()
 
     def close(self) -> None:
-        """The content is gone. Iterators end with InvalidStateStore."""
+        """Drop the content. Open iterators raise InvalidStateStore."""
         self._open = False
         self._buckets = WindowBuckets()
         self._retention = WindowRetention(self._retention.retention_ms)
@@ -157,11 +157,11 @@ class _InMemoryWindows(ABC, Generic[Entry]):
 
     @abstractmethod
     def _values(self, entry: Entry) -> list[bytes]:
-        """In order. Empty only for a moment, while another thread deletes the last value."""
+        """The values in order of their sequence numbers. May be empty while another thread deletes the last value."""
         ...
 
-    def _is_live(self, start_ms: int) -> bool:
-        """Whether a window is readable. Moves observed stream time, and drops what has expired by it."""
+    def _observe(self, start_ms: int) -> bool:
+        """Advance observed stream time, and drop the segments that expire. Returns whether the window is readable."""
         retention = self._retention
         if start_ms > retention.observed_ms and retention.observe(start_ms):
             self._buckets.remove_before(retention.first_live_segment * retention.segment_interval_ms)
@@ -184,7 +184,7 @@ class _InMemoryWindows(ABC, Generic[Entry]):
 
     def _while_open(self, buckets: WindowBuckets[Entry], items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
-            if buckets is not self._buckets:
+            if buckets is not self._buckets:  # the store was closed meanwhile
                 raise self._not_open()
             yield item
 
@@ -203,7 +203,7 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         self._require_open()
-        if self._is_live(start_ms):
+        if self._observe(start_ms):
             self._set(key[:-SUFFIX_BYTES], value, start_ms, 0)
         else:
             self._expired(self._name)
@@ -236,7 +236,7 @@ class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
         if value is None:
             return None
         self._sequence = next_sequence(self._sequence)
-        if self._is_live(start_ms):
+        if self._observe(start_ms):
             plain_key = key[:-SUFFIX_BYTES]
             self._sequence = self._free_sequence(plain_key, start_ms)
             self._set(plain_key, value, start_ms, self._sequence)

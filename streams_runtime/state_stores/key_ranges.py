@@ -1,4 +1,4 @@
-"""Ranges of keys: their bounds, and what was changed since as one sequence with what a store has.
+"""Ranges of keys: their bounds, and the merge of a store's entries with changes that the store does not have yet.
 
 Keys are ordered as unsigned bytes. Source: `Bytes.increment`, `RocksDBStore.range`,
 `MergedSortedCacheKeyValueBytesStoreIterator`.
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 
 
 def after(key: bytes) -> bytes:
-    """The next key."""
+    """The first key after `key`."""
     return key + b"\x00"
 
 
@@ -26,9 +26,9 @@ def prefix_end(prefix: bytes) -> bytes | None:
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
 
-def is_within(start: bytes | None, before: bytes | None) -> Callable[[bytes], bool]:
-    """Whether a key lies from `start` up to, and without, `before`. None is an open end."""
-    return lambda key: (start is None or key >= start) and (before is None or key < before)
+def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[bytes], bool]:
+    """A test whether a key lies from `start` up to, and without, `exclusive_end`. None is an open end."""
+    return lambda key: (start is None or key >= start) and (exclusive_end is None or key < exclusive_end)
 
 
 def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
@@ -49,7 +49,10 @@ def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
 def merged(
     stored: Iterator[tuple[Key, bytes]], changed: Mapping[Key, bytes | None], *, reverse: bool = False
 ) -> Iterator[tuple[Key, bytes]]:
-    """Both are in order of their keys; a changed value stands for the stored one, and None for none at all."""
+    """The entries of `stored`, with the values of `changed` instead of their own; None removes an entry.
+
+    The result is in the order of the keys, as `stored` has to be: ascending, or descending if `reverse`.
+    """
     return _merge(stored, changed, reverse) if changed else stored
 
 
@@ -57,15 +60,15 @@ def _merge(
     stored: Iterator[tuple[Key, bytes]], changed: Mapping[Key, bytes | None], reverse: bool
 ) -> Iterator[tuple[Key, bytes]]:
     keys = iter(sorted(changed, reverse=reverse))
-    waiting = next(keys, None)
+    next_changed = next(keys, None)
     for key, value in stored:
-        while waiting is not None and (waiting > key if reverse else waiting < key):
-            if (put := changed[waiting]) is not None:
-                yield waiting, put
-            waiting = next(keys, None)
-        if key != waiting:
+        while next_changed is not None and (next_changed > key if reverse else next_changed < key):
+            if (new_value := changed[next_changed]) is not None:
+                yield next_changed, new_value
+            next_changed = next(keys, None)
+        if key != next_changed:
             yield key, value
-    while waiting is not None:
-        if (put := changed[waiting]) is not None:
-            yield waiting, put
-        waiting = next(keys, None)
+    while next_changed is not None:
+        if (new_value := changed[next_changed]) is not None:
+            yield next_changed, new_value
+        next_changed = next(keys, None)

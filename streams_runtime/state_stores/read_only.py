@@ -1,7 +1,7 @@
-"""The reads of a store, for everybody but the task. They are safe from any thread while the task writes, flushes or
-closes.
+"""Read-only views of stores, for callers outside the task. Any thread may read while the task writes, flushes or closes
+the store.
 
-After a close they raise InvalidStateStore. Source: `QueryableStoreType`, `ReadOnlyKeyValueStoreFacade`.
+After a close the reads raise InvalidStateStore. Source: `QueryableStoreType`, `ReadOnlyKeyValueStoreFacade`.
 """
 
 from __future__ import annotations
@@ -66,5 +66,5 @@ def read_only_view(store: SerdesWindowStore[K, V]) -> ReadOnlyWindowStore[K, V]:
 def read_only_view(
     store: SerdesKeyValueStore[K, V] | SerdesWindowStore[K, V],
 ) -> ReadOnlyKeyValueStore[K, V] | ReadOnlyWindowStore[K, V]:
-    """The reads of a store that a builder of this package made."""
+    """A view of a store that a builder of this package made."""
     return ReadOnlyWindowView(store) if isinstance(store, SerdesWindowStore) else ReadOnlyKeyValueView(store)

@@ -4,8 +4,8 @@ Keys are ordered as unsigned bytes. RocksDB writes no log here: what was written
 crash, and is restored from the changelog. The task's thread writes, flushes and closes; any thread may read. A read
 that loses the race with `close` raises InvalidStateStore. Source: `RocksDBStore`.
 
-Differs from Kafka: values of a plain store are not converted when the store becomes a timestamped one; the files of a
-store of any other kind are refused (`StoreOfAnotherKind`), and the task restores the store from its changelog.
+Differs from Kafka: values of a plain store are not converted when the store becomes a timestamped one. The files of a
+store of another kind are refused (`StoreOfAnotherKind`), and the task restores the store from its changelog.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
 class _NotOpen:
-    """Stands in for a database that is not open: every call fails as it does right after a close."""
+    """Takes the place of a database that is not open: each call raises the error of a closed database."""
 
     def __getattr__(self, name: str) -> Any:
         raise DbClosedError("not open")
@@ -54,7 +54,7 @@ _NOT_OPEN: Any = _NotOpen()
 
 
 class RocksDBStore:
-    """What `WriteBehindStore` needs. Errors of RocksDB become ProcessorStateErrors that name the directory."""
+    """The store below `WriteBehindStore`. Errors of RocksDB become ProcessorStateErrors that name the directory."""
 
     __slots__ = ("_adopt", "_cursors", "_database", "_directory", "_format", "_name", "_write_options")
 
@@ -63,17 +63,19 @@ class RocksDBStore:
     def __init__(
         self,
         name: str,
-        kept_as: StoreFormat = KEY_VALUE_FORMAT,
+        file_format: StoreFormat = KEY_VALUE_FORMAT,
         adopt: Callable[[RocksDBStore, StoreFormat | None], None] | None = None,
     ) -> None:
-        """`kept_as`: the format of the files. `adopt`: called by `open` with this store and the format that its files
-        have, when that is not `kept_as`; it makes the content fit. That format is None for files that do not say it.
+        """`file_format`: the format of the store's files.
+
+        `adopt`: called by `open` when the files have another format, with this store and that format (None if the files
+        do not name one). It converts the content, or raises StoreOfAnotherKind.
         """
         self._name = name
-        self._format = kept_as
-        self._adopt = refuse_windows if adopt is None else adopt
+        self._format = file_format
+        self._adopt = refuse_other_kinds if adopt is None else adopt
         self._directory = Path()
-        # Any: rocksdict's stub lacks methods, and a closed store has a stand-in here
+        # Any: rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
         self._database: Any = _NOT_OPEN
         self._cursors = Cursors(self._failure)
         self._cursors.close()
@@ -93,9 +95,9 @@ class RocksDBStore:
         self._directory = context.directory / ROCKSDB_DIRECTORY / self._name
         try:
             make_private_directory(self._directory.parent)
-            there = read_format(self._directory)
-            if there is not None and there.kind != self._format.kind:
-                raise self.of_another_kind(f"a {there.kind} store")
+            found = read_format(self._directory)
+            if found is not None and found.kind != self._format.kind:
+                raise self.wrong_kind(f"a {found.kind} store")
             options = self._options(context.rocksdb_config_setter)
             database = Rdict(str(self._directory), options)
         except ProcessorStateError:
@@ -105,19 +107,19 @@ class RocksDBStore:
         database.set_write_options(self._write_options)
         self._cursors = Cursors(self._failure)
         self._database = database
-        if there != self._format:
-            self._take_over(there)
+        if found != self._format:
+            self._convert_files(found)
 
-    def of_another_kind(self, what: str) -> StoreOfAnotherKind:
-        """The error that says what the files of this store are."""
+    def wrong_kind(self, content: str) -> StoreOfAnotherKind:
+        """The error for files of another kind. `content`: what the files contain instead."""
         return StoreOfAnotherKind(
-            f"store {self._name}: the directory {self._directory} holds {what}, not a {self._format.kind} store"
+            f"store {self._name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
         )
 
-    def tell_format(self, kept: StoreFormat) -> None:
-        """Write it beside the files, for the process that opens them next. Raises ProcessorStateError."""
+    def record_format(self, file_format: StoreFormat) -> None:
+        """Write the format of the files beside them, for the next process. Raises ProcessorStateError."""
         try:
-            write_format(self._directory, kept)
+            write_format(self._directory, file_format)
         except OSError as error:
             raise self._failure(error) from error
 
@@ -143,37 +145,38 @@ class RocksDBStore:
         self.write(batch.keys, batch.values)
 
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
-        """Write columns of the same length at once. Later entries win, value None deletes, key None is skipped.
+        """Write keys and their values, which are of the same number, in one batch.
 
-        RocksDB takes entries in the order of their keys in half the time, which is more than sorting them takes.
+        If a key repeats, its last value is written. The value None deletes, and the key None is skipped. The batch is
+        sorted, because RocksDB writes sorted keys in half the time, which saves more than sorting takes.
         """
         batch: Any = WriteBatch(raw_mode=True)
         try:
             entries = dict(zip(keys, values, strict=False))
             entries.pop(None, None)
-            ordered: list[Any] = sorted(entries)  # the key None is gone
+            ordered: list[Any] = sorted(entries)  # mypy still expects the key None
             try:
-                # the deque keeps nothing: no Python code runs for each record
+                # a deque of no length only runs the map, without Python code for each entry
                 deque(map(batch.put, ordered, map(entries.__getitem__, ordered)), maxlen=0)
-            except (KeyError, ValueError):  # rocksdict's answer to a None, which most batches do not have
+            except (KeyError, ValueError):  # rocksdict refuses the value None, which is rare
                 batch = _batch_with_deletions(ordered, entries)
             self._database.write(batch, self._write_options)
         except Exception as error:
             raise self._failure(error) from error
 
-    def delete_range(self, start: bytes, before: bytes) -> None:
-        """Delete keys from `start` up to, and without, `before`, at the cost of a single write."""
+    def delete_range(self, start: bytes, exclusive_end: bytes) -> None:
+        """Delete the keys from `start` up to, and without, `exclusive_end`, at the cost of a single write."""
         try:
-            self._database.delete_range(start, before, self._write_options)
+            self._database.delete_range(start, exclusive_end, self._write_options)
         except Exception as error:
             raise self._failure(error) from error
 
-    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
-        """A snapshot of the keys from `start` up to, and without, `before`; down to `start` if `reverse`. None is an
-        open end.
+    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
+        """A snapshot of the entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`.
+        None is an open end.
         """
-        database, entries_of = self._database, _backwards if reverse else _forwards
-        return self._cursors.read(lambda: entries_of(database, start, before))
+        database, entries = self._database, _backwards if reverse else _forwards
+        return self._cursors.read(lambda: entries(database, start, exclusive_end))
 
     def approximate_num_entries(self) -> int:
         """RocksDB's estimate, which may count overwritten and deleted keys until compaction removes them."""
@@ -189,11 +192,14 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """Also ends every iterator. Raises ProcessorStateError when the flush fails; the store is closed even so."""
+        """Flush and close, and end all iterators.
+
+        Raises ProcessorStateError when the flush fails. The store is closed even then.
+        """
         database = self._database
         if database is _NOT_OPEN:
             return
-        self._database = _NOT_OPEN  # from here on other threads are refused
+        self._database = _NOT_OPEN  # from now on reads of other threads raise InvalidStateStore
         self._cursors.close()
         try:
             database.flush()
@@ -202,12 +208,12 @@ class RocksDBStore:
         finally:
             _close_when_unused(database)
 
-    def _take_over(self, there: StoreFormat | None) -> None:
-        """Make files of another format, or of none that is known, those of this store."""
+    def _convert_files(self, found: StoreFormat | None) -> None:
+        """Convert files of another, or of an unknown, format to that of this store."""
         try:
-            self._adopt(self, there)
-            self.flush()  # the content comes before the file that tells its format
-            self.tell_format(self._format)
+            self._adopt(self, found)
+            self.flush()  # the content is durable before its format is recorded
+            self.record_format(self._format)
         except BaseException:
             self.close()
             raise
@@ -224,13 +230,13 @@ class RocksDBStore:
         return options
 
     def _cannot_open(self, error: Exception) -> ProcessorStateError:
-        said = str(error)
+        text = str(error)
         kind = ProcessorStateError
-        if (advice := advice_of(said)) is not None:
+        if (advice := advice_of(text)) is not None:
             what_to_do = f"{advice}; the state is not damaged"
-        elif "lock hold" in said or "/LOCK" in said:
+        elif "lock hold" in text or "/LOCK" in text:
             what_to_do = "another owner has it open and has to close it first"
-        elif not any(sign in said for sign in _SIGNS_OF_DAMAGE):
+        elif not any(sign in text for sign in _SIGNS_OF_DAMAGE):
             what_to_do = "nothing in this error says that the state is damaged: mend what it names, and start again"
         else:
             kind = StoreCorrupted
@@ -238,7 +244,7 @@ class RocksDBStore:
                 "delete this directory while the application is stopped, with the task's checkpoint file, "
                 "and the task restores it from its changelog"
             )
-        return kind(f"store {self._name}: RocksDB cannot open {self._directory} ({said}); {what_to_do}")
+        return kind(f"store {self._name}: RocksDB cannot open {self._directory} ({text}); {what_to_do}")
 
     def _failure(self, error: Exception) -> Exception:
         if isinstance(error, StreamsRuntimeError):
@@ -253,22 +259,26 @@ class RocksDBStore:
         )
 
 
-def refuse_windows(database: RocksDBStore, _there: StoreFormat | None) -> None:
-    """For a key-value store whose files do not tell their format. Raises StoreOfAnotherKind for what shows another."""
+def refuse_other_kinds(database: RocksDBStore, _found: StoreFormat | None) -> None:
+    """Check the files of a key-value store that do not name their format, by the first and the last entry.
+
+    Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
+    """
     first, last = next(database.scan(None, None), None), next(database.scan(None, None, reverse=True), None)
     if first is None or last is None:
         return
     if are_stored_windows(first[0], last[0]):
-        raise database.of_another_kind("windows")
+        raise database.wrong_kind("windows")
     if database.is_timestamped and min(len(first[1]), len(last[1])) < TIMESTAMP_BYTES:
-        raise database.of_another_kind("values without timestamps")
+        raise database.wrong_kind("values without timestamps")
 
 
-# These do not use rocksdict's `items` with bounds in `ReadOptions`: as of 0.3.29 the bounds may be freed while they are
-# in use, the lower one is set as the upper one, and an iterator that meets a broken block ends as if it was at the end.
+# The two iterators below do not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
+# may be freed while they are in use, the lower bound is set as the upper one, and an iterator that meets a broken block
+# ends without an error.
 
 
-def _forwards(database: Any, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
+def _forwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:
     entries = database.iter()
     valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.next
     if start is None:
@@ -277,21 +287,21 @@ def _forwards(database: Any, start: bytes | None, before: bytes | None) -> Itera
         entries.seek(start)
     while valid():
         key = key_of()
-        if before is not None and key >= before:
+        if exclusive_end is not None and key >= exclusive_end:
             return
         yield key, value_of()
         step()
-    entries.status()  # raises when this is not the end
+    entries.status()  # raises if an error, and not the last entry, ended the loop
 
 
-def _backwards(database: Any, start: bytes | None, before: bytes | None) -> Iterator[Entry]:
+def _backwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:
     entries = database.iter()
     valid, key_of, value_of, step = entries.valid, entries.key, entries.value, entries.prev
-    if before is None:
+    if exclusive_end is None:
         entries.seek_to_last()
     else:
-        entries.seek_for_prev(before)
-        if valid() and key_of() == before:
+        entries.seek_for_prev(exclusive_end)
+        if valid() and key_of() == exclusive_end:
             step()
     while valid():
         key = key_of()
@@ -319,7 +329,7 @@ def _close_when_unused(database: Any) -> None:
         try:
             database.close()
             return
-        except RuntimeError as error:  # a reader is inside right now; it finishes, and no other one can enter
+        except RuntimeError as error:  # a thread is still reading, and no other can begin to
             if "borrowed" not in str(error):
                 raise
             time.sleep(_RETRY_CLOSE_S)

@@ -16,7 +16,7 @@ from rocksdict import DbClosedError
 Entry = tuple[bytes, bytes]
 
 CHUNK = 32
-"""How many entries are read at a time: RocksDB's iterator holds the interpreter while it reads."""
+"""The number of entries that are read at a time: RocksDB's iterator holds the GIL while it reads."""
 
 
 class _Cursor:
@@ -32,25 +32,28 @@ class Cursors:
     __slots__ = ("_closed", "_failure", "_lock", "_open")
 
     def __init__(self, failure: Callable[[Exception], Exception]) -> None:
-        """`failure`: what to raise for an error of the database."""
+        """`failure`: turns an error of the database into the error to raise."""
         self._failure = failure
         self._lock = Lock()
         self._open: WeakSet[_Cursor] = WeakSet()
         self._closed = False
 
-    def read(self, items: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
-        """The entries of `items()`, called now. Once closed, this and each entry raise InvalidStateStore."""
+    def read(self, open_iterator: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
+        """Open an iterator of RocksDB at once, and return its entries.
+
+        After a close, this call raises InvalidStateStore, and so does the next entry of an iterator that is open.
+        """
         with self._lock:
             if self._closed:
                 raise self._failure(DbClosedError())
-            cursor = _Cursor(items())
+            cursor = _Cursor(open_iterator())
             chunk = self._chunk(cursor)
             if cursor.items is not None:
                 self._open.add(cursor)
         return self._entries(chunk, cursor)
 
     def close(self) -> None:
-        """Returns when no thread reads any more. Nothing of RocksDB is held afterwards."""
+        """Close all iterators, which frees RocksDB's files. Waits for a thread that is reading a chunk."""
         with self._lock:
             self._closed = True
             for cursor in self._open:

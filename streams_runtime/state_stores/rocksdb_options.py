@@ -1,9 +1,9 @@
-"""How much memory RocksDB may use, and with which options it is opened.
+"""The options of RocksDB, and the limits of its memory.
 
 All stores of a process share one block cache (indexes and filters count into it) and one budget for memtables, so
 memory does not grow with the number of tasks, nor while tens of millions of records are restored. There is no
 write-ahead log: the changelog is the log, and `flush` comes before a checkpoint is written. Source:
-`RocksDBStore.openDB`. Differs from Kafka: by default each of its stores has its own cache of 50 MiB.
+`RocksDBStore.openDB`. Differs from Kafka: in Kafka each store has, by default, a block cache of its own of 50 MiB.
 
 `rocksdb.config.setter` changes these options for a store before it is opened.
 """
@@ -19,20 +19,20 @@ _MIB = 1 << 20
 BLOCK_CACHE_BYTES = 128 * _MIB
 ALL_MEMTABLES_BYTES = 128 * _MIB
 MEMTABLE_BYTES = 16 * _MIB
-_MEMTABLES_A_STORE = 3
+_MEMTABLES_PER_STORE = 3
 _BLOCK_BYTES = 4096
-_BLOOM_BITS_A_KEY = 10
+_BLOOM_BITS_PER_KEY = 10
 _BACKGROUND_JOBS = 2
 _INFO_LOG_BYTES = _MIB
 _INFO_LOG_FILES = 2
 
 
 def store_options() -> Options:
-    """Fresh options; what is behind them (cache, memtable budget) is shared by the process."""
+    """New options, with the block cache and the memtable budget that all stores of the process share."""
     tables = BlockBasedOptions()
     tables.set_block_cache(_block_cache())
     tables.set_block_size(_BLOCK_BYTES)
-    tables.set_bloom_filter(_BLOOM_BITS_A_KEY, False)
+    tables.set_bloom_filter(_BLOOM_BITS_PER_KEY, False)
     tables.set_cache_index_and_filter_blocks(True)
     tables.set_pin_l0_filter_and_index_blocks_in_cache(True)
     options = Options(raw_mode=True)
@@ -40,7 +40,7 @@ def store_options() -> Options:
     options.set_block_based_table_factory(tables)
     options.set_write_buffer_manager(_memtable_budget())
     options.set_write_buffer_size(MEMTABLE_BYTES)
-    options.set_max_write_buffer_number(_MEMTABLES_A_STORE)
+    options.set_max_write_buffer_number(_MEMTABLES_PER_STORE)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
     # One lock instead of 64: each takes memory in every store. Reads do not need it, as RocksDB keeps all files open.
     options.set_table_cache_num_shard_bits(0)

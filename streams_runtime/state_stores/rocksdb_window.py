@@ -1,13 +1,13 @@
 """Windows in RocksDB. Segments are prefixes of one database, so that a whole segment expires with one range deletion.
 
 On disk a key is the segment's number (8 bytes, big-endian), then the window key. The length of a segment follows from
-the retention. When the next version of an application has another retention, the store that is opened moves its windows
-to the segments in which it looks for them. After a longer retention it has its changelog read again, too, because that
-still has windows which the shorter one had deleted here. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
+the retention. When the next version of an application has another retention, `open` moves the windows to the segments
+of the new length. If the retention has become longer, `open` also asks for the changelog to be read again, because the
+changelog still has windows that the store had deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
 
-Differs from Kafka: Kafka has a RocksDB for every segment; one for each store takes less memory and opens faster. Kafka
-does not find windows of before again when the retention changes (KAFKA-14491). A duplicate never overwrites one from
-before a restart, after which Kafka has forgotten their sequence numbers.
+Differs from Kafka: Kafka has a RocksDB for each segment; one for each store takes less memory and opens faster. After a
+change of the retention, Kafka does not find the old windows (KAFKA-14491). After a restart, Kafka has forgotten the
+sequence numbers in use, and a new duplicate may overwrite an old one; here it never does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from threading import get_ident
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import StoreContext, nobody_asks, nothing_is_read_again
+from streams_runtime.state_stores.base import StoreContext, WrappedStateStore, ignore_expired, ignore_read_again
 from streams_runtime.state_stores.key_ranges import after
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.store_format import StoreFormat, StoreKind
@@ -44,22 +44,18 @@ from streams_runtime.state_stores.window_keys import (
 from streams_runtime.state_stores.write_behind import WriteBehindStore
 
 _window_starts = itemgetter(START)
-_FEW = 4
-"""So many windows are put as fast one by one as by columns."""
-
-_MOVED_AT_A_TIME = 10_000
+_MOVE_BATCH_SIZE = 10_000
 
 _logger = logging.getLogger(__name__)
 
 
-class RocksDBWindowStore:
+class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     """`WindowBytesStore` on disk."""
 
     __slots__ = (
-        "_database",
         "_expired",
+        "_file_format",
         "_in_memory_from_ms",
-        "_kept_as",
         "_newest_ms",
         "_read_again",
         "_retain_duplicates",
@@ -68,47 +64,37 @@ class RocksDBWindowStore:
         "_sequence",
     )
 
-    persistent = True
-
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool, timestamped: bool = False) -> None:
         """`timestamped`: values begin with their timestamp."""
-        self._kept_as = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
-        self._database = WriteBehindStore(RocksDBStore(name, self._kept_as, self._adopt), self._let_go)
+        self._file_format = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
+        super().__init__(WriteBehindStore(RocksDBStore(name, self._file_format, self._adopt), self._note_eviction))
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
         """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
         self._sequence = 0
-        self._expired: Callable[[str], None] = nobody_asks
-        self._read_again: Callable[[str, str], None] = nothing_is_read_again
+        self._expired: Callable[[str], None] = ignore_expired
+        self._read_again: Callable[[str, str], None] = ignore_read_again
         self._newest_ms = NO_STREAM_TIME_MS
-        """No window that was put starts later."""
+        """No window of the store starts later."""
         self._in_memory_from_ms = 0
-        """All that was put into windows that start here or later is in memory: a new window asks RocksDB for no key."""
-
-    @property
-    def name(self) -> str:
-        return self._database.name
-
-    @property
-    def is_open(self) -> bool:
-        return self._database.is_open
+        """All windows of the store that start here or later are in memory, so their reads need not ask RocksDB."""
 
     def open(self, context: StoreContext) -> None:
         if self.is_open:
             return
         self._read_again = context.read_again
-        self._database.open(context)
+        self._inner.open(context)
         self._expired = context.expired
         self._retention = WindowRetention(self._retention.retention_ms)
         self._segments = tuple(self._existing_segments())
         self._sequence = 0
         interval_ms = self._retention.segment_interval_ms
         self._newest_ms = (self._segments[-1] + 1) * interval_ms - 1 if self._segments else NO_STREAM_TIME_MS
-        self._let_go()
+        self._note_eviction()
 
     def rebind(self, context: StoreContext) -> None:
-        self._database.rebind(context)
+        self._inner.rebind(context)
         self._expired = context.expired
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
@@ -121,26 +107,26 @@ class RocksDBWindowStore:
         if self._retain_duplicates:
             self._sequence = next_sequence(self._sequence)
         if segment < retention.first_live_segment:
-            self._database.require_open()
+            self._inner.require_open()
             self._expired(self.name)
             return self._sequence
         stored = _prefix(segment) + key
-        if self._retain_duplicates:
+        if self._retain_duplicates:  # a restart or a restore may have left a duplicate with the next number
             self._sequence = self._free_sequence(stored[:-SUFFIX_BYTES], start_ms)
             stored = window_key(stored[:-SUFFIX_BYTES], start_ms, self._sequence)
         if segment not in self._segments:
             self._segments = tuple(sorted((*self._segments, segment)))
         if start_ms > self._newest_ms:
             self._newest_ms = start_ms
-        self._database.put(stored, value)
+        self._inner.put(stored, value)
         return self._sequence
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         if start_ms < self._retention.earliest_readable_ms:
-            self._database.require_open()
+            self._inner.require_open()
             return None
-        database = self._database
-        is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner
+        database = self._inner
+        is_in_memory = start_ms >= self._in_memory_from_ms and get_ident() == database.owner_thread
         if is_in_memory and start_ms > self._newest_ms:
             return None
         stored = _prefix(start_ms // self._retention.segment_interval_ms) + key
@@ -158,39 +144,33 @@ class RocksDBWindowStore:
         for segment in self._segments_between(from_ms, to_ms):
             prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
-            scans.append(self._database.scan(first, after(last)))
-        # everything between these bounds begins with the key; a stored key that is longer belongs to a longer key
+            scans.append(self._inner.scan(first, after(last)))
+        # all stored keys between the bounds begin with the key; a longer stored key is of a key that is longer
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         from_ms = max(from_ms, self._retention.earliest_readable_ms)
         scans = [
-            self._database.scan(_prefix(segment), _prefix(segment + 1))
+            self._inner.scan(_prefix(segment), _prefix(segment + 1))
             for segment in self._segments_between(from_ms, to_ms)
         ]
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
 
     def restore(self, batch: RecordBatch) -> None:
-        """Window keys in bulk. Raises ChangelogOfAnotherKind for a key that is none."""
+        """Raises ChangelogOfAnotherKind for a key that is not a window key."""
         keys, values, starts = _columns(batch)
         if not keys:
             return
         if not are_window_keys(keys, starts, duplicates=self._retain_duplicates):
             foreign = next(key for key in keys if not is_window_key(key, duplicates=self._retain_duplicates))
             raise ChangelogOfAnotherKind(self.name, batch.partition, batch.offsets, foreign, "window")
-        # the bytes of the starts can be compared: big-endian and not negative, they are in order of time
+        # the starts are big-endian and not negative, so their bytes are in order of time
         first, last = int.from_bytes(min(starts), "big"), int.from_bytes(max(starts), "big")
         expired = self._retention.observe(last)
         self._newest_ms = max(self._newest_ms, last)
         self._write_restored(keys, values, starts, first, last)
         if expired:
             self._drop_expired()
-
-    def flush(self) -> None:
-        self._database.flush()
-
-    def close(self) -> None:
-        self._database.close()
 
     def _write_restored(
         self, keys: Sequence[bytes], values: Sequence[bytes | None], starts: list[bytes], first: int, last: int
@@ -204,44 +184,45 @@ class RocksDBWindowStore:
             stored = map(add, repeat(_prefix(segment)), keys)
         else:
             segment_of = {start: int.from_bytes(start, "big") // interval_ms for start in set(starts)}
-            found = {one for one in segment_of.values() if one >= first_live}
+            found = {number for number in segment_of.values() if number >= first_live}
             if segment < first_live:
                 live = [index for index, start in enumerate(starts) if segment_of[start] >= first_live]
                 keys, starts = [keys[index] for index in live], [starts[index] for index in live]
                 values = [values[index] for index in live]
-            prefixes = {start: _prefix(one) for start, one in segment_of.items()}
+            prefixes = {start: _prefix(number) for start, number in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
-        # a list where there may be deletions, because the database then reads them twice
-        self._database.write(stored if all(values) else list(stored), values)
+        # The iterator is only for values without None. With a None, `RocksDBStore.write` needs its keys a second time.
+        self._inner.write(stored if all(values) else list(stored), values)
 
     def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:
         sequence = self._sequence
-        while self._database.get(window_key(prefixed, start_ms, sequence)) is not None:
+        while self._inner.get(window_key(prefixed, start_ms, sequence)) is not None:
             sequence = next_sequence(sequence)
         return sequence
 
-    def _let_go(self) -> None:
+    def _note_eviction(self) -> None:
+        """From now on only windows that are newer than all present ones are known to be in memory."""
         self._in_memory_from_ms = self._newest_ms + 1
 
     def _drop_expired(self) -> None:
         first_live = self._retention.first_live_segment
         if self._segments and self._segments[0] < first_live:
-            self._database.delete_range(_prefix(self._segments[0]), _prefix(first_live))
+            self._inner.delete_range(_prefix(self._segments[0]), _prefix(first_live))
             self._segments = tuple(segment for segment in self._segments if segment >= first_live)
 
     def _segments_between(self, from_ms: int, to_ms: int) -> list[int]:
-        self._database.require_open()
+        self._inner.require_open()
         interval_ms = self._retention.segment_interval_ms
         first, last = from_ms // interval_ms, to_ms // interval_ms
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
-    def _adopt(self, database: RocksDBStore, there: StoreFormat | None) -> None:
-        """Take over windows that lie in other segments, or of which nothing tells in which they lie."""
+    def _adopt(self, database: RocksDBStore, found: StoreFormat | None) -> None:
+        """Convert files with another retention, or without a known format. See `RocksDBStore`."""
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
-        if there is None or there.segment_interval_ms != interval_ms:
-            moved = self._move_windows(database, there)
+        if found is None or found.segment_interval_ms != interval_ms:
+            moved = self._move_windows(database, found)
         if moved:
             _logger.info(
                 "store %s: %d windows were moved to segments of %d ms, since its retention is %d ms now",
@@ -250,54 +231,57 @@ class RocksDBWindowStore:
                 interval_ms,
                 retention_ms,
             )
-        before_ms = None if there is None else there.retention_ms
-        # a file without a retention is of an earlier such move, which a crash interrupted
-        if (moved > 0 or there is not None) if before_ms is None else (before_ms < retention_ms):
-            was = "another" if before_ms is None else f"{before_ms} ms"
+        found_ms = None if found is None else found.retention_ms
+        is_longer = found_ms is not None and found_ms < retention_ms
+        # a format file without a retention is left by a move of windows that a crash interrupted
+        was_unknown = found_ms is None and (moved > 0 or found is not None)
+        if is_longer or was_unknown:
+            was = "another" if found_ms is None else f"{found_ms} ms"
             self._read_again(self.name, f"its retention is {retention_ms} ms and was {was}")
 
-    def _move_windows(self, database: RocksDBStore, there: StoreFormat | None) -> int:
-        """Every window to the segment in which this store looks for it; how many were elsewhere.
+    def _move_windows(self, database: RocksDBStore, found: StoreFormat | None) -> int:
+        """Move each window to its segment. Returns the number of windows that were in another one.
 
-        May be done again after a crash, also for the retention of before: each batch of moves is written as a whole,
-        and from the first one to the last the format names no length of segments. A window that is in its place
-        already stays: it was put by the version of the application that was the last to run.
+        Can be repeated after a crash, also with the old retention: each batch of moves is written as a whole, and the
+        format on disk names no segment length until all windows are moved. If both the old and the new key of a window
+        exist, the value of the new key stays: the version of the application that ran last has put it.
         """
         moved = 0
         changes: dict[bytes | None, bytes | None] = {}
         for stored, value in database.scan(None, None):
-            place = self._place_of(database, stored)
-            if place == stored:
+            new_key = self._key_in_its_segment(database, stored)
+            if new_key == stored:
                 continue
             if not moved:
-                database.tell_format(StoreFormat(self._kept_as.kind, None if there is None else there.retention_ms))
+                retention_ms = None if found is None else found.retention_ms
+                database.record_format(StoreFormat(self._file_format.kind, retention_ms))
             moved += 1
             changes[stored] = None
-            if database.get(place) is None:
-                changes[place] = value
-            if len(changes) >= _MOVED_AT_A_TIME:
+            if database.get(new_key) is None:
+                changes[new_key] = value
+            if len(changes) >= _MOVE_BATCH_SIZE:
                 database.write(changes.keys(), changes.values())
                 changes = {}
         if changes:
             database.write(changes.keys(), changes.values())
         return moved
 
-    def _place_of(self, database: RocksDBStore, stored: bytes) -> bytes:
-        """The key under which the store looks for a window. Raises StoreOfAnotherKind for what is no window of it."""
+    def _key_in_its_segment(self, database: RocksDBStore, stored: bytes) -> bytes:
+        """The key under which this store reads the window. Raises StoreOfAnotherKind if `stored` is no window key."""
         if not are_stored_windows(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
-            raise database.of_another_kind("keys of another kind")
+            raise database.wrong_kind("keys of another kind")
         return _prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
 
     def _existing_segments(self) -> Iterator[int]:
         start = b""
-        while (entry := next(self._database.scan(start, None), None)) is not None:
+        while (entry := next(self._inner.scan(start, None), None)) is not None:
             segment = int.from_bytes(entry[0][:SEGMENT_BYTES], "big")
             yield segment
             start = _prefix(segment + 1)
 
 
 def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bool) -> StoreFormat:
-    """The format of the files of such a store."""
+    """The format of the files of a window store."""
     kind = StoreKind.TIMESTAMPED_WINDOW if timestamped else StoreKind.WINDOW
     if retain_duplicates:
         kind = StoreKind.DUPLICATES_WINDOW
@@ -310,8 +294,8 @@ def _prefix(segment: int) -> bytes:
 
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:
-    """Keys, values and window starts of the records that have a key."""
-    keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # if that is not so, the next line fails
+    """Keys, values, and the bytes of the window starts, of the records that have a key."""
+    keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # for a None, the next statement raises TypeError
     try:
         return keys, batch.values, list(map(_window_starts, keys))
     except TypeError:

@@ -1,14 +1,14 @@
-"""The format of a persistent store's files: its kind and, for windows, where they lie. Kept in a file beside them.
+"""The format of a persistent store's files: the kind and, for windows, the segments. A file beside them keeps it.
 
     rocksdb/<store>/store-format    {"kind": "window", "retention.ms": 660000, "segment.interval.ms": 330000}
 
-The next version of an application may have a store of another kind or another retention under the same name. Its bytes
-then mean something else, and nothing in a RocksDB says so. The file is written once the store's content has its format.
-While windows are moved to segments of another length, it names no interval. Stores of versions before this file have
-none: what their keys show then decides.
+The next version of an application may have a store of another kind or another retention under the same name. The bytes
+of the old store then have another meaning, which a RocksDB itself does not show. The format file is written when the
+whole content has that format. While windows are moved to segments of another length, the file names no interval. A
+store of a version before this file has no format file: its keys then decide.
 
-Source: none in Kafka, which keeps windows and other stores in directories of different names, names a segment by the
-time at which it begins, and keeps values with timestamps in a column family of their own.
+Source: none in Kafka. Kafka keeps windows and other stores in directories of different names, names a segment by its
+start time, and keeps values with timestamps in a column family of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from assignor.access.private_files import private_opener
 from assignor.whole_files import whole_file
 
 FORMAT_FILE_NAME = "store-format"
-"""RocksDB leaves files alone whose names are not like its own."""
+"""RocksDB ignores a file of this name in its directory."""
 
 _KIND, _RETENTION, _INTERVAL = "kind", "retention.ms", "segment.interval.ms"
 
@@ -46,7 +46,10 @@ class StoreKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreFormat:
-    """`kind`: of `StoreKind`, or one that only a later version knows. The other two: of a store of windows only."""
+    """`kind`: a `StoreKind`, or a kind that only a later version knows.
+
+    `retention_ms`, `segment_interval_ms`: only for stores of windows.
+    """
 
     kind: str
     retention_ms: int | None = None
@@ -54,7 +57,7 @@ class StoreFormat:
 
 
 def read_format(directory: Path) -> StoreFormat | None:
-    """None when there is no such file, or it cannot be understood. Raises OSError."""
+    """None when there is no format file, or it cannot be understood. Raises OSError."""
     try:
         document = json.loads((directory / FORMAT_FILE_NAME).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -64,9 +67,10 @@ def read_format(directory: Path) -> StoreFormat | None:
     return StoreFormat(document[_KIND], _number(document, _RETENTION), _number(document, _INTERVAL))
 
 
-def write_format(directory: Path, kept: StoreFormat) -> None:
+def write_format(directory: Path, file_format: StoreFormat) -> None:
     """Raises OSError."""
-    document = {_KIND: str(kept.kind), _RETENTION: kept.retention_ms, _INTERVAL: kept.segment_interval_ms}
+    kind, retention_ms, interval_ms = file_format.kind, file_format.retention_ms, file_format.segment_interval_ms
+    document = {_KIND: str(kind), _RETENTION: retention_ms, _INTERVAL: interval_ms}
     text = json.dumps({name: value for name, value in document.items() if value is not None})
     with whole_file(directory / FORMAT_FILE_NAME, private_opener) as stream:
         stream.write(text.encode())

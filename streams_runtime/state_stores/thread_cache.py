@@ -1,77 +1,88 @@
-"""The record caches of a stream thread: one for each store of a task, flushed by task, with a size for the thread.
+"""The record caches of a stream thread: one cache for each store. A task flushes the caches of its stores together, and
+all caches of the thread share one limit of size.
 
 Rules:
 - Dirty keys are flushed in the order of their last change, and a flush writes each of them once.
-- The value that was not used for the longest time is evicted first. If it is dirty, it is flushed, and then all other
-  dirty keys of this store are flushed, too, and stay in the cache.
-- A key that was deleted leaves the cache when that is flushed.
-- Sizes are counted as Kafka counts them, so that a cache of the same size evicts at the same record; an input record
-  that is kept for a handler of errors counts as well.
-- A store that puts makes room by evicting from its own cache only. When the thread's share shrinks, because the
-  instance got another thread, all caches let go of what is not dirty; what is dirty follows at the next commit.
-- The caches of a task are flushed together before a commit, and no others with them.
+- The least recently used value is evicted first. If it is dirty, it is flushed, and then all other dirty keys of its
+  store are flushed, too, and stay in the cache.
+- A deleted key leaves the cache when its deletion is flushed.
+- Sizes are counted as Kafka counts them, so that a cache of the same size evicts at the same record. An input record
+  that is kept for an error handler is counted, too, which Kafka does not do.
+- A put evicts from the cache of its own store only. When the thread's share shrinks, because the instance got another
+  thread, all caches evict their clean values; the dirty ones follow at the next commit.
+- The caches of a task are flushed together before a commit, and caches of other tasks are not.
 
-The task's thread writes; any thread may read. A value is written before it leaves the cache or counts as clean, so
-that a reader never sees the value before it again; so does a flush that failed, which can be tried again.
+The task's thread writes; any thread may read. A value is written to the store before it leaves the cache or counts as
+clean, so that a reader who has seen it never sees an older value. If a flush fails, the values that were not written
+stay dirty, and the flush can be repeated.
 
-Which value was not used for the longest time is asked only when the cache is full. So a use costs a number and no place
-in a list: values are put in order of these numbers when the first is evicted, and again when all of that order are gone
-or were used since.
+The order of use matters only when the cache is full. So a use stores the next number of a counter, and no linked list
+is kept. The first eviction sorts all keys by their numbers. When each key of that order was evicted, or used again, all
+keys are sorted again.
 
 Source: `ThreadCache`, `NamedCache`, `LRUCacheEntry`, `ProcessorStateManager.flushCache`,
 `InternalProcessorContext.setRecordContext`.
-Differs from Kafka: there, a share that shrinks flushes at once. A flush goes on until nothing is dirty, in whatever
-order the stores were added, so that a commit has everything that was processed before it. Kafka flushes each store
-once; what comes late waits for the next commit. Here only that waits which processors keep writing to a table whenever
-they hear of its changes.
+Differs from Kafka: in Kafka a share that shrinks flushes at once. Here a flush is repeated until nothing is dirty,
+whatever the order in which the stores were added, so that a commit contains all changes of the records before it. Kafka
+flushes each store once, and a change that reaches a store after its flush waits for the next commit. Here a change
+waits only if a processor answers every change of a table with another change of it (see `_MAX_FLUSH_ROUNDS`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.records import Headers, RawRecord
 from streams_runtime.logs.record_limits import BrokerChecks
 
-MadeBy = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None]
-"""The record that makes a change: timestamp in milliseconds, headers, topic and partition (None for a punctuation),
-offset (-1 for a punctuation), and the input record itself if a handler of errors may ask for it. A plain tuple, because
-one is made for each change. Source: `ProcessorRecordContext`.
+ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None]
+"""The context of the record that makes a change: timestamp in milliseconds, headers, topic and partition (None for a
+punctuation), offset (-1 for a punctuation), and the input record itself if an error handler may ask for it. A plain
+tuple, because each change needs one. Source: `ProcessorRecordContext`.
 """
+_POSITION = slice(2, 4)
+"""Topic, partition and offset in a `ContextTuple`."""
 
-Entry = tuple[bytes | None, MadeBy | None, int, int]
-"""A value, None for a deletion; the record that changed it, None for a value that was only read; its size; the number
-of its use."""
+Entry = tuple[bytes | None, ContextTuple | None, int, int]
+"""The value (None: deleted), the context of the last change (None: the value was only read), the size in bytes, and the
+counter when the value was put or loaded."""
+_VALUE: Final = 0
+_CONTEXT: Final = 1
+_SIZE: Final = 2
+_COUNTER: Final = 3
 
-_OVERHEAD = 24 + 1 + 8 + 8 + 4
-"""Of a node in Kafka's list, its flag, and timestamp, offset and partition of its record."""
+_ENTRY_OVERHEAD = 24 + 1 + 8 + 8 + 4
+"""Bytes that Kafka counts for each entry: the node of its list, the dirty flag, and timestamp, offset and partition of
+the record."""
 
-_MOST_ROUNDS = 100
+_MAX_FLUSH_ROUNDS = 100
+"""A round flushes each dirty cache of a task once. Keys that are still dirty after the last round wait for the next
+commit: processors make them dirty in each round."""
 
 
 class RecordContexts(Protocol):
-    """The task's record that is processed now; while a change is flushed, the one that made the change."""
+    """The context of the record that a task is processing; while a change is flushed, of the record that made it."""
 
-    def record_context(self) -> MadeBy: ...
+    def record_context(self) -> ContextTuple: ...
 
     def begin_flush(self) -> Any:
-        """Gives the present record, for `end_flush`."""
+        """Returns the present context, to pass to `end_flush`."""
         ...
 
-    def set_context(self, made_by: MadeBy) -> None:
-        """During a flush: this record made the change that is flushed now."""
+    def set_context(self, context: ContextTuple) -> None:
+        """Make `context` the present one, until the next call or `end_flush`."""
         ...
 
-    def end_flush(self, before: Any) -> None:
-        """Make the record before the flush the present one again."""
+    def end_flush(self, previous: Any) -> None:
+        """Make the context before the flush the present one again."""
         ...
 
 
 class ChangeCheck(Protocol):
-    """Knows what the store below or its changelog does not take."""
+    """Refuses a change that the store below or its changelog does not accept."""
 
     unchecked_bytes: int
     timestamp_checks: BrokerChecks
@@ -81,8 +92,10 @@ class ChangeCheck(Protocol):
 
 
 class CachedStore(Protocol):
-    """What a cache asks of its store. `key_overhead`: what a key takes in Kafka's cache beyond its bytes here.
-    `keeps_reads`: whether the cache keeps what was read from the store below.
+    """The store that a cache belongs to.
+
+    `key_overhead`: the bytes by which a cache key is longer in Kafka. `keeps_reads`: whether values that are read from
+    the store below stay in the cache.
     """
 
     key_overhead: int
@@ -90,13 +103,13 @@ class CachedStore(Protocol):
 
     def read_below(self, key: bytes) -> bytes | None: ...
 
-    def write(self, key: bytes, value: bytes | None, made_by: MadeBy) -> None:
-        """Write a change to the store below, and forward it."""
+    def write(self, key: bytes, value: bytes | None, context: ContextTuple) -> None:
+        """Forward a change, and write it to the store below. `context`: that of the record that made the change."""
         ...
 
 
 class ThreadCache:
-    """One per stream thread, which alone uses it. What its caches take together, and what they may take."""
+    """All caches of a stream thread: their total size, and its limit. Only that thread uses it."""
 
     __slots__ = ("_caches", "max_bytes", "size_bytes")
 
@@ -106,18 +119,18 @@ class ThreadCache:
         self._caches: list[NamedCache] = []
 
     def add(self, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> NamedCache:
-        """A new cache of one store. `contexts`: of its task."""
+        """A new cache for one store. `contexts`: those of the store's task."""
         cache = NamedCache(self, store, check, contexts)
         self._caches.append(cache)
         return cache
 
     def remove(self, cache: NamedCache) -> None:
-        """Drop a cache with everything in it, also what is dirty."""
+        """Drop a cache with all its values, also those that are dirty."""
         cache.clear()
         self._caches = [each for each in self._caches if each is not cache]
 
     def resize(self, max_bytes: int) -> None:
-        """They may take this much from now on. Nothing is flushed."""
+        """Set the limit of the total size. Evicts clean values if needed, but flushes nothing."""
         self.max_bytes = max_bytes
         if self.size_bytes > max_bytes:
             for cache in self._caches:
@@ -125,7 +138,7 @@ class ThreadCache:
 
 
 class TaskCache:
-    """The caches of one active task. `contexts`: of the task."""
+    """The caches of one active task. `contexts`: the contexts of the task's records."""
 
     __slots__ = ("_caches", "_thread", "contexts")
 
@@ -135,13 +148,13 @@ class TaskCache:
         self._caches: list[NamedCache] = []
 
     def add(self, store: CachedStore, check: ChangeCheck) -> NamedCache:
-        """A new cache of one store. `check`: of what is put."""
+        """A new cache for one store. `check`: checks each change that is put."""
         cache = self._thread.add(store, check, self.contexts)
         self._caches.append(cache)
         return cache
 
     def remove(self, cache: NamedCache) -> None:
-        """Drop a cache with everything in it, also what is dirty."""
+        """Drop a cache with all its values, also those that are dirty."""
         self._thread.remove(cache)
         self._caches = [each for each in self._caches if each is not cache]
 
@@ -150,8 +163,8 @@ class TaskCache:
         return any(cache.has_dirty for cache in self._caches)
 
     def flush(self) -> None:
-        """Write and forward everything that is dirty. After an error, what was not written stays dirty."""
-        for _ in range(_MOST_ROUNDS):
+        """Forward and write all dirty values. After an error, the values that were not written stay dirty."""
+        for _ in range(_MAX_FLUSH_ROUNDS):
             if not self.is_dirty:
                 return
             for cache in self._caches:
@@ -160,57 +173,59 @@ class TaskCache:
 
 
 class NamedCache:
-    """Of one store: values by key, of which those that are dirty were not written yet. Made by `TaskCache.add`."""
+    """The cache of one store: values by key. A dirty value is not yet written to the store. Made by `TaskCache.add`."""
 
     __slots__ = (
-        "_check", "_contexts", "_dirty", "_entries", "_memory", "_oldest", "_overhead", "_reads", "_record_context",
-        "_size_bytes", "_store", "_uses",
+        "_check", "_contexts", "_counter", "_dirty", "_entries", "_eviction_order", "_overhead", "_reads",
+        "_record_context", "_size_bytes", "_store", "_thread",
     )  # fmt: skip
 
-    def __init__(self, memory: ThreadCache, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> None:
-        self._memory = memory
+    def __init__(self, thread: ThreadCache, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> None:
+        self._thread = thread
         self._store = store
         self._check = check
         self._contexts = contexts
         self._record_context = contexts.record_context
-        self._overhead = _OVERHEAD + store.key_overhead
+        self._overhead = _ENTRY_OVERHEAD + store.key_overhead
         self._entries: dict[bytes, Entry] = {}
         self._dirty: dict[bytes, None] = {}
-        """By their last change."""
-        self._uses = count()
+        """The dirty keys in the order of their last change."""
+        self._counter = count()
+        """Its next number goes to each use, so a higher number is a later use."""
         self._reads: dict[bytes, int] = {}
-        """The last use of what was read after it was put."""
-        self._oldest: list[tuple[int, bytes]] = []
-        """Uses and keys, the oldest one last; those that were used again since do not count."""
+        """The number of a key's last read. A key is absent if it was not read from the cache."""
+        self._eviction_order: list[tuple[int, bytes]] = []
+        """Numbers and keys, the least recently used key last. A pair is stale if its key was used again since."""
         self._size_bytes = 0
 
     # --- reading
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key here, which counts as used then, or else in the store below. Only the task's thread may
-        call. May flush if the cache keeps what was read, and raises what that raises.
+        """The value in the cache, or else in the store below. Counts as a use. Only the task's thread may call.
+
+        If the store keeps reads, this may evict, and raises the errors of that flush.
         """
         entry = self._entries.get(key)
         if entry is not None:
-            self._reads[key] = next(self._uses)
-            return entry[0]
+            self._reads[key] = next(self._counter)
+            return entry[_VALUE]
         value = self._store.read_below(key)
         if value is not None and self._store.keeps_reads:
             size = self._overhead + len(key) + len(value)
-            self._entries[key] = (value, None, size, next(self._uses))
+            self._entries[key] = (value, None, size, next(self._counter))
             self._grow(size)
         return value
 
     def peek(self, key: bytes) -> Entry | None:
-        """What the cache has of a key. Any thread may call."""
+        """The entry of a key, which does not count as a use. Any thread may call."""
         return self._entries.get(key)
 
-    def made_by_present_record(self, key: bytes) -> Entry | None:
-        """What the cache has of a key if the present record has changed it and it was not written yet."""
+    def changed_by_present_record(self, key: bytes) -> Entry | None:
+        """The entry of a key if it is dirty, and the record that is being processed made its last change."""
         entry = self._entries.get(key)
-        if entry is None or entry[1] is None or key not in self._dirty:
+        if entry is None or entry[_CONTEXT] is None or key not in self._dirty:
             return None
-        return entry if entry[1][2:4] == self._record_context()[2:4] else None
+        return entry if entry[_CONTEXT][_POSITION] == self._record_context()[_POSITION] else None
 
     @property
     def has_dirty(self) -> bool:
@@ -218,24 +233,25 @@ class NamedCache:
 
     def items(self) -> list[tuple[bytes, bytes | None]]:
         """All keys and values at one moment. Any thread may call."""
-        entries = dict.copy(self._entries)  # one step, in which the task changes nothing
-        return [(key, entry[0]) for key, entry in entries.items()]
+        entries = dict.copy(self._entries)  # atomic under the GIL: the task's thread cannot change the dict meanwhile
+        return [(key, entry[_VALUE]) for key, entry in entries.items()]
 
     def dirty_items(self, is_wanted: Callable[[bytes], bool]) -> dict[bytes, bytes | None]:
-        """Of these keys, those that were not written yet, with their values. Any thread may call."""
+        """The dirty keys that are wanted, with their values. Any thread may call."""
         if not self._dirty:
             return {}
         entries = self._entries
         dirty = [(key, entries.get(key)) for key in list(self._dirty) if is_wanted(key)]
-        return {key: entry[0] for key, entry in dirty if entry is not None}
+        return {key: entry[_VALUE] for key, entry in dirty if entry is not None}
 
     # --- changing
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int = JAVA_LONG_MAX) -> None:
-        """A change by the present record. Raises what the check raises, and then changes nothing. May flush, and raises
-        what that raises; the change stays in the cache.
+        """Change a value for the record that is being processed. `timestamp_ms`: that of the value; the default, for a
+        caller that does not know it, always needs the check.
 
-        `timestamp_ms`: of the value; the latest one if the caller does not know it.
+        Raises the errors of the check, and then changes nothing. May evict, and raises the errors of that flush; the
+        change is in the cache then.
         """
         check = self._check
         if (
@@ -244,7 +260,8 @@ class NamedCache:
             or timestamp_ms > check.timestamp_checks.rows_pass_to_ms
         ):
             check.check(key, value)
-        _, headers, partition, _, raw = made_by = self._record_context()
+        context = self._record_context()
+        _, headers, partition, _, raw = context
         size = self._overhead + len(key)
         if value is not None:
             size += len(value)
@@ -252,44 +269,49 @@ class NamedCache:
             size += len(partition[0])
         if headers or raw is not None:
             size += _extra_bytes(headers, raw)
-        entries, dirty, memory = self._entries, self._dirty, self._memory
-        before = entries.get(key)
-        entries[key] = (value, made_by, size, next(self._uses))
+        entries, dirty, thread = self._entries, self._dirty, self._thread
+        previous = entries.get(key)
+        entries[key] = (value, context, size, next(self._counter))
         if key in dirty:
-            del dirty[key]
+            del dirty[key]  # the key moves to the end
         dirty[key] = None
-        if before is not None:
-            size -= before[2]
-        # also if it takes no more than before: an eviction that forwards here has not made its room yet
-        if size or memory.size_bytes > memory.max_bytes:
+        if previous is not None:
+            size -= previous[_SIZE]
+        # The limit may be exceeded even if this cache does not grow: an eviction from another cache forwards its value,
+        # which may lead to this put, before it removes the value.
+        if size or thread.size_bytes > thread.max_bytes:
             self._grow(size)
 
     def _grow(self, size: int) -> None:
-        memory = self._memory
+        thread = self._thread
         self._size_bytes += size
-        memory.size_bytes += size
-        if memory.size_bytes > memory.max_bytes:
+        thread.size_bytes += size
+        if thread.size_bytes > thread.max_bytes:
             self._make_room()
 
     def _make_room(self) -> None:
-        """As long as all caches take too much, evict. Raises what a flush raises."""
-        memory, entries, reads, dirty = self._memory, self._entries, self._reads, self._dirty
-        while memory.size_bytes > memory.max_bytes and entries:
-            if dirty or not self._oldest:
+        """Evict until all caches of the thread together fit the limit, or this cache is empty. Raises what a flush
+        raises.
+        """
+        thread, entries, reads, dirty = self._thread, self._entries, self._reads, self._dirty
+        while thread.size_bytes > thread.max_bytes and entries:
+            if dirty or not self._eviction_order:
                 self.evict_one()
                 continue
-            use, key = self._oldest.pop()  # in one look at each: a store with many keys does this for each record
+            # Clean values are evicted here, because `evict_one` would look up each key twice, and a store with more
+            # keys than fit in the cache evicts a value for each record.
+            number, key = self._eviction_order.pop()
             entry = entries.get(key)
-            if entry is None or entry[3] > use or (reads and reads.get(key, 0) > use):
-                continue  # it was used again, or is gone
+            if entry is None or entry[_COUNTER] > number or (reads and reads.get(key, 0) > number):
+                continue  # the key is not in the cache any more, or was used again
             self._remove(key)
 
     def flush(self) -> None:
-        """Write what is dirty now. After an error, what was not written stays dirty."""
+        """Forward and write the values that are dirty now. After an error, those that were not written stay dirty."""
         self._flush(list(self._dirty))
 
     def evict_one(self) -> None:
-        """Evict the value that was not used for the longest time. Raises what a flush raises."""
+        """Evict the least recently used value. If it is dirty, flush first, and raise what the flush raises."""
         key = self._least_recently_used()
         entry = self._entries[key]
         if key in self._dirty:
@@ -298,70 +320,71 @@ class NamedCache:
             self._remove(key)
 
     def evict_clean(self) -> None:
-        """As long as all caches take too much, evict what is not dirty."""
+        """Evict clean values until all caches of the thread together fit the limit, or no clean value is left."""
         for _, key in reversed(self._newest_first()):
             if key in self._dirty:
                 continue
-            if self._memory.size_bytes <= self._memory.max_bytes:
+            if self._thread.size_bytes <= self._thread.max_bytes:
                 return
             self._remove(key)
 
     def clear(self) -> None:
-        """Forget everything, also what is dirty."""
-        self._memory.size_bytes -= self._size_bytes
+        """Drop all values, also those that are dirty."""
+        self._thread.size_bytes -= self._size_bytes
         self._size_bytes = 0
         self._dirty.clear()
         self._entries.clear()
         self._reads.clear()
-        self._oldest.clear()
+        self._eviction_order.clear()
 
     def _flush(self, keys: list[bytes]) -> None:
         entries, dirty, write, set_context = self._entries, self._dirty, self._store.write, self._contexts.set_context
-        before = self._contexts.begin_flush()
+        previous = self._contexts.begin_flush()
         try:
             for key in keys:
-                if key not in dirty:  # a flush inside of this one has written it
+                if key not in dirty:  # a flush that was caused by an earlier key has written this one
                     continue
                 entry = entries[key]
-                value, made_by, _, _ = entry
-                assert made_by is not None, "a record has made the change"
-                set_context(made_by)
-                write(key, value, made_by)
-                if entries.get(key) is entry:  # else what is downstream has changed it again
+                value, context = entry[_VALUE], entry[_CONTEXT]
+                assert context is not None, "a dirty value has the context of its change"
+                set_context(context)
+                write(key, value, context)
+                if entries.get(key) is entry:  # else a processor downstream has changed the key again
                     dirty.pop(key, None)
                     if value is None:
                         self._remove(key)
         finally:
-            self._contexts.end_flush(before)
+            self._contexts.end_flush(previous)
 
     def _remove(self, key: bytes) -> None:
-        size = self._entries.pop(key)[2]
+        size = self._entries.pop(key)[_SIZE]
         self._reads.pop(key, None)
         self._size_bytes -= size
-        self._memory.size_bytes -= size
+        self._thread.size_bytes -= size
 
     def _least_recently_used(self) -> bytes:
-        """There is a value."""
-        oldest, entries, reads = self._oldest, self._entries, self._reads
+        """The cache must not be empty."""
+        order, entries, reads = self._eviction_order, self._entries, self._reads
         while True:
-            while oldest:
-                use, key = oldest[-1]
+            while order:
+                number, key = order[-1]
                 entry = entries.get(key)
-                if entry is not None and max(entry[3], reads.get(key, 0)) == use:
+                if entry is not None and max(entry[_COUNTER], reads.get(key, 0)) == number:
                     return key
-                oldest.pop()
-            self._oldest = oldest = self._newest_first()
+                order.pop()
+            self._eviction_order = order = self._newest_first()
 
     def _newest_first(self) -> list[tuple[int, bytes]]:
         reads = self._reads
-        return sorted(((max(entry[3], reads.get(key, 0)), key) for key, entry in self._entries.items()), reverse=True)
+        numbers = ((max(entry[_COUNTER], reads.get(key, 0)), key) for key, entry in self._entries.items())
+        return sorted(numbers, reverse=True)
 
 
 def _extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
-    """Of the headers of a record, and of the input record that is kept for a handler of errors.
+    """The bytes of a record's headers, and of the input record that is kept for an error handler.
 
-    Differs from Kafka: the latter is counted. There each change keeps its input record, whatever the handler, and the
-    cache does not know: small counts of large records take many times what `statestore.cache.max.bytes` allows.
+    Differs from Kafka: the input record is counted. In Kafka each change keeps its input record, whatever the handler,
+    but its size is not counted. So small counts of large records take many times `statestore.cache.max.bytes`.
     """
     size = sum(len(name) + (0 if value is None else len(value)) for name, value in headers)
     if raw is not None:

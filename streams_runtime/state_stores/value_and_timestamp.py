@@ -1,7 +1,7 @@
 """A value with its timestamp as bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
 
-In the changelog the value stands alone and the timestamp is the record's. So a restore puts the two together, a whole
-column at a time. Source: `ValueAndTimestampSerde`, `ValueAndTimestampSerializer`,
+A record of the changelog has the value without these 8 bytes, and the timestamp as its own. So a restore puts the two
+together again, for a whole batch at a time. Source: `ValueAndTimestampSerde`, `ValueAndTimestampSerializer`,
 `RecordConverters.rawValueToTimestampedValue`.
 """
 
@@ -22,18 +22,18 @@ TIMESTAMP_BYTES = 8
 _TIMESTAMP_AND_LONG = struct.Struct(">qq")
 _pack = struct.Struct(">q").pack
 unpack_timestamp = struct.Struct(">q").unpack_from
-"""Bytes of a store to a tuple with the timestamp alone."""
+"""Reads the bytes of a stored value, and returns a tuple with only the timestamp."""
 
 EntryReader = Callable[[bytes], tuple[int, Any]]
-"""The bytes of a store to the timestamp in milliseconds and the value."""
+"""Reads the bytes of a stored value, and returns the timestamp in milliseconds and the value."""
 
 EntryWriter = Callable[[int, Any], bytes]
-"""Timestamp and value, which is not None, to the bytes of a store."""
+"""Called with a timestamp and a value, which is not None; returns the bytes to store."""
 
 
 @dataclass(frozen=True)
 class ValueAndTimestampSerde(Generic[V]):
-    """`value_serde`: of the value alone."""
+    """`value_serde`: the serde of the value without its timestamp."""
 
     value_serde: Serde[V]
 
@@ -47,14 +47,14 @@ class ValueAndTimestampSerde(Generic[V]):
         return ValueAndTimestampSerde(change(self.value_serde))
 
     def entry_reader(self) -> EntryReader:
-        """As `deserialize`, without a `ValueAndTimestamp`."""
-        if isinstance(self.value_serde, LongSerde):  # one call of C for what most counts and sums are
+        """As `deserialize`, but without making a `ValueAndTimestamp`."""
+        if isinstance(self.value_serde, LongSerde):  # fast path for counts and most sums: one call into C
             return _TIMESTAMP_AND_LONG.unpack
         deserialize = self.value_serde.deserialize
         return lambda stored: (unpack_timestamp(stored)[0], deserialize(stored[TIMESTAMP_BYTES:]))
 
     def entry_writer(self) -> EntryWriter:
-        """As `serialize`, without a `ValueAndTimestamp`."""
+        """As `serialize`, but without a `ValueAndTimestamp`."""
         if isinstance(self.value_serde, LongSerde):
             return _TIMESTAMP_AND_LONG.pack
         serialize = serializer_of(self.value_serde)
@@ -62,14 +62,15 @@ class ValueAndTimestampSerde(Generic[V]):
 
 
 class TableEntries(NamedTuple):
-    """How operators of the DSL use a timestamped store: they keep the place of a key, and read and write entries as
-    timestamp and value. All of it passes the record cache and the changelog as the methods of the store do. For the
-    thread of the task, until the store is closed or rebound.
+    """The functions by which operators of the DSL read and write a timestamped store, without making a
+    `ValueAndTimestamp`. Like the methods of the store, they go through the record cache and the changelog. Only for the
+    task's thread, until the store is closed or rebound.
 
-    `place`: what `get` and `put` take for a key, and in a window store for the start of the window as well. `put` takes
-    the timestamp of the entry, too.
-    `set_flush_listener`: as `CachingStore.set_flush_listener`; None without a record cache. `key_of`: from the place in
-    the cache, of which that listener hears, to the key.
+    `place`: called with a key, and in a window store also with the start of the window; returns the stored form of the
+    key, to pass to `get` and `put`. `put` also takes the timestamp of the entry.
+    `read`, `write`: convert the bytes of `get` and `put`.
+    `set_flush_listener`: as `CachingStore.set_flush_listener`; None without a record cache. `key_of`: deserializes a
+    cache key, as the listener gets it, to the key or the `Windowed` key.
     """
 
     place: Callable[..., Any]
@@ -82,9 +83,9 @@ class TableEntries(NamedTuple):
 
 
 class ValuesWithTimestamps(Sequence[bytes | None]):
-    """A column of values and a column of timestamps as one column of both. None stays None.
+    """The values of a batch, each with its timestamp in front. None stays None.
 
-    The two are put together while the column is read, which is cheaper than a list.
+    A value and its timestamp are joined when the value is read, which is cheaper than making a list of all.
     """
 
     __slots__ = ("_timestamps_ms", "_values")
@@ -107,6 +108,6 @@ class ValuesWithTimestamps(Sequence[bytes | None]):
         return None if value is None else _pack(self._timestamps_ms[index]) + value
 
     def __iter__(self) -> Iterator[bytes | None]:
-        if all(self._values):  # none is None (or empty), so no Python code has to run for each record
+        if all(self._values):  # fast path without Python code for each record: no value is None (or empty)
             return map(add, map(_pack, self._timestamps_ms), self._values)
         return map(self.__getitem__, range(len(self._values)))

@@ -1,15 +1,16 @@
-"""A window's key as bytes, in the store and in its changelog, and which windows a window store still has.
+"""Window keys as bytes, in a store and in its changelog, and the retention of windows in a store.
 
-The key is followed by 8 bytes of window start and 4 of sequence number. The numbers are big-endian, so the windows of
-one key lie in order of time. The sequence number is 0 unless the store keeps duplicates. On disk the number of the
-window's segment stands before it, in 8 bytes.
+A window key is the key, then 8 bytes of window start and 4 bytes of sequence number. The numbers are big-endian, so the
+windows of a key are in order of time. The sequence number is 0 unless the store keeps duplicates. On disk 8 bytes with
+the number of the window's segment come before the window key.
 
-Windows are kept in segments of max(retention / 2, one minute) of window start, and are deleted by whole segments. A
-window that has expired and is not deleted yet is not visible to reads. On disk such a window can still be put, and only
-a put into a deleted segment is dropped and counted; in memory a put into any expired window is. Observed stream time
-belongs to the store: it is the highest window start that was put or restored since the store was opened. A store that
-is opened again starts at -1, as in Kafka. Source: `WindowKeySchema`, `AbstractSegments`,
-`AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
+A segment has the windows whose starts lie in an interval of max(retention / 2, one minute). Windows are deleted by
+whole segments. A window that has expired and is not deleted yet is not visible to reads. On disk such a window can
+still be put, and only a put into a deleted segment is dropped and counted. In memory a put into any expired window is
+dropped and counted. Observed stream time belongs to the store: it is the highest window start that was put or restored
+since the store was opened. When a store is opened again, it is -1, as in Kafka.
+
+Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MIN_SEGMENT_INTERVAL_MS = 60_000
 NO_STREAM_TIME_MS = -1
 
 START = slice(-12, -4)
-"""The bytes of a window key that hold the window's start."""
+"""The slice of a window key that contains the window's start."""
 
 _SUFFIX = struct.Struct(">qi")
 _TEXT_START, _TEXT_SEQUENCE = 0x2020202020202020, 0x20202020
@@ -46,23 +47,24 @@ def suffix_of(window_key: bytes) -> tuple[int, int]:
 
 
 def next_sequence(sequence: int) -> int:
-    """Wraps around to 0, because it must not be negative."""
+    """The next number. After the greatest one it is 0 again, because a sequence number must not be negative."""
     return (sequence + 1) & MAX_SEQUENCE
 
 
 def is_window_key(key: bytes, *, duplicates: bool) -> bool:
-    """Whether a window store can have written this key. `duplicates`: one that keeps them."""
+    """Whether a window store can have written this key. `duplicates`: whether the store keeps duplicates."""
     if len(key) < SUFFIX_BYTES:
         return False
     start_ms, sequence = suffix_of(key)
     if not duplicates:
         return start_ms >= 0 and sequence == 0
-    # a key that ends with text is not a window in 73 million years, with half a billion duplicates
+    # A key that ends with text has bytes of 0x20 or more: as a window it would start in 73 million years, and be the
+    # duplicate number 538 million.
     return start_ms >= 0 and sequence >= 0 and (start_ms < _TEXT_START or sequence < _TEXT_SEQUENCE)
 
 
 def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicates: bool) -> bool:
-    """`is_window_key` of all of these keys. `starts`: what each of them has at START."""
+    """Whether `is_window_key` is true for all keys. `starts`: the bytes of each key at START."""
     if duplicates:
         return all(is_window_key(key, duplicates=True) for key in keys)
     return (
@@ -73,9 +75,9 @@ def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicate
 
 
 def is_of_window_store(key: bytes, timestamp_ms: int) -> bool:
-    """Whether a changelog record with this key and timestamp may be a window's.
+    """Whether a changelog record with this key and timestamp may be that of a window.
 
-    The windows of a join have the timestamp of their record as start, and a sequence number.
+    A window with a sequence number is one of a join, and starts at the timestamp of its record.
     """
     if len(key) < SUFFIX_BYTES:
         return False
@@ -84,29 +86,29 @@ def is_of_window_store(key: bytes, timestamp_ms: int) -> bool:
 
 
 def are_stored_windows(*stored: bytes) -> bool:
-    """Whether all of these keys of a RocksDB are those of windows on disk, in segments of one length."""
-    shortest, longest = 1, JAVA_LONG_MAX  # the interval of the segments, as far as these keys tell it
+    """Whether all these keys of a RocksDB can be those of windows on disk, in segments of one length."""
+    shortest, longest = 1, JAVA_LONG_MAX  # bounds of the segment length; each key narrows them
     for key in stored:
         if len(key) < SEGMENT_BYTES + SUFFIX_BYTES or not is_window_key(key, duplicates=True):
             return False
         segment, start_ms = int.from_bytes(key[:SEGMENT_BYTES], "big"), suffix_of(key)[0]
-        # start // interval is the segment
+        # from segment == start_ms // length follows: start_ms / (segment + 1) < length <= start_ms / segment
         shortest = max(shortest, start_ms // (segment + 1) + 1)
         longest = min(longest, start_ms // segment if segment else JAVA_LONG_MAX)
     return max(shortest, MIN_SEGMENT_INTERVAL_MS) <= longest
 
 
 def window_end_ms(start_ms: int, window_size_ms: int) -> int:
-    """A window whose end no timestamp can be ends at the greatest one. Source: `WindowKeySchema.timeWindowForSize`.
+    """The end of a window, at most the greatest timestamp. Source: `WindowKeySchema.timeWindowForSize`.
 
-    Differs from Kafka: there, a record of such a window fails in `TimeWindows.windowsFor` before it gets that far.
+    Differs from Kafka: in Kafka a record of a window with a greater end fails earlier, in `TimeWindows.windowsFor`.
     """
     end_ms = start_ms + window_size_ms
-    return end_ms if end_ms <= JAVA_LONG_MAX else JAVA_LONG_MAX  # half the time of `min`
+    return end_ms if end_ms <= JAVA_LONG_MAX else JAVA_LONG_MAX  # takes half the time of `min`
 
 
 class WindowRetention:
-    """Of one store, from its `open` to its `close`. Only the task's thread changes it."""
+    """Observed stream time and expiry of a store, from its `open` to its `close`. Only the task's thread changes it."""
 
     __slots__ = (
         "earliest_readable_ms",
@@ -127,7 +129,7 @@ class WindowRetention:
         self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> bool:
-        """True when more segments have expired: those below `first_live_segment`."""
+        """Advance observed stream time. True if segments have expired by it: those below `first_live_segment`."""
         if start_ms <= self.observed_ms:
             return False
         self.observed_ms = start_ms
@@ -140,5 +142,5 @@ class WindowRetention:
 
 
 def segment_interval_ms(retention_ms: int) -> int:
-    """Of window starts that one segment on disk takes."""
+    """The length of a segment, in milliseconds of window starts."""
     return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)

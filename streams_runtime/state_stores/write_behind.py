@@ -1,19 +1,20 @@
-"""What was put into a RocksDB lately, kept in memory and written to it many changes at a time.
+"""A write-behind buffer in front of RocksDB: changes stay in memory, and are written many at a time.
 
-RocksDB takes about a microsecond for a single write and two for a read. Most stores change few keys often, so between
-two batches a key costs a look into a dictionary, and is written once however often it changed.
+RocksDB takes about a microsecond for a single write and two for a read. Most stores change few keys often. Between two
+batches each put or get of such a key is a dictionary lookup, and the batch writes the key once, however often it
+changed.
 
 Rules:
-- Changes are written when they take their share of memory, and before the store flushes, closes, or scans a range.
-  After a crash they are lost, as what RocksDB had in memory is: it keeps no log, and the checkpoint that says what a
-  store has is written after a flush.
-- What was written or read lately stays as a read cache, that a key is absent, too. Who owns the store can ask to hear
-  when something of it is let go of.
-- The task's thread changes and scans. Any other thread may read: it sees what was put, written or not.
-- All stores of the process share one budget, as they share RocksDB's.
+- Pending changes are written when they exceed their share of memory, and before the store flushes, closes, or is
+  scanned by the task's thread. A crash loses pending changes, and also the memtables, because RocksDB writes no log
+  here. No restore misses them: a checkpoint of the store is written after a flush.
+- Keys that were written or read lately stay in memory as a read cache, and so do keys that the store does not have. The
+  owner of the store can pass a callback that is called when keys leave the read cache.
+- Only the task's thread changes the store. Any thread may read, and sees pending changes, too.
+- All stores of the process share one budget of memory, as they share RocksDB's memory.
 
-Source: none in Kafka, where a record cache (KIP-63) saves most of these writes. This is below such a cache and below
-the changelog, and nothing of it can be seen but the time that it saves.
+Source: none in Kafka, where a record cache (KIP-63) saves most of these writes. This buffer is below the record cache
+and below the changelog. It changes no result.
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ from threading import Lock, get_ident
 
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.state_stores.base import Entries, StoreContext
+from streams_runtime.state_stores.base import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.key_ranges import is_within, merged
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 _ENTRY_BYTES = 200
-"""What a dictionary and two objects take beside the bytes of key and value, roughly."""
+"""Roughly the memory of an entry of a dictionary and its two objects, without the bytes of key and value."""
 
-_ASK = object()
-"""Nothing in memory tells whether the store has the key."""
+_NOT_IN_MEMORY = object()
+"""The result of a lookup in memory when RocksDB has to be asked. The result None says that the store does not have the
+key."""
 
 
 class _Budget:
-    """How many stores of this process are open, and so how much each may hold back."""
+    """Divides ALL_STORES_BYTES among the open stores of this process."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -49,39 +51,31 @@ class _Budget:
 
     @property
     def share_bytes(self) -> int:
-        """Of one store. Half of it is for changes and half for what is only read."""
+        """The memory of one store: one half for pending changes, and one for the read cache."""
         return max(LEAST_SHARE_BYTES, ALL_STORES_BYTES // max(1, self._stores))
 
 
 _budget = _Budget()
 
 
-class WriteBehindStore:
-    """`KeyValueBytesStore`. Errors are those of `RocksDBStore`; one of a write may come with a later call."""
+class WriteBehindStore(WrappedStateStore[RocksDBStore]):
+    """`KeyValueBytesStore`. Raises the errors of `RocksDBStore`, but those of a write perhaps in a later call."""
 
-    __slots__ = ("_clean", "_clean_bytes", "_inner", "_lets_go", "_most_bytes", "_pending", "_pending_bytes", "owner")
+    __slots__ = (
+        "_clean", "_clean_bytes", "_max_bytes", "_on_evict", "_pending", "_pending_bytes", "owner_thread",
+    )  # fmt: skip
 
-    persistent = True
-
-    def __init__(self, inner: RocksDBStore, lets_go: Callable[[], None] | None = None) -> None:
-        """`lets_go`: called when something that was written is no longer in memory, or was never."""
-        self._inner = inner
-        self._lets_go = lets_go
-        self.owner = 0  # the task's thread; 0 while the store is closed
-        self._most_bytes = LEAST_SHARE_BYTES // 2
+    def __init__(self, inner: RocksDBStore, on_evict: Callable[[], None] | None = None) -> None:
+        """`on_evict`: called when keys leave the read cache, or are written without entering it."""
+        super().__init__(inner)
+        self._on_evict = on_evict
+        self.owner_thread = 0  # the task's thread; 0 while the store is closed
+        self._max_bytes = LEAST_SHARE_BYTES // 2
         self._pending: dict[bytes, bytes | None] = {}
         self._clean: dict[bytes, bytes | None] = {}
         self._pending_bytes = self._clean_bytes = 0
 
-    # --- its life
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def is_open(self) -> bool:
-        return self._inner.is_open
+    # --- open and close
 
     def require_open(self) -> None:
         self._inner.require_open()
@@ -91,50 +85,51 @@ class WriteBehindStore:
             return
         self._inner.open(context)
         _budget.add(1)
-        self._belong_here()
+        self._bind_to_thread()
 
     def rebind(self, context: StoreContext) -> None:
         self._inner.rebind(context)
-        self._belong_here()
+        self._bind_to_thread()
 
     def flush(self) -> None:
         self._write_pending()
         self._inner.flush()
 
     def close(self) -> None:
-        """Raises ProcessorStateError when what is pending cannot be written; the store is closed even so."""
+        """Raises ProcessorStateError when the pending changes cannot be written. The store is closed even then."""
         if not self._inner.is_open:
             return
         _budget.add(-1)
-        self.owner = 0
+        self.owner_thread = 0
         try:
             self._write_pending()
         finally:
-            self._forget()
+            self._pending, self._pending_bytes = {}, 0
+            self._evict()
             self._inner.close()
 
-    def _belong_here(self) -> None:
-        self.owner = get_ident()
-        self._most_bytes = _budget.share_bytes // 2
+    def _bind_to_thread(self) -> None:
+        self.owner_thread = get_ident()
+        self._max_bytes = _budget.share_bytes // 2
 
     # --- changes
 
     def put(self, key: bytes, value: bytes | None) -> None:
         if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
             raise self._not_bytes(key, value)
-        if not self.owner:
+        if not self.owner_thread:  # only a closed store has no owner
             self._inner.require_open()
         pending = self._pending
-        before: bytes | object | None = pending.get(key, _ASK)
+        previous: bytes | object | None = pending.get(key, _NOT_IN_MEMORY)
         pending[key] = value
         grown = 0 if value is None else len(value)
-        if before is _ASK:
+        if previous is _NOT_IN_MEMORY:
             grown += len(key) + _ENTRY_BYTES
-        elif before is not None:
-            grown -= len(before)  # type: ignore[arg-type]
+        elif previous is not None:
+            grown -= len(previous)  # type: ignore[arg-type]
         if grown:
             self._pending_bytes += grown
-            if self._pending_bytes > self._most_bytes:
+            if self._pending_bytes > self._max_bytes:
                 self._write_pending()
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
@@ -145,91 +140,94 @@ class WriteBehindStore:
         for key, value in entries:
             self.put(key, value)
 
-    def delete_range(self, start: bytes, before: bytes) -> None:
+    def delete_range(self, start: bytes, exclusive_end: bytes) -> None:
         """As `RocksDBStore.delete_range`."""
         self._write_pending()
-        self._forget_clean()
-        self._inner.delete_range(start, before)
+        self._evict()
+        self._inner.delete_range(start, exclusive_end)
 
     def restore(self, batch: RecordBatch) -> None:
         self.write(batch.keys, batch.values)
 
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
-        """As `RocksDBStore.write`: past the memory."""
+        """As `RocksDBStore.write`: at once, without entering the buffer or the read cache."""
         if self._pending:
             self._write_pending()
-        self._forget_clean()
+        self._evict()
         self._inner.write(keys, values)
 
     # --- reads
 
     def get(self, key: bytes) -> bytes | None:
-        value: bytes | object | None = self._pending.get(key, _ASK)
-        if value is _ASK:
-            value = self._clean.get(key, _ASK)
-            if value is _ASK:
+        value: bytes | object | None = self._pending.get(key, _NOT_IN_MEMORY)
+        if value is _NOT_IN_MEMORY:
+            value = self._clean.get(key, _NOT_IN_MEMORY)
+            if value is _NOT_IN_MEMORY:
                 value = self._load(key)
         return value  # type: ignore[return-value]
 
     def get_in_memory(self, key: bytes) -> bytes | None:
-        """As `get`, by the task's thread, of a key that is in memory if the store has it."""
-        value: bytes | object | None = self._pending.get(key, _ASK)
-        if value is _ASK:
+        """As `get`, but RocksDB is not asked. Only for the task's thread, and only for a key that the caller knows to
+        be either in memory or absent from the store.
+        """
+        value: bytes | object | None = self._pending.get(key, _NOT_IN_MEMORY)
+        if value is _NOT_IN_MEMORY:
             return self._clean.get(key)
         return value  # type: ignore[return-value]
 
-    def scan(self, start: bytes | None, before: bytes | None, *, reverse: bool = False) -> Entries:
+    def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         """As `RocksDBStore.scan`."""
-        changed = self._changed(is_within(start, before))
-        return merged(self._inner.scan(start, before, reverse=reverse), changed, reverse=reverse)
+        changed = self._pending_in(is_within(start, exclusive_end))
+        return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """As of `RocksDBStore`; a key that has changed counts once more until that is written."""
+        """The estimate of `RocksDBStore` and the pending changes. A key with both counts twice."""
         return self._inner.approximate_num_entries() + len(self._pending)
 
     # --- inside
 
     def _load(self, key: bytes) -> bytes | None:
         value = self._inner.get(key)
-        if get_ident() == self.owner:
-            self._clean_bytes += len(key) + _ENTRY_BYTES + (0 if value is None else len(value))
-            if self._clean_bytes > self._most_bytes:
-                self._forget_clean()
+        if get_ident() == self.owner_thread:
+            size = len(key) + _ENTRY_BYTES + (0 if value is None else len(value))
+            if self._clean_bytes + size > self._max_bytes:
+                self._evict()
             self._clean[key] = value
+            self._clean_bytes += size
         return value
 
-    def _changed(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
-        """What a scan does not find in RocksDB. Asked before the scan: what is written meanwhile is in both."""
+    def _pending_in(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
+        """Changes to merge into a scan of RocksDB: none for the task's thread, which writes them first.
+
+        To be called before the scan: a change that is written between the two reads is then found twice, not missed.
+        """
         if not self._pending:
             return {}
-        if get_ident() == self.owner:
+        if get_ident() == self.owner_thread:
             self._write_pending()
             return {}
         return {key: value for key, value in self._pending.copy().items() if is_wanted(key)}
 
     def _write_pending(self) -> None:
-        """Other threads find a change in `_pending` until RocksDB has it."""
+        """A change stays in `_pending` until it is in RocksDB, so that other threads find it at any time."""
         pending = self._pending
         if not pending:
             return
         self._inner.write(pending.keys(), pending.values())
-        if self._clean_bytes + self._pending_bytes > self._most_bytes:
-            self._forget_clean()
+        if self._clean_bytes + self._pending_bytes > self._max_bytes:
+            self._evict()
             self._clean, self._clean_bytes = pending, self._pending_bytes
         else:
             self._clean = self._clean | pending
             self._clean_bytes += self._pending_bytes
         self._pending, self._pending_bytes = {}, 0
-        self._most_bytes = _budget.share_bytes // 2
+        self._max_bytes = _budget.share_bytes // 2
 
-    def _forget(self) -> None:
-        self._pending, self._pending_bytes = {}, 0
-        self._forget_clean()
-
-    def _forget_clean(self) -> None:
+    def _evict(self) -> None:
+        """Empty the read cache."""
         self._clean, self._clean_bytes = {}, 0
-        if self._lets_go is not None:
-            self._lets_go()
+        if self._on_evict is not None:
+            self._on_evict()
 
     def _not_bytes(self, key: object, value: object) -> StreamsRuntimeError:
         wrong = value if isinstance(key, bytes) else key

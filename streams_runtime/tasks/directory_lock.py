@@ -1,11 +1,11 @@
-"""A lock on a directory that holds between processes and ends with the process that holds it.
+"""A lock on a directory that excludes other processes, and is released when the process that holds it ends.
 
-Rule: it is a `flock` on `<directory>/.lock`, which contains the holder's process id. The system releases it however the
-holder ends. Source: `FileChannel.tryLock` in `StateDirectory`.
+Rule: the lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. The operating system releases
+the lock however the holder ends. Source: `FileChannel.tryLock` in `StateDirectory`.
 
-A forked child shares its parent's open files, and with them the lock, which would then outlive the parent. So the child
-closes inherited lock files at once (the parent's lock stays until the last of them is closed), and no fork can happen
-between opening such a file and adding it to `_held`.
+A forked child inherits its parent's open files. The lock lasts until all processes have closed the lock file, so an
+inherited lock would outlive the parent. Therefore a child closes inherited lock files at once. `_guard` is held while a
+lock file is opened and added to `_held`, so that no fork happens between the two and each child knows all lock files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 
 
 class DirectoryLock:
-    """Held from `acquire` to `release`. Two of them on one directory exclude each other inside a process as well."""
+    """A lock that is held from `acquire` to `release`. It also excludes other holders in the same process."""
 
     __slots__ = ("__weakref__", "_descriptor", "path")
 
@@ -37,28 +37,29 @@ class DirectoryLock:
         self._descriptor: int | None = descriptor
 
     @classmethod
-    def acquire(cls, directory: Path, what: str, *, wait_ms: int = 0) -> DirectoryLock:
-        """Lock an existing directory; `what` names it in messages.
+    def acquire(cls, directory: Path, name: str, *, wait_ms: int = 0) -> DirectoryLock:
+        """Lock an existing directory. `name`: the directory's name in messages.
 
-        Raises LockError when another holder still has it after `wait_ms`, ProcessorStateError when it cannot be locked.
+        Raises LockError when another holder still has the lock after `wait_ms`, ProcessorStateError when the directory
+        cannot be locked.
         """
         path = directory / LOCK_FILE_NAME
-        for attempt in range(1 + -(-wait_ms // _RETRY_MS)):
-            if attempt:
+        for waited_ms in range(0, wait_ms + _RETRY_MS, _RETRY_MS):
+            if waited_ms:
                 time.sleep(_RETRY_MS / 1000)
             with _guard:
                 try:
                     descriptor = _lock_file(path)
                 except OSError as error:
-                    raise ProcessorStateError(f"{what} ({directory}) cannot be locked: {with_advice(error)}") from error
+                    raise ProcessorStateError(f"{name} ({directory}) cannot be locked: {with_advice(error)}") from error
                 if descriptor is not None:
                     lock = cls(path, descriptor)
                     _held.add(lock)
                     return lock
-        raise LockError(_in_use(what, directory, wait_ms))
+        raise LockError(_in_use_message(name, directory, wait_ms))
 
     def release(self) -> None:
-        """Releasing twice is fine."""
+        """Release the lock. A second call does nothing."""
         with _guard:
             descriptor, self._descriptor = self._descriptor, None
             _held.discard(self)
@@ -67,14 +68,14 @@ class DirectoryLock:
             os.close(descriptor)
 
     def forget(self) -> None:
-        """In a forked child: close the file, and leave the lock to the parent."""
+        """Close the lock file without releasing the lock, in a forked child: the parent keeps the lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def _lock_file(path: Path) -> int | None:
-    """The locked file's descriptor; None when another holder has it. Raises OSError."""
+    """The descriptor of the locked file, or None if another holder has the lock. Raises OSError."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -89,7 +90,7 @@ def _lock_file(path: Path) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the previous holder deleted the directory, and this file with it
+        os.close(descriptor)  # the previous holder has deleted the file, and perhaps another holder has made a new one
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -99,7 +100,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _in_use(what: str, directory: Path, wait_ms: int) -> str:
+def _in_use_message(name: str, directory: Path, wait_ms: int) -> str:
     try:
         holder = int((directory / LOCK_FILE_NAME).read_text())
     except (OSError, ValueError):
@@ -110,7 +111,7 @@ def _in_use(what: str, directory: Path, wait_ms: int) -> str:
             who += " (this one, by another instance in it)"
     waited = f" (waited {wait_ms} ms)" if wait_ms else ""
     return (
-        f"{what} ({directory}) is in use by {who}{waited}: two owners would write the same state stores. "
+        f"{name} ({directory}) is in use by {who}{waited}: two owners would write the same state stores. "
         "Give every instance a state.dir of its own, or end the other one first"
     )
 

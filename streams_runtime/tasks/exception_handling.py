@@ -1,18 +1,19 @@
-"""What happens to a record that fails: the thread ends, the record is dropped, or it goes to the dead-letter topic.
+"""Handling of failed records: the thread ends, the record is dropped, or the record goes to the dead-letter topic.
 
 Rules: the user's handlers decide, one for processing and one for reading (serdes, timestamps); the default is FAIL.
-FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. When a handler of processing goes on,
-only the node that failed is left out: its siblings still get the record, and the node above it goes on. A dead letter
-is the record as it was read, with its own headers followed by Kafka's. It is sent like any output, so under
-exactly-once it is in the transaction that commits the record's offset. A handler that raises, or answers nonsense,
-counts as FAIL. No handler is asked when a schema registry could not be asked, or a batch came back with a wrong number
-of rows: the record may be a good one.
+FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. After another answer of the
+processing handler only the failed node leaves the record out: its siblings still get the record, and its parent
+continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. It is sent like any
+output, so under exactly-once it is in the transaction that commits the record's offset. A handler that raises, or
+returns anything but a HandlerResponse, counts as FAIL. No handler is called when a schema registry cannot be reached,
+or a batch returns a wrong number of rows: the record itself may be valid.
+
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
-Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter has key and value
-also when something of its record was sent before; Kafka has freed them by then. One whose topic takes no such
-timestamp has the time at which it is sent, and one that would be too large for its topic has no stack trace. The header
-with the task is not Kafka's.
+Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter always has key and
+value; in Kafka they are missing if an output of the record was sent before the error. If the dead-letter topic refuses
+the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the topic, its stack
+trace is left out. The header with the task is not Kafka's.
 """
 
 from __future__ import annotations
@@ -60,16 +61,17 @@ _TASK_MODULE = "streams_runtime.tasks.stream_task"
 _PROCESSING, _DESERIALIZATION = "processing", "deserialization"
 _REASONS = {_PROCESSING: DropReason.PROCESSING_ERROR, _DESERIALIZATION: DropReason.DESERIALIZATION_ERROR}
 
-_INSTALLED = (
+_INSTALLED_PREFIXES = (
     "<frozen ",
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
+"""The paths of files that are not the user's begin with these, or with the directory of this package."""
 
 _logger = logging.getLogger(__name__)
 
 
 def fail(record: FailedRecord) -> HandlerResponse:
-    """The default: going on without a record has to be asked for."""
+    """The default handler: a record is only dropped if the user has chosen a handler that drops it."""
     _logger.error("%s; the thread ends", described(record))
     return HandlerResponse.FAIL
 
@@ -81,7 +83,7 @@ def log_and_continue(record: FailedRecord) -> HandlerResponse:
 
 
 def dead_letter(record: FailedRecord) -> HandlerResponse:
-    """The record goes to `errors.dead.letter.queue.topic.name`, and processing goes on."""
+    """The record goes to `errors.dead.letter.queue.topic.name`, and processing continues."""
     _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=TOLD_AS_NOTICE)
     return HandlerResponse.DEAD_LETTER
 
@@ -100,18 +102,18 @@ class FailedInputRecord(NamedTuple):
 
 
 def described(record: FailedRecord) -> str:
-    """One line: task, place, node and error, and where in the user's code it was raised."""
+    """One line with task, node, position of the record, error, and the line of the user's code that raised it."""
     topic, partition, offset = record.metadata
     if offset < 0:
-        what = f"punctuation at {record.timestamp_ms}"
+        failed = f"punctuation at {record.timestamp_ms}"
     else:
-        what = f"record topic={topic}, partition={partition}, offset={offset}"
+        failed = f"record topic={topic}, partition={partition}, offset={offset}"
     error = f"{_class_name(record.error)}: {error_text(record.error)}{_raised_at(record.error)}"
-    return f"task={record.task_id}, node={record.node}, {what}: {error}"
+    return f"task={record.task_id}, node={record.node}, {failed}: {error}"
 
 
 def _raised_at(error: Exception) -> str:
-    """The innermost line of the user's own code; empty when there is none."""
+    """The innermost line of the user's own code, as text. Empty if the traceback has no such line."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         if _is_users_file(frame.f_code.co_filename):
             return f" ({frame.f_code.co_filename}, line {line}, in {frame.f_code.co_name})"
@@ -120,18 +122,21 @@ def _raised_at(error: Exception) -> str:
 
 @lru_cache
 def _is_users_file(name: str) -> bool:
-    # as frames name it: on executors it is in an archive with a relative path
-    ours = str(Path(fail.__code__.co_filename).parents[1]) + os.sep
-    return not os.path.normpath(name).startswith((ours, *_INSTALLED))
+    # The path of this file as frames have it, and not `__file__`: on Spark executors this package is in an archive, and
+    # its code has relative paths.
+    own_directory = str(Path(_raised_at.__code__.co_filename).parents[1]) + os.sep
+    return not os.path.normpath(name).startswith((own_directory, *_INSTALLED_PREFIXES))
 
 
 def _add_callers(error: Exception) -> None:
-    """Add the user's lines that are still running to the traceback. The handler is called before the error leaves the
-    node above the one that failed; and the line of that node which forwarded the record is often the wrong one.
+    """Add the frames of the user's code that called the failed node to the traceback.
+
+    The error is handled where the failed node was called, so the traceback does not have the frames of the nodes that
+    forwarded the record. The line that forwarded it is often the cause of the error.
     """
     trace = error.__traceback__
     for frame, line in traceback.walk_stack(None):
-        if frame.f_globals.get("__name__") == _TASK_MODULE:  # frames above it run the task, and may be a test's
+        if frame.f_globals.get("__name__") == _TASK_MODULE:  # the callers of the task are no part of the topology
             break
         if _is_users_file(frame.f_code.co_filename):
             trace = TracebackType(trace, frame, frame.f_lasti, line)
@@ -139,7 +144,7 @@ def _add_callers(error: Exception) -> None:
 
 
 def dead_letter_headers(record: FailedRecord) -> Headers:
-    """The record's own headers, then those of KIP-1034 and the task."""
+    """The record's own headers, then the headers of KIP-1034, then the header with the task."""
     error = record.error
     topic, partition, offset = record.metadata
     trace = "".join(traceback.format_exception(error))
@@ -156,9 +161,10 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
 
 
 class ExceptionHandling:
-    """Asks a handler and does what it answers. `sender`: gives what writes to a topic, of the task's record collector.
+    """Calls the handlers of a task, and carries out their answers.
 
-    `dead_letter_topic`: full name, None when there is none.
+    `sender`: returns the task's function to send a record to a topic. `dead_letter_topic`: the topic's full name, None
+    if it is not set.
     """
 
     __slots__ = ("_clock", "_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sender")
@@ -181,15 +187,19 @@ class ExceptionHandling:
 
     @property
     def asks_for_raw(self) -> bool:
-        """Whether the handler of processing errors may look at more of a record than `described` does."""
+        """Whether the handler of processing errors may need the bytes of a record. The handlers `fail` and
+        `log_and_continue` do not.
+        """
         return self._processing not in (fail, log_and_continue)
 
     def processing_failed(self, record: FailedRecord) -> None:
-        """Returns when the task may go on. Raises ProcessingFailed, and what sending a dead letter raises."""
+        """Handle the error, so that the task can continue. Raises ProcessingFailed, or the errors of sending a dead
+        letter.
+        """
         self._handle(self._processing, _PROCESSING, record)
 
     def deserialization_failed(self, record: FailedRecord) -> None:
-        """As `processing_failed`, for a record that could not be read."""
+        """As `processing_failed`, for a record that cannot be deserialized, or has no valid timestamp."""
         self._handle(self._deserialization, _DESERIALIZATION, record)
 
     def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:
@@ -207,9 +217,9 @@ class ExceptionHandling:
             raise ProcessingFailed(f"{kind} failed: {described(record)}", record.task_id) from record.error
         if response is HandlerResponse.DEAD_LETTER:
             self._send_dead_letter(kind, record)
-            self._losses.dropped(DropReason.DEAD_LETTER, record.node, _the_last(record))
+            self._losses.dropped(DropReason.DEAD_LETTER, record.node, _as_last(record))
         else:
-            self._losses.dropped(_REASONS[kind], record.node, _the_last(record))
+            self._losses.dropped(_REASONS[kind], record.node, _as_last(record))
 
     def _send_dead_letter(self, kind: str, record: FailedRecord) -> None:
         topic = self._dead_letter_topic
@@ -219,19 +229,19 @@ class ExceptionHandling:
                 f"{described(record)}",
                 record.task_id,
             ) from record.error
-        # the timestamp itself may be what is wrong with the record
+        # a negative timestamp may be the reason of the failure, and cannot be sent
         timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
-        has_changed = False
+        has_own_timestamp, has_trace = True, True
         while True:
             try:
                 self._sender(topic)(record.key, record.value, timestamp_ms, headers, None)
                 return
             except StreamsRuntimeError as error:
                 cause = error.__cause__
-                if isinstance(cause, InvalidTimestamp) and not has_changed:
-                    timestamp_ms, has_changed = self._clock.now_ms(), True
-                elif isinstance(cause, RecordTooLarge) and len(shorter := _without_trace(headers)) < len(headers):
-                    headers = shorter
+                if isinstance(cause, InvalidTimestamp) and has_own_timestamp:
+                    timestamp_ms, has_own_timestamp = self._clock.now_ms(), False
+                elif isinstance(cause, RecordTooLarge) and has_trace:
+                    headers, has_trace = _without_trace(headers), False
                 elif isinstance(cause, InvalidRecord | RecordTooLarge):
                     raise ProcessingFailed(
                         f"the dead letter cannot be sent ({error}): {described(record)}", record.task_id
@@ -244,12 +254,12 @@ def _without_trace(headers: Headers) -> Headers:
     return tuple(header for header in headers if header[0] != HEADER_STACKTRACE)
 
 
-def _the_last(record: FailedRecord) -> str:
-    """For a notice: the place of the record and the error."""
+def _as_last(record: FailedRecord) -> str:
+    """The part of a notice about dropped records that tells the position and the error of the last one."""
     topic, partition, offset = record.metadata
     where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
-    message = one_line(error_text(record.error), _LONGEST_MESSAGE)
-    return f"(the last: {where}, {_class_name(record.error)}{f': {message}' if message else ''})"
+    error, message = _class_name(record.error), one_line(error_text(record.error), _LONGEST_MESSAGE)
+    return f"(the last: {where}, {error}: {message})" if message else f"(the last: {where}, {error})"
 
 
 def _class_name(error: Exception) -> str:

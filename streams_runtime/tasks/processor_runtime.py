@@ -33,7 +33,7 @@ from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, Sender
 from streams_runtime.reporting.losses import TaskLosses
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.state_stores.thread_cache import MadeBy, TaskCache, ThreadCache
+from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import PartitionGroup
@@ -41,7 +41,7 @@ from streams_runtime.tasks.punctuation_queue import PunctuationQueue, Punctuatio
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 
-_Before = tuple[MadeBy | None, str | None, int, Headers]
+_Before = tuple[ContextTuple | None, str | None, int, Headers]
 
 
 class ProcessorRuntime:
@@ -114,7 +114,7 @@ class ProcessorRuntime:
         self._stream_time_punctuations = PunctuationQueue()
         self._system_time_punctuations = PunctuationQueue()
         self.queue: RecordQueue | None = None  # of the input record that is processed, None outside of that
-        self._flushed: MadeBy | None = None  # of the change that is flushed
+        self._flushed: ContextTuple | None = None  # of the change that is flushed
         self._has_several = False
         self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised
         self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
@@ -378,7 +378,7 @@ class ProcessorRuntime:
 
     # --- RecordContexts
 
-    def record_context(self) -> MadeBy:
+    def record_context(self) -> ContextTuple:
         current, queue = self._current, self.queue
         timestamp_ms = current.timestamp_ms
         if timestamp_ms < 0:
@@ -396,7 +396,7 @@ class ProcessorRuntime:
         current = self._current
         return self._flushed, current.name, current.timestamp_ms, current.headers
 
-    def set_context(self, made_by: MadeBy) -> None:
+    def set_context(self, made_by: ContextTuple) -> None:
         self._flushed = made_by
         self._current.timestamp_ms, self._current.headers, _, _, _ = made_by
 

@@ -21,7 +21,7 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import StreamsRuntimeError, TaskCorrupted, TaskMigrated, TaskTimeout, error_text
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StateStore, StoreContext, nobody_asks
+from streams_runtime.state_stores.base import ChangeLogger, RecordClock, StateStore, StoreContext, ignore_expired
 from streams_runtime.state_stores.thread_cache import TaskCache
 from streams_runtime.tasks.state_manager import StateManager
 
@@ -196,7 +196,7 @@ class Task(ABC):
         self,
         changes: ChangeLogger | None,
         clock: RecordClock,
-        expired: Callable[[str], None] = nobody_asks,
+        expired: Callable[[str], None] = ignore_expired,
         cache: TaskCache | None = None,
     ) -> None:
         """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the present record;

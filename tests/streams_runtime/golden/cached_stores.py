@@ -24,7 +24,7 @@ from streams_runtime.state_stores import (
     window_store,
 )
 from streams_runtime.state_stores.base import Windowed
-from streams_runtime.state_stores.thread_cache import MadeBy
+from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.testing.topology_test_driver import TopologyTestDriver
 from tests.streams_runtime.state_stores.surroundings import set_flush_listener
 
@@ -85,7 +85,7 @@ class Scripted(Processor[str, str]):
                 listener = partial(self.flushed, store["name"])
                 set_flush_listener(context.state_store(store["name"]), listener, sends_old_values=store["old"])
 
-    def flushed(self, store: str, key: Any, new: Any, old: Any, made_by: MadeBy) -> None:
+    def flushed(self, store: str, key: Any, new: Any, old: Any, made_by: ContextTuple) -> None:
         value = f"{store}:{shown(new)}|{shown(old)}"
         hand_on = self.context.all_children()  # as an operator of the DSL does; `forward` is for `process`
         hand_on(key_shown(key), value, *made_by[:2])

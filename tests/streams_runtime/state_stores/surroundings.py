@@ -12,7 +12,7 @@ from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
 from streams_runtime.state_stores import StoreContext
 from streams_runtime.state_stores.caching import CachingStore
-from streams_runtime.state_stores.thread_cache import MadeBy
+from streams_runtime.state_stores.thread_cache import ContextTuple
 from streams_runtime.state_stores.window import SerdesWindowStore
 
 CHANGELOG = TopicPartition("app-store-changelog", 0)
@@ -46,15 +46,15 @@ class SetClock:
 
 
 def set_flush_listener(
-    store: Any, listener: Callable[[Any, Any, Any, MadeBy], None], *, sends_old_values: bool
+    store: Any, listener: Callable[[Any, Any, Any, ContextTuple], None], *, sends_old_values: bool
 ) -> bool:
     """Have the listener hear of the changes that the store flushes, as objects. False without a record cache."""
     key_of = store.window_of if isinstance(store, SerdesWindowStore) else store.key_serde.deserialize
 
     def value_of(stored: bytes | None) -> Any:
-        return None if stored is None else store._value_of(stored)
+        return None if stored is None else store._deserialize_value(stored)
 
-    def flushed(key: bytes, new: bytes | None, old: bytes | None, made_by: MadeBy) -> None:
+    def flushed(key: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
         listener(key_of(key), value_of(new), value_of(old), made_by)
 
     cached = store.inner

@@ -17,7 +17,7 @@ from streams_runtime.logs.record_limits import EVERY_TIMESTAMP
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import StoreContext, ValueAndTimestamp, key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.builders import builder_without_caching
-from streams_runtime.state_stores.thread_cache import MadeBy, NamedCache, TaskCache, ThreadCache
+from streams_runtime.state_stores.thread_cache import ContextTuple, NamedCache, TaskCache, ThreadCache
 from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, set_flush_listener
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS_OF_A_STORE, Model
@@ -32,13 +32,13 @@ class Contexts:
     def __init__(self, clock: SetClock) -> None:
         self._clock = clock
 
-    def record_context(self) -> MadeBy:
+    def record_context(self) -> ContextTuple:
         return self._clock.record_timestamp_ms, (), None, -1, None
 
     def begin_flush(self) -> int:
         return self._clock.record_timestamp_ms
 
-    def set_context(self, made_by: MadeBy) -> None:
+    def set_context(self, made_by: ContextTuple) -> None:
         self._clock.record_timestamp_ms = made_by[0]
 
     def end_flush(self, before: int) -> None:
@@ -63,7 +63,7 @@ class Cached:
         return StoreContext(TaskId(0, 0), self.directory, self.changes, self.clock, cache=self.task if cache else None)
 
     def listen(self, old: bool = True) -> bool:
-        def listener(key: Any, new: Any, before: Any, made_by: MadeBy) -> None:
+        def listener(key: Any, new: Any, before: Any, made_by: ContextTuple) -> None:
             self.flushed.append((key, new, before, made_by[0]))
 
         return set_flush_listener(self.store, listener, sends_old_values=old)
@@ -380,7 +380,7 @@ class Below:
     def read_below(self, key: bytes) -> bytes | None:
         return self.content.get(key)
 
-    def write(self, key: bytes, value: bytes | None, made_by: MadeBy) -> None:
+    def write(self, key: bytes, value: bytes | None, made_by: ContextTuple) -> None:
         self.written.append((key, value))
 
 
