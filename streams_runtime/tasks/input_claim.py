@@ -1,7 +1,8 @@
-"""A task's right to commit offsets of its input.
+"""A task's right to commit offsets of its input: a claim, which is an epoch in the log for each input partition.
 
-A task claims its input before it reads it; from then on no earlier owner can commit. A task that gives its input up
-releases the claim, so that the next owner can claim without fencing the whole thread.
+A task claims its input before it reads it. A claim fences earlier claims of the same partitions: their owners cannot
+commit any more. A task that gives up its input releases the claim, so that the next owner can claim without fencing the
+whole thread.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from streams_runtime.tasks.streams_producer import StreamsProducer
 
 
 class InputClaim:
-    """One per active task. `producer`: of the thread, which commits under the claim. `value`: None before the first."""
+    """One per active task. `producer`: the thread's producer, which commits under the claim. `value`: the newest claim,
+    even if it was released; None before the first one.
+    """
 
     __slots__ = ("_group_id", "_is_released", "_log", "_producer", "_task_id", "value")
 
@@ -24,39 +27,42 @@ class InputClaim:
         self.value: Claim | None = None
         self._is_released = False
 
-    def become(self, claim: Claim) -> None:
-        """Have this claim, which was taken for this task and others together."""
+    def accept(self, claim: Claim) -> None:
+        """Use this claim, which the thread may have taken for several tasks at once."""
         self.value = claim
         self._is_released = False
 
     def is_needed(self, partitions: frozenset[TopicPartition]) -> bool:
-        """Whether exactly these partitions are not claimed yet, or not any more."""
+        """Whether a claim of exactly these partitions has to be taken."""
         return self.value is None or self._is_released or self.value.epochs.keys() != partitions
 
     def take_if_needed(self, partitions: frozenset[TopicPartition]) -> None:
-        """Claim the partitions, unless exactly these are claimed already. The log ends the open transaction of an owner
-        that died. Raises LogTimeout.
+        """Claim the partitions, unless exactly these are claimed already. If an earlier owner died, the log ends the
+        transaction that this owner had open. Raises LogTimeout.
         """
         if self.is_needed(partitions):
             self._producer.initialize()
-            self.become(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
+            self.accept(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
 
     def give_up(self) -> Claim | None:
-        """The claim that the caller has to release; None when there is none, or it is released already."""
+        """Returns the claim, for the caller to release; None if there is no claim, or it is released already."""
         if self.value is None or self._is_released:
             return None
         self._is_released = True
         return self.value
 
     def release(self) -> None:
-        """Let the next owner claim without fencing this thread. Nothing happens when there is no claim."""
+        """Let the next owner claim without fencing this thread. Does nothing without a claim."""
         claim = self.give_up()
         if claim is not None:
             self._log.release(claim)
 
-    def let_write(self, *, may: bool) -> None:
-        """At-least-once: the task may write from now on, as long as its claim is the newest, or may not any more."""
-        self._producer.guard(self._task_id, self.value if may else None)
+    def allow_writes(self) -> None:
+        """At-least-once: let the task write as long as its claim is the newest."""
+        self._producer.set_write_claim(self._task_id, self.value)
+
+    def forbid_writes(self) -> None:
+        self._producer.set_write_claim(self._task_id, None)
 
     def forget(self) -> None:
         self.value = None

@@ -1,28 +1,28 @@
-"""Where a task begins to read its input, whether it has something to commit, and which offsets.
+"""The offsets of a task's input: where reading begins, whether there is something to commit, and the offsets to commit.
 
-    begin         the consumer reads on where the group is
-    begin_work    the task processes, punctuates or writes for the first time since its last commit
-    prepare       the offsets are fixed; under exactly-once the task processes nothing until they are committed
-    committed     the commit is done
+    begin         seek the consumer to the committed offsets
+    begin_work    note that the task processes, punctuates or writes, so that it has something to commit
+    prepare       fix the offsets to commit; under exactly-once the task processes nothing until they are committed
+    committed     note that the commit is done
 
-Rules: reading begins at the committed offset, else by `auto.offset.reset` of the source or of the configs. Repartition
-topics always begin at the earliest record. A task commits the offset of the next record to process: that of the first
-one buffered, else the consumer's position, so that gaps left by transactions and compaction count as consumed. It
-commits only what the group does not know yet: offsets that have moved, and those at which it began without a committed
-one. Under exactly-once, work in a transaction that was aborted meanwhile is never committed. Records that the log
-deleted before the group read them are reported, with their number.
+Rules: reading begins at the committed offset. Without a committed offset, `auto.offset.reset` of the source or of the
+configs decides; repartition topics always begin at the earliest record. A task commits the offset of the next record to
+process: the offset of the first buffered record, or, if none is buffered, the consumer's position, so that gaps left by
+transactions and compaction count as consumed. It commits only offsets that the group does not have yet: offsets that
+have moved, and offsets at which it began to read without a committed offset. Under exactly-once, the work of an aborted
+transaction is never committed. Records that the log deleted before the group read them are reported, with their number.
 
-The partition time, from which the next owner continues, is in the metadata of the commit. Its form is Kafka's version
-2: base64 of one byte 2, the time in eight bytes, and processor metadata, which are numbers by name: how many there are,
-then of each the length of the name, the name, and the number. A task keeps there from which offset on the changelog of
-each window store is needed. Version 1, which ends after the time, is read as well. Any other text means that nothing is
-known.
+The metadata of a committed offset has the partition time, with which the next owner continues. The format is Kafka's
+version 2: base64 of one byte 2, the time in eight bytes, and processor metadata, which are numbers by name: the number
+of entries in four bytes, then for each entry the length of the name in four bytes, the name, and the number in eight
+bytes. A task stores there, for each window store, the first offset of its changelog that is needed. Version 1, which
+ends after the time, can be read as well. Any other text counts as unknown.
 
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
-Differs from Kafka: there, repartition topics go by `auto.offset.reset`, too, and an offset is committed once it has
-moved. With `latest`, an owner that ends before that leaves no offset behind, and the next one begins behind the records
-that have come meanwhile (KAFKA-12261).
+Differs from Kafka: in Kafka `auto.offset.reset` decides for repartition topics, too, and an offset is committed only
+after it has moved. So with `latest`, an owner that ends before a record has come leaves no committed offset, and the
+next owner skips the records that were written in between (KAFKA-12261).
 """
 
 from __future__ import annotations
@@ -43,22 +43,23 @@ from streams_runtime.tasks.record_queue import UNKNOWN_TIME
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
-_FORM = struct.Struct(">Bq")
+_HEADER = struct.Struct(">Bq")
 _VERSION = 2
 _READABLE = (1, 2)
-_COUNT = struct.Struct(">i")
-_NUMBER = struct.Struct(">q")
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
 _NEEDED_FROM = "changelog-needed-from:"
-_MOST_BYTES = 2_500  # brokers take 4,096 bytes of metadata (offset.metadata.max.bytes), and base64 adds a third
+_MAX_METADATA_BYTES = 2_500  # brokers take 4,096 bytes of metadata (offset.metadata.max.bytes), and base64 adds a third
 
 
 class InputOffsets:
-    """`committed_offsets`: those that this task found committed, or committed itself. `needed_before`: from where the
-    task before this one needed the changelogs, by store.
+    """`committed_offsets`: the offsets that this task found committed, or has committed itself.
+    `changelogs_needed_from`: by window store, the first changelog offset that the earlier owner of the task needed.
 
-    `is_needed`: work has begun. `is_requested`: a processor asked for a commit, or the task has begun, or gone on, at
-    the end of a partition, which the group does not know yet: another owner would begin at a later end. `is_pending`: a
-    commit is prepared under exactly-once and not done yet. `prepared`: the offsets of the commit that is being made.
+    `commit_needed`: there is work since the last commit. `commit_requested`: a processor asked for a commit, or
+    `auto.offset.reset` has set a position to `latest`: until it is committed, another owner would begin at a later end.
+    `commit_pending`: under exactly-once, a commit is prepared and not done yet. `prepared`: the offsets of the commit
+    that is being made.
     """
 
     __slots__ = (
@@ -66,20 +67,20 @@ class InputOffsets:
         "_configs",
         "_consumer",
         "_exactly_once",
-        "_held",
+        "_known_to_group",
         "_log",
         "_losses",
         "_producer",
+        "_remembered",
         "_repartition_topics",
-        "_settled",
         "_sources",
         "_state",
         "_task_id",
+        "changelogs_needed_from",
+        "commit_needed",
+        "commit_pending",
+        "commit_requested",
         "committed_offsets",
-        "is_needed",
-        "is_pending",
-        "is_requested",
-        "needed_before",
         "prepared",
     )
 
@@ -94,7 +95,7 @@ class InputOffsets:
     ) -> None:
         self._task_id = state.task_id
         self._sources = graph.sources
-        # their records are deleted once they are processed: those missing at the beginning were not lost
+        # Processed records of repartition topics are deleted: if their first records are missing, none was lost.
         self._repartition_topics = graph.repartition_sources
         self._state = state
         self._consumer = consumer
@@ -103,56 +104,57 @@ class InputOffsets:
         self._configs = configs
         self._exactly_once = producer.exactly_once
         self._losses = losses
-        self._aborted_before = producer.aborted  # transactions that were not committed, when work began
+        self._aborted_before = producer.aborts  # the number when work began
         self.clear()
 
     def clear(self) -> None:
-        """The task is closed: it reads nothing, and there is nothing to commit."""
-        self.is_needed = self.is_requested = self.is_pending = False
+        """Forget everything, because the task was closed: it reads nothing, and there is nothing to commit."""
+        self.commit_needed = self.commit_requested = self.commit_pending = False
         self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
-        self.needed_before: dict[str, int] = {}
-        self._settled: dict[TopicPartition, int] = {}  # what the group knows
-        # to be committed: offset and partition time; None while the task reads
-        self._held: dict[TopicPartition, tuple[int, int]] | None = {}
+        self.changelogs_needed_from: dict[str, int] = {}
+        self._known_to_group: dict[TopicPartition, int] = {}  # offsets that the group has
+        # Offsets and partition times to commit that were kept when the buffer was cleared; None while the task reads.
+        self._remembered: dict[TopicPartition, tuple[int, int]] | None = {}
 
     # --- where reading begins
 
     def begin(
         self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
     ) -> dict[TopicPartition, int]:
-        """Have the consumer read on where the group is; the partition times of these partitions, -1 when not known.
+        """Seek the consumer to the group's committed offsets. Returns the committed partition times, -1 if not known.
 
-        `found`: committed offsets, looked up since the claim, of these partitions and perhaps of others; None to look
-        them up. Raises LogTimeout, and StreamsRuntimeError when there is no offset and auto.offset.reset is none.
+        `found`: the committed offsets of these partitions, and perhaps of others, if the caller has looked them up
+        after the partitions were claimed; None to look them up here. Raises LogTimeout, and StreamsRuntimeError if a
+        partition has no committed offset and auto.offset.reset is `none`.
         """
         if found is None:
             found = self._log.committed_offsets(self._configs.application_id, partitions)
         committed = {partition: found[partition] for partition in partitions if partition in found}
-        self._settled = {partition: one.offset for partition, one in committed.items()}
+        self._known_to_group = {partition: one.offset for partition, one in committed.items()}
         fresh = self._reset_positions([p for p in partitions if p not in committed], "has no committed offset")
-        for partition, offset in (self._settled | fresh).items():
+        for partition, offset in (self._known_to_group | fresh).items():
             self._consumer.seek(partition, offset)
         self._consumer.resume(partitions)
-        self._tell_deleted_unread(fresh)
+        self._report_deleted_unread(fresh)
         self.committed_offsets.update((partition, one.offset) for partition, one in committed.items())
-        self._held = None
-        self.needed_before = {}
+        self._remembered = None
+        self.changelogs_needed_from = {}
         for one in committed.values():
             for store, offset in decode_needed_from(one.metadata).items():
-                self.needed_before[store] = max(offset, self.needed_before.get(store, 0))
+                self.changelogs_needed_from[store] = max(offset, self.changelogs_needed_from.get(store, 0))
         return {partition: decode_partition_time(one.metadata) for partition, one in committed.items()}
 
-    def reset(self, outside: Mapping[TopicPartition, int]) -> None:
-        """These positions of the consumer are out of range: go on by auto.offset.reset, and tell what was passed over.
+    def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
+        """Go on by auto.offset.reset in partitions whose positions are out of range, and report the skipped offsets.
 
-        Raises as `begin` does.
+        `out_of_range`: the consumer's positions. Raises as `begin` does.
         """
-        begins = self._log.begin_offsets(outside)
-        for partition, resumed_at in self._reset_positions(outside, "has no record at its position").items():
-            position, begin = outside[partition], begins[partition]
+        begins = self._log.begin_offsets(out_of_range)
+        for partition, resumed_at in self._reset_positions(out_of_range, "has no record at its position").items():
+            position, begin = out_of_range[partition], begins[partition]
             self._consumer.seek(partition, resumed_at)
-            self._settled.pop(partition, None)  # the group does not know this offset yet
+            self._known_to_group.pop(partition, None)  # the group does not know this offset yet
             if position < begin:
                 self._losses.passed_over(partition, position, begin, resumed_at)
             else:
@@ -162,58 +164,61 @@ class InputOffsets:
     # --- whether there is something to commit
 
     def begin_work(self) -> None:
-        """From now on there is something to commit."""
-        if not self.is_needed:
-            self.is_needed = True
-            self._aborted_before = self._producer.aborted
+        """Note that there is something to commit from now on."""
+        if not self.commit_needed:
+            self.commit_needed = True
+            self._aborted_before = self._producer.aborts
 
     def request(self) -> None:
-        self.is_requested = True
+        self.commit_requested = True
 
-    def check(self, positions: Iterable[InputPosition]) -> bool:
-        """Whether there is something to commit. Gaps in the input that the task has passed count, too.
+    def check_for_gaps(self, positions: Iterable[InputPosition]) -> bool:
+        """Begin work if the task has passed gaps in its input. Returns whether there is something to commit.
 
-        `positions`: where the buffer of the task stands.
+        `positions`: the progress of the task's buffer.
         """
-        if not self.is_needed and self._news(positions):
+        if not self.commit_needed and self._uncommitted(positions):
             self.begin_work()
-        return self.is_needed
+        return self.commit_needed
 
     def expect_transaction(self) -> None:
-        """Raises TaskCorrupted when the transaction with the task's work was aborted."""
-        if self.is_needed and self._exactly_once and self._producer.aborted != self._aborted_before:
+        """Raises TaskCorrupted if the transaction with the task's work was aborted."""
+        if self.commit_needed and self._exactly_once and self._producer.aborts != self._aborted_before:
             raise TaskCorrupted([self._task_id], "the transaction with records of these tasks was aborted")
 
     def abort(self) -> None:
-        """Under exactly-once, abort the transaction if it has work of the task. Never raises."""
-        if self.is_needed and self._exactly_once:
+        """Under exactly-once, abort the transaction if the task has work in it. Never raises."""
+        if self.commit_needed and self._exactly_once:
             self._producer.abort()
 
     # --- the commit
 
     def prepare(self, positions: Iterable[InputPosition]) -> None:
-        """Fix `prepared`: the offsets that moved, none when the task only wrote.
+        """Fix `prepared`: the offsets that the group does not have yet; none if the task only wrote.
 
-        From where changelogs are needed is asked now, also for what was held: a flush may have written to them since.
+        The needed offsets of changelogs are read here, even for offsets that `remember` kept: a flush may have written
+        to changelogs since then.
         """
-        self.is_pending = self._exactly_once
-        news = self._news(positions)
-        needed_from = self._state.needed_from() if news and self._state.needed_changes else {}
+        self.commit_pending = self._exactly_once
+        uncommitted = self._uncommitted(positions)
+        needed_from = self._state.needed_from() if uncommitted and self._state.needed_changes else {}
         self.prepared = {
             partition: OffsetAndMetadata(offset, encode_partition_time(partition_time_ms, needed_from))
-            for partition, (offset, partition_time_ms) in news.items()
+            for partition, (offset, partition_time_ms) in uncommitted.items()
         }
 
-    def hold(self, positions: Iterable[InputPosition]) -> None:
-        """Keep what there is to commit: the task's buffer is about to be cleared, and the consumer is ahead of it."""
-        if self._held is None:
-            self._held = self._read_up_to(positions)
+    def remember(self, positions: Iterable[InputPosition]) -> None:
+        """Keep the offsets to commit, because the task's buffer is about to be cleared: after that, only the consumer's
+        position would be left, which is behind records that were not processed.
+        """
+        if self._remembered is None:
+            self._remembered = self._read_up_to(positions)
 
     def committed(self) -> None:
-        """What was prepared is committed."""
+        """Note that the prepared offsets are committed."""
         for partition, one in self.prepared.items():
-            self.committed_offsets[partition] = self._settled[partition] = one.offset
-        self.is_needed = self.is_requested = self.is_pending = False
+            self.committed_offsets[partition] = self._known_to_group[partition] = one.offset
+        self.commit_needed = self.commit_requested = self.commit_pending = False
         self.prepared = {}
 
     def purgeable(self) -> dict[TopicPartition, int]:
@@ -226,12 +231,13 @@ class InputOffsets:
 
     # --- inside
 
-    def _news(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Offset and partition time where the group does not know yet that a partition is to be read from there: of a
-        task that reads, by where its buffer stands, else what was held.
+    def _uncommitted(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
+        """By partition, the offset and the partition time to commit, if the group does not have this offset yet.
+
+        They come from the positions while the task reads, and from `remember` after its buffer was cleared.
         """
-        found = self._read_up_to(positions) if self._held is None else self._held
-        return {partition: at for partition, at in found.items() if at[0] != self._settled.get(partition)}
+        found = self._read_up_to(positions) if self._remembered is None else self._remembered
+        return {p: (offset, time_ms) for p, (offset, time_ms) in found.items() if offset != self._known_to_group.get(p)}
 
     def _read_up_to(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
         """By partition, the offset to commit and the partition time."""
@@ -243,9 +249,11 @@ class InputOffsets:
                 found[partition] = offset, partition_time_ms
         return found
 
-    def _tell_deleted_unread(self, fresh: Mapping[TopicPartition, int]) -> None:
-        """`fresh`: partitions of which the group begins to read, and where. One that it reads from `latest` has lost
-        nothing that it was to have.
+    def _report_deleted_unread(self, fresh: Mapping[TopicPartition, int]) -> None:
+        """Report records that the log deleted before the group began to read a partition.
+
+        `fresh`: by partition that the group begins to read, the first offset. A partition that begins at `latest` is
+        not reported: the group was not meant to read its earlier records.
         """
         for partition, begin in fresh.items():
             is_read_whole = self._reset_of(partition) is OffsetReset.EARLIEST
@@ -254,7 +262,7 @@ class InputOffsets:
 
     def _reset_of(self, partition: TopicPartition) -> OffsetReset:
         if partition.topic in self._repartition_topics:
-            # the application wrote these records itself, and the input they came from counts as read
+            # the application wrote these records itself, and their input is committed, so nobody would write them again
             return OffsetReset.EARLIEST
         return self._sources[partition.topic].auto_offset_reset or self._configs.auto_offset_reset
 
@@ -273,43 +281,43 @@ class InputOffsets:
             positions |= self._log.begin_offsets(earliest)
         if latest := by_reset.get(OffsetReset.LATEST):
             positions |= self._log.end_offsets(latest)
-            self.is_requested = True
+            self.commit_requested = True
         return positions
 
 
 def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int] | None = None) -> str:
-    """`needed_from`: by store, the first offset of its changelog that is needed. What has no room is left out."""
+    """`needed_from`: by store, the first offset of its changelog that is needed. Leaves out stores that do not fit."""
     entries: list[bytes] = []
     for store, offset in (needed_from or {}).items():
         name = f"{_NEEDED_FROM}{store}".encode()
-        entry = _COUNT.pack(len(name)) + name + _NUMBER.pack(offset)
-        if sum(map(len, entries)) + len(entry) <= _MOST_BYTES:
+        entry = _INT.pack(len(name)) + name + _LONG.pack(offset)
+        if sum(map(len, entries)) + len(entry) <= _MAX_METADATA_BYTES:
             entries.append(entry)
-    processors = _COUNT.pack(len(entries)) + b"".join(entries) if entries else b""
-    return base64.b64encode(_FORM.pack(_VERSION, partition_time_ms) + processors).decode()
+    processors = _INT.pack(len(entries)) + b"".join(entries) if entries else b""
+    return base64.b64encode(_HEADER.pack(_VERSION, partition_time_ms) + processors).decode()
 
 
 def decode_partition_time(metadata: str) -> int:
-    """Milliseconds since the epoch; UNKNOWN_TIME for what cannot be read."""
+    """Milliseconds since the epoch; UNKNOWN_TIME for metadata that cannot be read."""
     data = _decoded(metadata)
-    return UNKNOWN_TIME if data is None else max(int(_FORM.unpack_from(data)[1]), UNKNOWN_TIME)
+    return UNKNOWN_TIME if data is None else max(int(_HEADER.unpack_from(data)[1]), UNKNOWN_TIME)
 
 
 def decode_needed_from(metadata: str) -> dict[str, int]:
-    """By store, the first offset of its changelog that is needed. Empty for what cannot be read."""
+    """By store, the first offset of its changelog that is needed. Empty for metadata that cannot be read."""
     data = _decoded(metadata)
-    if data is None or data[0] != _VERSION or len(data) == _FORM.size:
+    if data is None or data[0] != _VERSION or len(data) == _HEADER.size:
         return {}
     found: dict[str, int] = {}
-    at = _FORM.size + _COUNT.size
+    at = _HEADER.size + _INT.size
     try:
-        for _ in range(_COUNT.unpack_from(data, _FORM.size)[0]):
-            start = at + _COUNT.size
-            end = start + _COUNT.unpack_from(data, at)[0]
-            name, at = data[start:end].decode(), end + _NUMBER.size
+        for _ in range(_INT.unpack_from(data, _HEADER.size)[0]):
+            start = at + _INT.size
+            end = start + _INT.unpack_from(data, at)[0]
+            name, at = data[start:end].decode(), end + _LONG.size
             if end < start:
                 return {}
-            number = int(_NUMBER.unpack_from(data, end)[0])
+            number = int(_LONG.unpack_from(data, end)[0])
             if name.startswith(_NEEDED_FROM):
                 found[name.removeprefix(_NEEDED_FROM)] = number
     except (struct.error, UnicodeDecodeError):
@@ -318,9 +326,9 @@ def decode_needed_from(metadata: str) -> dict[str, int]:
 
 
 def _decoded(metadata: str) -> bytes | None:
-    """At least version and time; None for what cannot be read."""
+    """The decoded bytes, which have at least version and time; None for metadata that cannot be read."""
     try:
         data = base64.b64decode(metadata, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return data if len(data) >= _FORM.size and data[0] in _READABLE else None
+    return data if len(data) >= _HEADER.size and data[0] in _READABLE else None

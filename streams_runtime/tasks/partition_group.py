@@ -1,28 +1,28 @@
-"""The records of a task's input that the thread has polled and the task has not processed, and which goes next.
+"""The records of a task's input that the thread has polled and the task has not processed, and their order.
 
     add         takes a batch of one partition, as columns
     next_run    gives the next records to process: consecutive ones of one partition
 
-The next record is that of the partition whose next record has the lowest timestamp. When a partition has more than
-buffered.records.per.partition records, the consumer pauses it until enough of them were taken.
+The next record is taken from the partition whose next record has the lowest timestamp. If a partition has more than
+buffered.records.per.partition records, the consumer pauses it until enough of the records were taken.
 
 Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
-- -1: the task takes what the others have.
+- -1: the task processes the records of the other partitions.
 - 0: the task waits as long as the log has, or may have, more records of the partition.
-- Above 0: the task waits as with 0, and then so long for new records, counted from when the log had no more.
+- Above 0: the task waits as with 0. Once the log has no more records, it waits this time for new ones.
 
-Among equal timestamps Java's heap decides. It is filled in the order in which partitions got records, so that they
-mostly take turns. Source: `PartitionGroup` (KIP-695), `StreamTask.addRecords`.
+Among equal timestamps the order of Java's heap decides. Partitions enter the heap in the order in which they got
+records, so they mostly take turns. Source: `PartitionGroup` (KIP-695), `StreamTask.addRecords`.
 
-Whether the log has more: while the consumer is behind the known end of a partition, nobody is asked. When the consumer
-has reached it, the consumer is asked whether it knows the end, else the log, but not again within ten milliseconds if
-nothing was read meanwhile. A partition counts as having more when the log cannot tell. Source: `Consumer.currentLag` as
-`PartitionGroup` uses it.
+To find out whether the log has more records: while the consumer is behind the last known end of a partition, no call is
+made. Otherwise the consumer is asked for the end, and if the consumer does not know it, the log; but not again within
+ten milliseconds if no record was read meanwhile. If the log does not answer, the partition counts as having more.
+Source: `Consumer.currentLag` as `PartitionGroup` uses it.
 
 Differs from Kafka: the task waits for several partitions at the same time; in Kafka it waits for one after the other,
-so that n of them may take n times `max.task.idle.ms`. `clear` forgets how long the task has waited; in Kafka that
-outlives the records. Kafka takes the end that the last fetch told, however old that is; here the log is asked when more
-may have come since.
+so that n of them may take n times `max.task.idle.ms`. `clear` forgets how long the task has waited; Kafka keeps that
+time when it clears the records. Kafka uses the end that the last fetch returned, however old it is; here the log is
+asked if more records may have been written since.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ from streams_runtime.tasks.record_queue import RecordQueue
 
 MAX_TASK_IDLE_DISABLED = -1
 ASK_AGAIN_MS = 10
-_MOST_OTHERS = 2
+_MAX_OTHER_QUEUES = 2
 
 RecordRun = tuple[RecordQueue, int]
-"""The next records to process: the first ones of this queue, so many at most, before those of any other queue."""
+"""The next records to process: the first records of this queue, and the highest number of them to process before the
+next run is chosen."""
 
 
 class InputPosition(NamedTuple):
-    """Where a task stands in one partition. `next_offset`: of the first record that it has not finished, None when none
-    is buffered. `partition_time_ms`: the highest timestamp it has taken, -1 before the first.
+    """The progress of a task in one partition. `next_offset`: the offset of the first buffered record, None if none is
+    buffered. `partition_time_ms`: the highest timestamp that was handed out, -1 before the first record.
     """
 
     partition: TopicPartition
@@ -57,7 +58,9 @@ class InputPosition(NamedTuple):
 
 
 class InputLags:
-    """How far the consumer is behind the log. The end is that for READ_COMMITTED, which every consumer can reach."""
+    """Compares the consumer's positions with the ends of the log, as READ_COMMITTED sees them: a consumer with any
+    isolation level can reach these ends.
+    """
 
     __slots__ = ("_asked_at_ms", "_consumer", "_ends", "_log")
 
@@ -68,7 +71,7 @@ class InputLags:
         self._asked_at_ms: dict[TopicPartition, int] = {}
 
     def behind(self, partitions: Collection[TopicPartition], now_ms: int) -> set[TopicPartition]:
-        """Those of the partitions of which the log has, or may have, records that were not read yet."""
+        """The partitions of which the log has, or may have, records that the consumer has not read yet."""
         behind: set[TopicPartition] = set()
         ask: dict[TopicPartition, int] = {}
         for partition in partitions:
@@ -81,8 +84,8 @@ class InputLags:
             behind |= self._ask(ask, now_ms)
         return behind
 
-    def read_up_to_here(self, partition: TopicPartition) -> None:
-        """New records of the partition are buffered: what was known of its end is old."""
+    def forget_end(self, partition: TopicPartition) -> None:
+        """Ask for the end again at the next call of `behind`, because new records of the partition were read."""
         self._asked_at_ms.pop(partition, None)
 
     def clear(self) -> None:
@@ -90,25 +93,26 @@ class InputLags:
         self._asked_at_ms.clear()
 
     def _ask(self, positions: dict[TopicPartition, int], now_ms: int) -> set[TopicPartition]:
-        told = {partition: self._consumer.known_end(partition) for partition in positions}
-        ends = {partition: end for partition, end in told.items() if end is not None}
+        ends = {partition: end for partition in positions if (end := self._consumer.known_end(partition)) is not None}
         unknown = positions.keys() - ends.keys()
-        silent: set[TopicPartition] = set()
+        unanswered: set[TopicPartition] = set()
         if unknown:
             try:
                 ends.update(self._log.end_offsets(unknown))
             except LogTimeout:
-                silent = unknown
+                unanswered = unknown
         self._ends.update(ends)
         for partition in ends:
             self._asked_at_ms[partition] = now_ms
-        return silent | {partition for partition, end in ends.items() if positions[partition] < end}
+        return unanswered | {partition for partition, end in ends.items() if positions[partition] < end}
 
 
 class PartitionGroup:
-    """The queues of one task, which alone uses it. With one partition it never waits, and reads no record before its
-    turn. `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for one that no source reads.
-    `consumer`: reads the partitions. `paused`: those that it does not read, because they have too many records here.
+    """The record queues of one task, which alone uses the group. A group with one partition never waits, and reads no
+    record before its turn.
+
+    `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for a partition that no source reads.
+    `consumer`: reads the partitions. `paused`: the partitions that are paused because they have too many records here.
     """
 
     __slots__ = (
@@ -120,7 +124,7 @@ class PartitionGroup:
         "_max_buffered",
         "_max_task_idle_ms",
         "_new_queue",
-        "_only",
+        "_only_queue",
         "_queues",
         "partitions",
         "paused",
@@ -144,31 +148,33 @@ class PartitionGroup:
         self.set_partitions(partitions)
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Buffer these partitions from now on; those that stay keep their records. Raises as `new_queue` does."""
+        """Buffer these partitions from now on. Partitions that it had before keep their records. Raises as `new_queue`
+        does.
+        """
         self._queues = {
             partition: self._queues.get(partition) or self._new_queue(partition) for partition in sorted(partitions)
         }
         self.partitions = frozenset(self._queues)
         self.paused &= self.partitions
-        self._only = next(iter(self._queues.values())) if len(self._queues) == 1 else None
-        # a queue is in the heap with its head's timestamp, or idle: empty, or its head has not been looked at; idle
-        # ones are in the order in which they get into the heap
+        self._only_queue = next(iter(self._queues.values())) if len(self._queues) == 1 else None
+        # A queue is in the heap, with the timestamp of its next record, or it is idle: it is empty, or its next record
+        # has not been read. `_idle` has the order in which the queues will enter the heap.
         self._heap: JavaPriorityQueue[tuple[int, RecordQueue]] = JavaPriorityQueue(itemgetter(0))
         self._idle = dict(self._queues)
         self._deadlines: dict[TopicPartition, int] = {}
 
     def set_partition_times(self, times_ms: Mapping[TopicPartition, int]) -> None:
-        """Set the partition times at which an earlier owner of the task stopped."""
+        """Continue with the partition times that an earlier owner of the task has committed."""
         for partition, time_ms in times_ms.items():
             self._queues[partition].partition_time_ms = time_ms
 
     def __len__(self) -> int:
-        """Records buffered."""
+        """The number of buffered records."""
         return sum(map(len, self._queues.values()))
 
     def add(self, batch: RecordBatch) -> int:
-        """Buffer a batch; pause its partition when that is too much. How many records of the partition are buffered
-        now. KeyError: not one of the partitions.
+        """Buffer a batch, and pause its partition if that has too many records now. Returns the number of buffered
+        records of the partition. Raises KeyError for a partition that is not one of the group's.
         """
         partition = batch.partition
         queue = self._queues[partition]
@@ -182,89 +188,92 @@ class PartitionGroup:
         return buffered
 
     def resume_partitions(self) -> None:
-        """Have the consumer read paused partitions again of which enough records were taken."""
+        """Resume the paused partitions that do not have too many records any more."""
         resumed = {partition for partition in self.paused if len(self._queues[partition]) <= self._max_buffered}
         if resumed:
             self._consumer.resume(resumed)
             self.paused -= resumed
 
     def positions(self) -> list[InputPosition]:
-        """Where the task stands in every partition."""
+        """The task's progress in every partition."""
         return [
             InputPosition(partition, queue.next_offset(), queue.partition_time_ms)
             for partition, queue in self._queues.items()
         ]
 
     def ready(self, now_ms: int) -> bool:
-        """Whether a record may be processed now. With several partitions it reads records, and raises as that does."""
-        if self._only is not None:
-            return len(self._only) > 0
+        """Whether a record may be processed now. With several partitions it reads the next record of each, and raises
+        as `RecordQueue.poll` does.
+        """
+        if self._only_queue is not None:
+            return len(self._only_queue) > 0
         try:
             if self._idle:
-                self._look_at_heads()
+                self._read_heads()
         finally:
             self.resume_partitions()  # bad records may have been dropped
-        return not self._idle or self._may_go_on_without_idle(now_ms)
+        return not self._idle or self._may_skip_idle(now_ms)
 
     @property
     def waits_for_records(self) -> bool:
-        """Whether it is empty, and only `add` changes what `ready` says.
+        """Whether the group is empty, and `ready` stays False until `add` is called.
 
-        A group that waits max.task.idle.ms is asked again and again: the wait begins when the log has no more.
+        False if max.task.idle.ms is above 0: `ready` has to be called repeatedly, because the waiting time begins when
+        a call finds that the log has no more records.
         """
         if self.paused:
             return False
-        if self._only is not None:
-            return not len(self._only)
+        if self._only_queue is not None:
+            return not len(self._only_queue)
         return self._max_task_idle_ms <= 0 and not len(self)
 
     def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
-        """The next run, of `max_records` at most; None when not `ready`. Raises as `ready` does.
+        """The next run, of `max_records` at most; None if the group is not `ready`. Raises as `ready` does.
 
-        The caller has the queue deliver the records. With several partitions a run ends before a record that may be
-        another partition's turn.
+        The caller calls `deliver` of the queue. With several partitions a run ends before the first record that another
+        partition's record may precede.
         """
-        only = self._only
+        only = self._only_queue
         if only is not None:
             return (only, max_records) if len(only) else None
         if self._idle:
-            self._look_at_heads()
-            if self._idle and not self._may_go_on_without_idle(now_ms):
+            self._read_heads()
+            if self._idle and not self._may_skip_idle(now_ms):
                 return None
         head = self._heap.poll()
         assert head is not None, "a group that is ready has a head"
         queue = head[1]
         self._idle[queue.partition] = queue
-        return queue, 1 + self._before_others(queue, max_records - 1)
+        return queue, 1 + self._count_before_other_queues(queue, max_records - 1)
 
-    def _before_others(self, queue: RecordQueue, most: int) -> int:
-        """How many records behind the head of the queue come before those of any other queue, in any case.
+    def _count_before_other_queues(self, queue: RecordQueue, max_records: int) -> int:
+        """Count the records after the next one of the queue that certainly precede the records of all other queues.
 
-        With more than two others, taking one record after the other could change the turns of those with equal times.
+        Returns 0 if more than two other queues have records: each record that is taken moves its queue through the
+        heap, which can change the order of queues with equal timestamps.
         """
         others = len(self._heap)
-        if most < 1 or others > _MOST_OTHERS:
+        if max_records < 1 or others > _MAX_OTHER_QUEUES:
             return 0
-        return queue.count_before(next(iter(self._heap))[0] if others else None, most)
+        lowest_other_ms = next(iter(self._heap))[0] if others else None
+        return queue.count_before(lowest_other_ms, max_records)
 
     def clear(self) -> None:
-        """Forget records, times, what is known about the log, and which partitions are paused; the consumer keeps those
-        paused.
-        """
+        """Forget records, times, ends of the log, and which partitions are paused. The consumer keeps them paused."""
         self.paused.clear()
         for queue in self._queues.values():
             queue.clear()
         self._lags.clear()
         self.set_partitions(self._queues)
 
-    def _may_go_on_without_idle(self, now_ms: int) -> bool:
+    def _may_skip_idle(self, now_ms: int) -> bool:
         if not len(self._heap):
             if self._max_task_idle_ms > 0:
-                self._waited_enough(now_ms)  # the wait begins with the end of data, not with another partition's record
+                self._waited_enough(now_ms)  # starts the waiting time as soon as the log has no more records
             return False
         return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
-    def _look_at_heads(self) -> None:
+    def _read_heads(self) -> None:
         for partition, queue in list(self._idle.items()):
             timestamp_ms = queue.head_timestamp_ms()
             if timestamp_ms is None:
@@ -272,7 +281,7 @@ class PartitionGroup:
             self._heap.offer((timestamp_ms, queue))
             del self._idle[partition]
             self._deadlines.pop(partition, None)
-            self._lags.read_up_to_here(partition)
+            self._lags.forget_end(partition)
 
     def _waited_enough(self, now_ms: int) -> bool:
         enough = True

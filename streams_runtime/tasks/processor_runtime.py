@@ -1,18 +1,23 @@
-"""Runs records and punctuations of an active task through its processors, and answers what they ask meanwhile.
+"""Runs records and punctuations of an active task through its processors, and is their `TaskRuntime`.
 
-    process                runs a number of records, run by run of one partition's batch
-    punctuate_...          fires what stream time or wall-clock time has reached
-    flush                  writes and forwards what the record caches of the task's stores hold back
+    process                processes records; consecutive ones of one partition's batch are a run
+    punctuate_...          fires the punctuations that are due by stream time or by wall-clock time
+    flush                  writes and forwards the changes in the record caches of the task's stores
     init_processors, close_processors
 
-Rules: stream time is the highest timestamp processed. An error of a node goes to the handler of processing errors, with
-the input record; when that goes on, only this node is left out, and other branches still get the record. A record that
-could not be finished for another reason stays the next one of its partition. A punctuation has no input record; its
-time is the time at which it fires; an error in it goes to the same handler, with task and node. All of this, and
-sending, is work to be committed. When the log is away, the task tries again under at-least-once. Under exactly-once
-half a record may be in the state, and a second try would count it twice, so the task is TaskCorrupted. While the record
-cache of a store is flushed, each change has the record that made it, and an error of a node that the flush forwards to
-goes to the handler with that record, as it would without a record cache.
+Rules:
+- Stream time is the highest timestamp processed.
+- An error of a node goes to the handler of processing errors, with the input record. If the handler answers CONTINUE,
+  only this node is left out: other branches still get the record.
+- If another error interrupts the processing of a record, the record stays the next one of its partition.
+- A punctuation has no input record. Its time is the time at which it fires. An error in it goes to the same handler,
+  with task and node.
+- Records, punctuations and everything that they send or write to stores are work to be committed.
+- If the log does not answer in time, the task tries again under at-least-once. Under exactly-once the state may already
+  have some changes of the record, and a second try would count the record twice, so the task is TaskCorrupted.
+- A flush of a record cache writes each change with the context of the input record that made it. An error of a node to
+  which the flush forwards goes to the handler with that input record, as it would without a record cache.
+
 Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `schedule`, `ProcessorContextImpl`,
 `ProcessorNode.process`.
 """
@@ -45,13 +50,14 @@ _Before = tuple[ContextTuple | None, str | None, int, Headers]
 
 
 class ProcessorRuntime:
-    """One per active task. It takes records from `buffer`, and is what three sides see of the task: `TaskRuntime` for
-    processors, `RecordClock` and `RecordContexts` for stores, and runs and punctuations for the task. So it has more
-    methods than others, and all parts that these need.
+    """One per active task. It takes records from `buffer`.
 
-    `stores`: the open ones, empty while they are not open; the task sets it. `cache`: None: nothing is held back.
-    `current_system_time_ms`: when the present run of records or the present punctuation began. `keeps_raw`:
-    whether contexts have the input record itself, because a handler of errors may ask for it.
+    It has more than a dozen public methods because it implements three interfaces: `TaskRuntime` for processors,
+    `RecordClock` and `RecordContexts` for stores, and the processing and punctuating that the task calls.
+
+    `stores`: the open stores, none while they are closed; the task sets them. `cache`: None if the task has no record
+    cache. `current_system_time_ms`: the wall-clock time at which `process` was called, or the present punctuation
+    began. `keeps_raw`: contexts include the undeserialized input record, because an error handler may ask for it.
     """
 
     __slots__ = (
@@ -119,18 +125,18 @@ class ProcessorRuntime:
         self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised
         self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
         self._must_punctuate = False
-        self._stream_time_before_ms = UNKNOWN_TIME  # before the present run
+        self._stream_time_before_ms = UNKNOWN_TIME  # stream time when the present run began
 
     # --- processors
 
     def init_processors(self) -> None:
-        """Raises StreamsRuntimeError for an error in a processor's `init`; then all of them are closed again."""
+        """Raises StreamsRuntimeError for an error in a processor's `init`, after all processors were closed again."""
         self.init_time_ms = self.current_system_time_ms = self._clock.now_ms()
         try:
-            with self._watched():
+            with self._noting_work():
                 self.graph.init(self)
         except Exception as error:
-            # so that the next try begins from the start
+            # the next try initialises all processors again
             with contextlib.suppress(StreamsRuntimeError):
                 self.close_processors()
             self.clear_punctuations()
@@ -141,14 +147,14 @@ class ProcessorRuntime:
             self.init_time_ms = UNKNOWN_TIME
 
     def close_processors(self) -> None:
-        """Raises StreamsRuntimeError for the last error in a processor's `close`, when all were called."""
-        with self._watched():
+        """Call `close` of every processor. Then raises StreamsRuntimeError for the last error, if there was one."""
+        with self._noting_work():
             self.graph.close()
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
-        """What processors put into stores is work to be committed, even if it is still in a cache."""
-        with self.collector.watched(self._offsets.begin_work):
+    def _noting_work(self) -> Iterator[None]:
+        """Note that there is work to commit if the block sends a record or changes a store, even one with a cache."""
+        with self.collector.call_if_sent(self._offsets.begin_work):
             yield
         if self.cache is not None and self.cache.is_dirty:
             self._offsets.begin_work()
@@ -156,43 +162,46 @@ class ProcessorRuntime:
     # --- records
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether `process` would process a record, or give the log what it did not take. Raises as it does."""
+        """Whether `process` has a record to process, or rows to send again. Raises as `process` does."""
         try:
             return bool(self.collector.pending) or self._buffer.ready(now_ms)
         except LogTimeout as error:
             raise self._timed_out(error) from error
 
     def process(self, now_ms: int, max_records: int) -> int:
-        """Run up to so many records through the processors; how many were processed. It stops early where a node takes
-        batches and a punctuation of stream time has become due.
+        """Run up to `max_records` records through the processors. Returns the number of records processed.
 
-        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. When the log is away, raises TaskCorrupted under
-        exactly-once, else LogTimeout, after which the next call tries again; but returns when it has processed some.
+        In a graph with nodes that take batches, processing stops at the record that makes a stream-time punctuation
+        due.
+
+        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. If the log does not answer in time: raises
+        TaskCorrupted under exactly-once. Under at-least-once raises LogTimeout if no record was processed, else
+        returns normally; in both cases the next call tries again.
         """
         buffer, collector = self._buffer, self.collector
         self.current_system_time_ms = now_ms
         self._must_punctuate = False
         processed = 0
         try:
-            if collector.pending:  # what the log did not take in the last turn
-                collector.settle()
+            if collector.pending:  # rows that an earlier call could not send
+                collector.send_rows()
             while processed < max_records and not self._must_punctuate:
                 run = buffer.next_run(now_ms, max_records - processed)
                 if run is None:
                     break
-                queue, most = run
+                queue, run_limit = run
                 before = queue.handed_out
                 try:
-                    self._process_run(queue, most)
+                    self._process_run(queue, run_limit)
                 finally:
                     processed += queue.handed_out - before
             if collector.pending:
-                collector.settle()
+                collector.send_rows()
         except LogTimeout as error:
             if self._exactly_once or processed == 0:
                 raise self._timed_out(error) from error
         except ProcessingFailed:
-            self._settle_if_possible()
+            self._send_rows_if_possible()
             raise
         finally:
             if self.queue is not None:
@@ -202,37 +211,37 @@ class ProcessorRuntime:
                 buffer.resume_partitions()
         return processed
 
-    def _process_run(self, queue: RecordQueue, most: int) -> None:
-        if not self._offsets.is_needed:  # spares a call for each run, which may have one record only
+    def _process_run(self, queue: RecordQueue, max_records: int) -> None:
+        if not self._offsets.commit_needed:  # saves a call per run; a run may have a single record
             self._offsets.begin_work()
         self.queue = queue
         if not self.graph.collecting:
-            queue.deliver(most, self, self._record_failed)
+            queue.deliver(max_records, self, self._record_failed)
             return
-        due_ms = self._due_ms()
+        due_ms = self._next_punctuation_ms()
         self._stream_time_before_ms = self.stream_time_ms
-        queue.deliver(most, self, self._record_failed, until_ms=due_ms)
+        queue.deliver(max_records, self, self._record_failed, until_ms=due_ms)
         self._run_collected(queue)
         self._must_punctuate = self.stream_time_ms >= due_ms
 
-    def _due_ms(self) -> int:
-        """The stream time at which a punctuation becomes due that is not due yet."""
+    def _next_punctuation_ms(self) -> int:
+        """The stream time of the next punctuation. JAVA_LONG_MAX if none is scheduled, or one is due already."""
         next_ms = self._stream_time_punctuations.next_time_ms()
         return next_ms if next_ms is not None and next_ms > self.stream_time_ms else JAVA_LONG_MAX
 
     def _run_collected(self, queue: RecordQueue) -> None:
-        """Nodes that take batches get those of the run. When that raises, the whole run comes again."""
+        """Give nodes that take batches the records they collected in this run. An error rewinds the whole run."""
         try:
             self.graph.run_collected()
         except BaseException:
             self.graph.forget_collected()
-            queue.take_run_back()
+            queue.rewind_run()
             self.stream_time_ms = self._stream_time_before_ms
             raise
 
     def _record_failed(self, queue: RecordQueue, error: Exception) -> None:
-        """Returns when the task may go on without the record at the queue's place."""
-        self._run_collected(queue)  # records before this one
+        """Ask the handler about the next record of the queue. Raises unless the task may go on without the record."""
+        self._run_collected(queue)  # earlier records of the run
         if isinstance(error, ABOUT_THE_TASK):
             raise error
         self._handling.processing_failed(queue.failed(queue.place, self.graph.failed_node(error), error))
@@ -240,12 +249,12 @@ class ProcessorRuntime:
     # --- punctuations
 
     def punctuate_stream_time(self) -> bool:
-        """Whether anything fired; nothing does before the first record. Raises as `process` does."""
+        """Returns whether anything fired. Nothing fires before the first record. Raises as `process` does."""
         time_ms = self.stream_time_ms
         return time_ms != UNKNOWN_TIME and self._punctuate(self._stream_time_punctuations, time_ms)
 
     def punctuate_system_time(self, now_ms: int) -> bool:
-        """Whether anything fired. Raises as `process` does."""
+        """Returns whether anything fired. Raises as `process` does."""
         return self._punctuate(self._system_time_punctuations, now_ms)
 
     def next_wall_clock_punctuation_ms(self) -> int | None:
@@ -261,9 +270,9 @@ class ProcessorRuntime:
         self._punctuated_ms = time_ms
         try:
             has_fired = queue.maybe_punctuate(time_ms, self._fire)
-            self.collector.settle()
+            self.collector.send_rows()
         except ProcessingFailed:
-            self._settle_if_possible()
+            self._send_rows_if_possible()
             raise
         except LogTimeout as error:
             raise self._timed_out(error) from error
@@ -285,21 +294,23 @@ class ProcessorRuntime:
     def _failed_punctuation(self, node: str, error: Exception) -> FailedInputRecord:
         return FailedInputRecord(self.task_id, NO_RECORD, node, None, None, (), self._punctuated_ms, error)
 
-    # --- what is held back
+    # --- flush
 
     def flush(self) -> None:
-        """Give the producer everything. Raises as `process` does; what was not given by then, the next call gives."""
+        """Flush the record cache and give the producer all rows. Raises as `process` does; then the next call flushes
+        the rest.
+        """
         try:
             if self.cache is not None:
                 self.cache.flush()
-            self.collector.settle()
+            self.collector.send_rows()
         except LogTimeout as error:
             raise self._timed_out(error) from error
 
-    def _settle_if_possible(self) -> None:
-        """Send what earlier records have written. Ignores errors: the caller raises its own."""
+    def _send_rows_if_possible(self) -> None:
+        """Send the rows of earlier records. Ignores errors: the caller raises its own."""
         with contextlib.suppress(StreamsRuntimeError, LogTimeout):
-            self.collector.settle()
+            self.collector.send_rows()
 
     def _timed_out(self, error: LogTimeout) -> Exception:
         if not self._exactly_once:
@@ -338,8 +349,9 @@ class ProcessorRuntime:
         return RunPosition(self.queue.polled_place, self.stream_time_ms, self._has_several)
 
     def move_to(self, position: RunPosition, *, several: bool) -> None:
+        """See `TaskRuntime.move_to`."""
         assert self.queue is not None, "only records of a run are collected"
-        self.queue.place = position.place + 1
+        self.queue.place = position.place + 1  # a queue's place is behind its current record
         self.stream_time_ms = position.stream_time_ms
         self._has_several = several
 
@@ -359,6 +371,7 @@ class ProcessorRuntime:
         self._offsets.request()
 
     def node_failed(self, node: str, error: Exception) -> bool:
+        """See `TaskRuntime.node_failed`, which says when it returns False."""
         if isinstance(error, ABOUT_THE_TASK):
             return False
         if self._flushed is not None:
@@ -371,7 +384,7 @@ class ProcessorRuntime:
             failed = self.queue.failed(self.queue.polled_place, node, error)
         elif self._punctuated_ms != UNKNOWN_TIME:
             failed = self._failed_punctuation(node, error)
-        else:  # a processor forwards as it closes
+        else:  # `init` or `close` forwards: there is no record and no punctuation to report
             return False
         self._handling.processing_failed(failed)
         return True
@@ -408,6 +421,6 @@ class ProcessorRuntime:
 
     @property
     def record_timestamp_ms(self) -> int:
-        """The timestamp of what the current processor works on; in `init` the wall-clock time, as in Kafka."""
+        """The timestamp of the record that the current processor has; in `init` the wall-clock time, as in Kafka."""
         timestamp_ms = self._current.timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms

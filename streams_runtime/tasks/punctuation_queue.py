@@ -1,11 +1,12 @@
 """Schedules of punctuations, and which of them are due.
 
-Rules: a STREAM_TIME schedule fires at the first stream time (it counts from 0), then at every interval. A
-WALL_CLOCK_TIME schedule first fires after one interval. Missed intervals collapse into one: a schedule that was due at
-5, has interval 5 and is looked at at 21 fires once, with 21, and next at 25. A start time anchors a schedule
-(KIP-1146): it fires at start + n * interval only, and when the start has passed already, at the next such time. A
-schedule that its own callback cancels does not fire again. Schedules due at the same time fire in the order of Java's
-heap. Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
+Rules: the intervals of a STREAM_TIME schedule are counted from stream time 0, so it fires with the first record, then
+at every interval. A WALL_CLOCK_TIME schedule first fires after one interval. Missed intervals collapse into one. For
+example, a schedule has the interval 5 and is due at 5, but time is 21 when the queue is checked: the schedule fires
+once, with the time 21, and is next due at 25. A start time anchors a schedule (KIP-1146): it fires at start + n *
+interval only, and when the start has passed already, at the next such time. A schedule that its own callback cancels
+does not fire again. Schedules due at the same time fire in the order of Java's heap. Source: `PunctuationQueue`,
+`PunctuationSchedule`, `StreamTask.schedule`.
 
 Differs from Kafka: a punctuation that an error cut short stays due, so that it is not lost when the thread tries again
 after a time-out.
@@ -22,7 +23,7 @@ from streams_runtime.processors.api import PunctuationType, Punctuator
 
 
 class PunctuationSchedule:
-    """The handle that the user gets. `time_ms`: when the schedule fires next."""
+    """The handle that the user gets. `time_ms`: the next time at which the schedule is due."""
 
     __slots__ = ("callback", "cancelled", "interval_ms", "node", "time_ms")
 
@@ -45,7 +46,7 @@ class PunctuationSchedule:
 class PunctuationQueue:
     """All schedules of one type in one task. A cancelled one stays until it would be due, as in Kafka.
 
-    `due_ms`: nothing is due before.
+    `due_ms`: no schedule is due before this time.
     """
 
     __slots__ = ("_schedules", "due_ms")
@@ -59,7 +60,7 @@ class PunctuationQueue:
         self.due_ms = min(self.due_ms, schedule.time_ms)
 
     def maybe_punctuate(self, now_ms: int, punctuate: Callable[[PunctuationSchedule], None]) -> bool:
-        """Call `punctuate` with each schedule that is due; whether there was any."""
+        """Call `punctuate` with each schedule that is due. Returns True if any was due and not cancelled."""
         schedules = self._schedules
         punctuated = False
         while (schedule := schedules.peek()) is not None and schedule.time_ms <= now_ms:
@@ -75,11 +76,12 @@ class PunctuationQueue:
             if not schedule.cancelled:
                 schedule.advance(now_ms)
                 schedules.offer(schedule)
-        self.due_ms = JAVA_LONG_MAX if schedule is None else schedule.time_ms
+        earliest = schedules.peek()
+        self.due_ms = JAVA_LONG_MAX if earliest is None else earliest.time_ms
         return punctuated
 
     def next_time_ms(self) -> int | None:
-        """When the next schedule is due; None when there is none."""
+        """The time at which the next schedule is due that is not cancelled; None if there is none."""
         return min((schedule.time_ms for schedule in self._schedules if not schedule.cancelled), default=None)
 
     def clear(self) -> None:
@@ -96,7 +98,7 @@ def first_schedule(
     start_time_ms: int | None,
     now_ms: int,
 ) -> PunctuationSchedule:
-    """A new schedule, at its first time. `now_ms`: stream time or wall-clock time, by the type."""
+    """A new schedule with the time at which it first fires. `now_ms`: stream time or wall-clock time, by the type."""
     if start_time_ms is None:
         first_ms = 0 if type is PunctuationType.STREAM_TIME else now_ms + interval_ms
         return PunctuationSchedule(node, first_ms, interval_ms, callback)

@@ -1,8 +1,8 @@
 """Sends everything that one task writes: records to output topics, changes of its stores, dead letters.
 
-Rules: a record without a given partition goes to the one that Kafka's murmur2 of its key names; records without a key
-take the partitions in turn. A store's change goes to the task's partition of the changelog. The offset of what was
-written to a changelog is known once the log has acknowledged (and committed) it; a checkpoint says no more than that.
+Rules: if the sender gives no partition, Kafka's murmur2 hash of the key chooses it; records without a key take the
+partitions in turn. A store's change goes to the task's partition of the changelog. The offset of a change is known once
+the log has acknowledged (and committed) the change; a checkpoint has only such offsets.
 Source: `RecordCollectorImpl`.
 """
 
@@ -23,16 +23,16 @@ from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
 MOST_ROWS = 10_000
-"""Of one partition, until the producer gets them. Mostly it does after each turn; but a punctuator may forward, and a
-call of a processor may put, without end."""
+"""The most rows that one partition may have before the producer gets them. Usually the producer gets them at the end of
+`ProcessorRuntime.process`; but one punctuator or one call of a processor may write any number of rows."""
 
 _HOT_KEYS = 100_000
-"""How many keys a topic remembers the partition of."""
+"""The number of keys whose partitions a topic remembers."""
 
 
 class _PartitionRows:
-    """Records of one partition that the producer does not have yet: lists of the same length. Giving a producer many
-    records at once takes a fifth of the time. `limits`: what a row may be.
+    """Records of one partition that the producer does not have yet, as lists of the same length. Giving a producer many
+    records at once takes a fifth of the time. `limits`: the topic's limits for a record.
     """
 
     __slots__ = ("keys", "limits", "partition", "timestamps_ms", "values")
@@ -53,8 +53,8 @@ class _PartitionRows:
 class RecordCollector:
     """The `ChangeLogger` of the task's stores. `changelogs`: the partition for the changes of each logged store.
 
-    `needed`: hears of the changes of window stores, by changelog. `pending`: the partitions that have rows for `settle`
-    to give, in the order of their first.
+    `needed`: by changelog of a window store, the `NeededChanges` that gets the timestamps of sent changes. `pending`:
+    the partitions with rows that `send_rows` has to send, in the order in which they got their first row.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class RecordCollector:
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._senders: dict[tuple[str, int], Sender] = {}
         self._written: set[TopicPartition] = set()
-        self._has_sent = False  # since `watched` began
+        self._has_sent = False  # since `call_if_sent` began
         self._rows: dict[TopicPartition, _PartitionRows] = {}
         self.pending: list[_PartitionRows] = []
         self._change_rows: dict[str, _PartitionRows] = {}
@@ -101,8 +101,8 @@ class RecordCollector:
         return len(self._targets.get(topic) or self._look_up(topic))
 
     def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
-        """`send`, which writes to this topic. It raises StreamsRuntimeError for a record that the topic cannot take,
-        TaskMigrated, LogTimeout.
+        """The function that writes to this topic. It raises StreamsRuntimeError for a record that the topic cannot
+        take, TaskMigrated, LogTimeout.
         """
         sender = self._senders.get((topic, suffix_bytes))
         if sender is None:
@@ -110,9 +110,9 @@ class RecordCollector:
         return sender
 
     def _new_sender(self, topic: str, suffix_bytes: int) -> Sender:
-        """The partitions of the topic are looked up with the first record."""
+        """The sender looks up the partitions of the topic with the first record."""
         targets: tuple[TopicPartition, ...] = ()
-        only: _PartitionRows | None = None  # of a topic with one partition, where there is nothing to choose
+        only: _PartitionRows | None = None  # the rows of the only partition, if the topic has one partition
         rows_of_keys: dict[bytes | None, _PartitionRows] = {}
 
         def send(
@@ -121,13 +121,13 @@ class RecordCollector:
             hashed = key[:-suffix_bytes] if suffix_bytes and key is not None else key
             rows = only or (rows_of_keys.get(hashed) if partition is None else None)
             if rows is None:
-                rows = chosen(hashed, partition)
+                rows = choose(hashed, partition)
             if headers or not rows.limits.takes_unchecked(key, value, timestamp_ms):
                 self._send_alone(rows, key, value, timestamp_ms, headers)
             else:
                 self._add(rows, key, value, timestamp_ms)
 
-        def chosen(key: bytes | None, partition: int | None) -> _PartitionRows:
+        def choose(key: bytes | None, partition: int | None) -> _PartitionRows:
             nonlocal targets, only
             if not targets:
                 targets = self._targets.get(topic) or self._look_up(topic)
@@ -137,7 +137,7 @@ class RecordCollector:
             if partition is not None:
                 return self._rows_of(targets[partition])
             if key is None:
-                self._keyless += 1  # all topics with several partitions take their turns with it
+                self._keyless += 1  # one counter for all topics that have several partitions
                 return self._rows_of(targets[self._keyless % len(targets)])
             if len(rows_of_keys) >= _HOT_KEYS:
                 rows_of_keys.clear()
@@ -149,17 +149,17 @@ class RecordCollector:
     # --- to changelogs
 
     def limits_of(self, store: str) -> RecordLimits:
-        """What the changelog of a store takes as one record. Raises as `send` does."""
+        """The limits of one record in the changelog of a store. Raises as a sender does."""
         return self._changes_of(store).limits
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise what the producer raises for a change that its changelog does not take. Raises as `send` does."""
+        """Raise the producer's error if the changelog does not take this change. Raises as a sender does."""
         self._producer.check(self._changelogs[store], key, value, timestamp_ms if timestamp_ms > 0 else 0)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a store's change, which `check_change` has let pass, to its changelog. Raises as `send` does."""
+        """Send a store's change to its changelog. `check_change` has accepted the change. Raises as a sender does."""
         rows = self._change_rows.get(store) or self._changes_of(store)
-        if timestamp_ms < 0:  # before the first record (in `init`) there is no time, and the log takes no negative one
+        if timestamp_ms < 0:  # in `init`, no record has set a time yet, and the log takes no negative timestamp
             timestamp_ms = 0
         self._add(rows, key, value, timestamp_ms)
 
@@ -167,21 +167,23 @@ class RecordCollector:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
         return rows
 
-    def keep_windows(self) -> None:
+    def keep_window_changelogs(self) -> None:
         """Have the log keep the changes of window stores for as long as they are needed.
 
-        A window is readable until one that starts later by the retention is in the store. The newest change is later
-        than the start of its window by the window's size at most, which is no more than the retention.
+        A window is readable until the store has a window that starts later by the retention. The newest change of a
+        window is later than the window's start by the window's size at most, and the size is no more than the
+        retention. So a change is needed for twice the retention at most.
         """
         for partition, needed in self._needed.items():
-            with suppress(UnknownTopicOrPartition):  # the changelog reader waits for it
+            with suppress(UnknownTopicOrPartition):  # the changelog reader waits for the topic
                 self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """The window stores whose changelogs the log may cut too early, by its clock. Raises LogError.
+        """The window stores from whose changelogs the log may delete too early, by its clock. Raises LogError.
 
-        A changelog has to go back to stream time minus the store's retention, and the log keeps what is no older than
-        its own retention. The difference is by how much stream time may be behind the clock.
+        The store needs the changes from stream time minus the store's retention on. The log keeps the records from the
+        clock's time minus the topic's retention on. So stream time may be behind the clock by the difference of the two
+        retentions.
         """
         found: list[WindowsAtRisk] = []
         for store, partition in self._changelogs.items():
@@ -196,14 +198,14 @@ class RecordCollector:
 
     # --- rows
 
-    def settle(self) -> None:
-        """Give the producer all rows. Raises as `send` does; the next call gives what was not taken."""
+    def send_rows(self) -> None:
+        """Give the producer all rows. Raises as a sender does; then the next call sends the rows that are left."""
         pending = self.pending
         while pending:
             rows = pending[0]
             self._has_sent = True
             self._producer.send_columns(rows.partition, rows.keys, rows.values, rows.timestamps_ms)
-            self._sent(rows.partition, rows.timestamps_ms)
+            self._note_sent(rows.partition, rows.timestamps_ms)
             rows.clear()
             del pending[0]
 
@@ -215,18 +217,18 @@ class RecordCollector:
         rows.values.append(value)
         rows.timestamps_ms.append(timestamp_ms)
         if len(keys) >= MOST_ROWS:
-            self.settle()
+            self.send_rows()
 
     def _send_alone(
         self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
     ) -> None:
-        """Send a record that cannot be a row: it has headers, or the producer has to look at it."""
-        self.settle()  # records keep their order
+        """Send a record that cannot be a row, because it has headers or the producer has to check its limits."""
+        self.send_rows()  # earlier records stay before this one
         self._has_sent = True
         self._producer.send(rows.partition, key, value, timestamp_ms, headers)
-        self._sent(rows.partition, (timestamp_ms,))
+        self._note_sent(rows.partition, (timestamp_ms,))
 
-    def _sent(self, partition: TopicPartition, timestamps_ms: Sequence[int]) -> None:
+    def _note_sent(self, partition: TopicPartition, timestamps_ms: Sequence[int]) -> None:
         if partition in self._logged:
             self._written.add(partition)
         needed = self._needed.get(partition)
@@ -239,28 +241,28 @@ class RecordCollector:
             rows = self._rows[partition] = _PartitionRows(partition, self._producer.limits_of(partition))
         return rows
 
-    # --- what was written
+    # --- what was sent
 
     @contextmanager
-    def watched(self, changed: Callable[[], None]) -> Iterator[None]:
-        """Call `changed` at the end if anything was sent inside, or waits to be."""
+    def call_if_sent(self, on_sent: Callable[[], None]) -> Iterator[None]:
+        """Call `on_sent` at the end of the block if the block sent records, or if rows are pending then."""
         self._has_sent = False
         try:
             yield
         finally:
             if self._has_sent or self.pending:
-                changed()
+                on_sent()
 
     def written_offsets(self) -> dict[TopicPartition, int]:
         """The offset of the last acknowledged record, for each changelog that this task has written to."""
         if not self._written:
             return {}
         last = self._producer.last_offsets()
-        # the thread's producer may remember what an earlier task with this id wrote; that does not count
+        # the thread's producer also has offsets that an earlier task with this id wrote; they do not count
         return {changelog: last[changelog] for changelog in self._written if changelog in last}
 
     def clear(self) -> None:
-        """The task is closed: forget which changelogs it wrote to."""
+        """Forget everything, because the task was closed."""
         self._written.clear()
         self._targets.clear()
         self.pending.clear()

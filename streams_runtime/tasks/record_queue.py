@@ -1,13 +1,13 @@
 """The records of one input partition that were polled but not processed yet.
 
-Rules: the queue keeps batches as they came, as columns of bytes. It deserialises a record when its turn comes (or, with
-several partitions, when its timestamp is needed to choose), and hands out the records of a run: consecutive ones of a
-batch. Partition time is the highest timestamp handed out, -1 before the first; timestamp extractors get it. A record
-that cannot be read goes to the handler, one with a negative timestamp is dropped; both count as consumed. Source:
-`RecordQueue`, `RecordDeserializer`.
+Rules: the queue keeps batches as they were polled, as columns of bytes. It deserialises a record when its turn comes
+(or, with several partitions, when its timestamp is needed to choose the next partition). It hands out records in runs;
+a run is consecutive records of one batch. Partition time is the highest timestamp handed out, -1 before the first;
+timestamp extractors get it. A record that cannot be read goes to the handler of deserialization errors. A record with a
+negative timestamp is dropped. Both count as consumed. Source: `RecordQueue`, `RecordDeserializer`.
 
-Differs from Kafka: no record is read before its turn, so a broken record cannot stop those before it. An error of a
-timestamp extractor goes to the handler, as that of a serde does.
+Differs from Kafka: no record is read before its turn, so a broken record cannot stop earlier records. An error of a
+timestamp extractor goes to the same handler as an error of a serde.
 """
 
 from __future__ import annotations
@@ -19,14 +19,7 @@ from itertools import chain, repeat, takewhile
 from typing import Any, Protocol
 
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
-from streams_runtime.common.records import (
-    LATEST_MS,
-    Headers,
-    RawRecord,
-    Record,
-    RecordMetadata,
-    record_timestamp,
-)
+from streams_runtime.common.records import LATEST_MS, Headers, RawRecord, Record, RecordMetadata, record_timestamp
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses, uncounted
@@ -36,8 +29,9 @@ from streams_runtime.tasks.exception_handling import FailedInputRecord
 UNKNOWN_TIME = -1
 """Stream time and partition time before the first record."""
 
-_ERA_S = 946_684_800, 4_102_444_800
-"""The years 2000 to 2099. In none of the other units is a time of these years one of them in milliseconds."""
+_CENTURY_S = 946_684_800, 4_102_444_800
+"""Begin and end of the years 2000 to 2099. A time of these years in one of the other units, taken as milliseconds, is
+outside of them."""
 
 _UNITS = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 
@@ -51,18 +45,20 @@ class TaskTime(Protocol):
 
 
 _Row = tuple[int, Any, Any, int, Headers]
-"""The place behind a record in its batch, then what a `Record` is made of."""
+"""The place (index in the batch) behind a record, then its key, value, timestamp and headers."""
 
-_NONE: tuple[()] = ()
+_EMPTY: tuple[()] = ()
 _new_tuple = tuple.__new__
-"""Half of the time that a call of the class takes."""
+"""Takes half of the time of a call of the class."""
 
 
 class RecordQueue:
-    """`on_failure` gets each record that cannot be read; it raises, or lets the record be dropped.
+    """`on_failure` gets each record that cannot be read; it raises, or returns to have the record dropped.
 
-    `losses`: counts those with a negative timestamp. `place`: in the batch that is read, behind the record that was
-    handed out last. `offsets`: of that batch. `handed_out`: how many records `deliver` has handed out so far.
+    `losses`: counts records with a negative timestamp. The current batch is the one that the queue reads from.
+    `place`: the index in the current batch of the next record to hand out; while a record is handed out, the index
+    behind it. `offsets`: the offsets of the current batch. `handed_out`: the number of records that `deliver` has
+    handed out so far.
     """
 
     __slots__ = (
@@ -105,7 +101,7 @@ class RecordQueue:
         self._task_id = task_id
         self._losses = losses or uncounted(task_id)
         self._on_failure = on_failure
-        # bytes that stay bytes need no call
+        # None saves a call per record: `BytesSerde` returns the bytes as they are
         keys = serde_for_topic(source.key_serde, partition.topic, is_key=True)
         values = serde_for_topic(source.value_serde, partition.topic, is_key=False)
         self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
@@ -117,29 +113,29 @@ class RecordQueue:
     def clear(self) -> None:
         """Forget all records and the partition time."""
         self._batches.clear()
-        self._backlog = 0  # records in batches behind the current one
-        self.offsets: Sequence[int] = _NONE
-        self._timestamps: Sequence[int] = _NONE
-        self._keys: Sequence[bytes | None] = _NONE
-        self._values: Sequence[bytes | None] = _NONE
+        self._backlog = 0  # records in the batches after the current one
+        self.offsets: Sequence[int] = _EMPTY
+        self._timestamps: Sequence[int] = _EMPTY
+        self._keys: Sequence[bytes | None] = _EMPTY
+        self._values: Sequence[bytes | None] = _EMPTY
         self._headers: Sequence[Headers] | None = None
         self._length = 0
         self.place = self._run_start = 0
-        self._head: _Row | None = None  # the record at `place`, when it was read before its turn
-        self._rows: Iterator[_Row] | None = None  # reads what is behind the head; None: has to begin at `place`
+        self._head: _Row | None = None  # the record at `place`, if it was read before its turn
+        self._rows: Iterator[_Row] | None = None  # reads the records behind the head; None: `_rows_from(place)` does
         self.partition_time_ms = self._time_before_ms = UNKNOWN_TIME
 
     def __len__(self) -> int:
         return self._backlog + self._length - self.place
 
     def add(self, batch: RecordBatch) -> int:
-        """How many records there are now."""
+        """Append a batch. Returns the number of records in the queue."""
         self._batches.append(batch)
         self._backlog += len(batch.offsets)
         return len(self)
 
     def poll(self) -> Record[Any, Any] | None:
-        """The next record; None when there is none. Raises as `on_failure` does; the record stays in the queue then."""
+        """Take the next record; None if there is none. Raises as `on_failure` does; then the record is not taken."""
         head, self._head = self._read_head(), None
         if head is None:
             return None
@@ -149,17 +145,17 @@ class RecordQueue:
 
     def deliver(
         self,
-        most: int,
+        max_records: int,
         time: TaskTime,
         on_error: Callable[[RecordQueue, Exception], None],
         until_ms: int = JAVA_LONG_MAX,
     ) -> None:
-        """Hand the next records, `most` of them at most, to the source's receiver: a run. It ends with the batch,
-        before a record that cannot be read or is dropped, and with the first record that reaches `until_ms`.
+        """Hand the next run of records, at most `max_records`, to the source's receiver. The run ends with the batch,
+        before a record that cannot be read or is dropped, and after the first record that reaches `until_ms`.
 
-        `time`: follows the timestamps. `on_error`: gets an error of the record at `place`; it returns when the task may
-        go on without the record, else it raises, and the record is the next one again. Raises as `on_failure` and
-        `on_error` do.
+        `time`: its stream time is raised by the records. `on_error`: gets an error that the receiver raises for the
+        record at `place`. It returns if the task may go on without the record; else it raises, and the record stays the
+        next one. Raises as `on_failure` and `on_error` do.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -167,11 +163,11 @@ class RecordQueue:
         receive = self.source.receiver
         rows, self._rows = self._rows, None
         first = done = place = self._run_start = self.place
-        last = first + most
+        last = first + max_records
         self._time_before_ms = partition_time_ms = self.partition_time_ms
         stream_time_ms = time.stream_time_ms
         try:
-            for place, key, value, timestamp_ms, headers in chain((head,), rows or _NONE):
+            for place, key, value, timestamp_ms, headers in chain((head,), rows or _EMPTY):
                 if timestamp_ms > partition_time_ms:
                     self.partition_time_ms = partition_time_ms = timestamp_ms
                     if timestamp_ms > stream_time_ms:
@@ -199,76 +195,77 @@ class RecordQueue:
         finally:
             self.handed_out += done - first
 
-    def take_run_back(self) -> None:
-        """The records of the last run are the next ones again."""
+    def rewind_run(self) -> None:
+        """Put the records of the last run back, so that the next run begins with the first of them."""
         self.handed_out -= self.place - self._run_start
         self.place = self._run_start
         self._rows = None
         self.partition_time_ms = self._time_before_ms
 
     def head_timestamp_ms(self) -> int | None:
-        """The timestamp of the next record, which is read for it; None when there is none. Raises as `poll` does."""
+        """The timestamp of the next record; None if there is none. Reads the record, and raises as `poll` does."""
         head = self._read_head()
         return None if head is None else head[3]
 
     def next_offset(self) -> int | None:
-        """The offset of the first record that was not handed out; None when the queue is empty."""
+        """The offset of the first record that was not handed out; None if the queue is empty."""
         if self.place < self._length:
             return self.offsets[self.place]
         return self._batches[0].offsets[0] if self._batches else None
 
     @property
     def polled_place(self) -> int:
-        """The place, in its batch, of the record that was handed out last; valid until the next one."""
+        """The index, in its batch, of the record that was handed out last; valid until the next one is handed out."""
         return self.place - 1
 
     def polled_metadata(self) -> RecordMetadata:
-        """The metadata of the record that was handed out last; valid until the next one, or `head_timestamp_ms`."""
+        """The metadata of the record that was handed out last; valid until the next record is handed out or read."""
         topic, partition = self.partition
         return _new_tuple(RecordMetadata, (topic, partition, self.offsets[self.place - 1]))
 
     def polled_headers(self) -> Headers:
         """The headers of the record that was handed out last; valid as `polled_metadata` is."""
-        return _NONE if self._headers is None else self._headers[self.place - 1]
+        return _EMPTY if self._headers is None else self._headers[self.place - 1]
 
     def polled_raw(self) -> RawRecord:
-        """The record that was handed out last, as it was read; valid as `polled_metadata` is."""
+        """The record that was handed out last, not deserialised; valid as `polled_metadata` is."""
         return self._raw_at(self.place - 1)
 
     def failed(self, place: int, node: str, error: Exception) -> FailedInputRecord:
-        """The record at this place of the batch that is read, as it was read, with its error."""
+        """The record at this place of the current batch, not deserialised, with its error."""
         topic, partition = self.partition
         metadata = RecordMetadata(topic, partition, self.offsets[place])
         return FailedInputRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
-    def count_before(self, limit_ms: int | None, most: int) -> int:
-        """How many of the next records behind the head, in the batch that is read, have a timestamp below the limit.
+    def count_before(self, limit_ms: int | None, max_records: int) -> int:
+        """Count the records after the next one that follow each other in the current batch with timestamps below
+        `limit_ms` (None: with any timestamp), up to `max_records`.
 
-        None: no limit. 0 where the records have to be read to know.
+        Returns 0 if a timestamp extractor gives the timestamps: the records would have to be read for it.
         """
         if self._extract_timestamp is not None:
             return 0
         start = self.place + 1
-        stop = min(self._length, start + most)
+        stop = min(self._length, start + max_records)
         if limit_ms is None:
             return stop - start
-        return sum(1 for _ in takewhile(limit_ms.__gt__, self._timestamps[start:stop]))
+        return sum(1 for _ in takewhile(lambda time_ms: time_ms < limit_ms, self._timestamps[start:stop]))
 
     # --- inside
 
     def _raw_at(self, place: int) -> RawRecord:
-        headers = _NONE if self._headers is None else self._headers[place]
+        headers = _EMPTY if self._headers is None else self._headers[place]
         return RawRecord(self._keys[place], self._values[place], headers, self._timestamps[place])
 
     def _read_head(self) -> _Row | None:
-        """The next good record, which stays the next one. Bad ones before it are dropped, unless the handler says
-        otherwise.
+        """The next record that can be processed, which stays in the queue; None if there is none. Drops bad records
+        before it: those with a negative timestamp, and those that cannot be read unless `on_failure` raises.
         """
         while self._head is None:
             if self.place == self._length:
                 if not self._batches:
                     return None
-                self._take(self._batches.popleft())
+                self._begin_batch(self._batches.popleft())
             rows, self._rows = self._rows or self._rows_from(self.place), None
             try:
                 head = next(rows)
@@ -285,19 +282,21 @@ class RecordQueue:
         return self._head
 
     def _rows_from(self, first: int) -> Iterator[_Row]:
-        """Reads the records of the batch one by one, each when it is asked for. Useless once it has raised."""
+        """Reads the records of the current batch lazily, from this place on. Cannot be used after it has raised."""
         rows: Iterator[_Row] = zip(
             range(first + 1, self._length + 1),
             _deserialized(self._deserialize_key, self._keys[first:]),
             _deserialized(self._deserialize_value, self._values[first:]),
             self._timestamps[first:],
-            repeat(_NONE) if self._headers is None else self._headers[first:],
+            repeat(_EMPTY) if self._headers is None else self._headers[first:],
             strict=False,
         )
         return rows if self._extract_timestamp is None else self._with_extracted_times(rows)
 
     def _with_extracted_times(self, rows: Iterator[_Row]) -> Iterator[_Row]:
-        """Negative ones as well: they are dropped. Raises ValueError for no timestamp."""
+        """Replaces the records' timestamps by the extractor's. Gives negative timestamps too; the callers drop those
+        records. Raises ValueError for a result that is no timestamp.
+        """
         assert self._extract_timestamp is not None
         for place, key, value, own_ms, headers in rows:
             timestamp_ms = self._extract_timestamp(Record(key, value, own_ms, headers), self.partition_time_ms)
@@ -310,14 +309,16 @@ class RecordQueue:
                 self._losses.suspect_timestamp(self.partition, self.offsets[place - 1], timestamp_ms, unit)
             yield place, key, value, timestamp_ms, headers
 
-    def _look_for_other_units(self) -> None:
-        """Of a batch, only the least and the greatest timestamp: this is on the way of all records."""
+    def _report_other_units(self) -> None:
+        """Report timestamps that are likely not in milliseconds. Checks only the least and the greatest timestamp of
+        the batch, to save time: all records pass here.
+        """
         for timestamp_ms in (min(self._timestamps), max(self._timestamps)):
             if unit := likely_unit(timestamp_ms):
                 offset = self.offsets[self._timestamps.index(timestamp_ms)]
                 self._losses.suspect_timestamp(self.partition, offset, timestamp_ms, unit)
 
-    def _take(self, batch: RecordBatch) -> None:
+    def _begin_batch(self, batch: RecordBatch) -> None:
         self.offsets = batch.offsets
         self._timestamps = batch.timestamps_ms
         self._keys = batch.keys
@@ -328,7 +329,7 @@ class RecordQueue:
         self.place = 0
         self._rows = None
         if self._extract_timestamp is None:
-            self._look_for_other_units()
+            self._report_other_units()
 
     def _drop(self, place: int, timestamp_ms: int) -> None:
         """Count and log the record at this place, which has a negative timestamp."""
@@ -346,14 +347,14 @@ class RecordQueue:
 def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: Sequence[bytes | None]) -> Iterable[Any]:
     if deserialize is None:
         return cells
-    if all(cells):  # None stays None; `map` takes half of the time
+    if all(cells):  # without None and without empty bytes, `map` can be used: it takes half of the time
         return map(deserialize, cells)  # type: ignore[arg-type]
     return (None if cell is None else deserialize(cell) for cell in cells)
 
 
 def likely_unit(timestamp_ms: int) -> str | None:
-    """The unit in which this would be a time of this century, which it is not in milliseconds."""
-    for unit, in_a_second in _UNITS:
-        if _ERA_S[0] * in_a_second <= timestamp_ms < _ERA_S[1] * in_a_second:
+    """The unit other than milliseconds in which this timestamp is a time in the years 2000 to 2099; None if none is."""
+    for unit, units_per_second in _UNITS:
+        if _CENTURY_S[0] * units_per_second <= timestamp_ms < _CENTURY_S[1] * units_per_second:
             return unit
     return None

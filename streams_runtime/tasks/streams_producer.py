@@ -1,8 +1,10 @@
 """The producer of one stream thread. All tasks of the thread share it, so a commit covers all of them.
 
-Rules: under at-least-once it writes as it goes. Under exactly-once it sends nothing outside a transaction, and a
-transaction begins with the first record (or offset) after the last commit. When another producer or a newer claim has
-fenced it, it raises `TaskMigrated`. It passes a `LogTimeout` on, which counts against `task.timeout.ms`.
+Rules: under at-least-once, records are written without waiting for the commit. Under exactly-once nothing is sent
+outside a transaction, and a transaction begins with the first record (or offset) after the last commit. Before a task
+reads its input, it claims the input partitions in the log, which fences all earlier claims of these partitions. If
+another producer with its id or a newer claim has fenced the producer, it raises `TaskMigrated`. It passes `LogTimeout`
+on, which counts against `task.timeout.ms`.
 Source: `StreamsProducer`.
 """
 
@@ -23,44 +25,53 @@ _FENCED = (ProducerFenced, CommitFenced)
 class StreamsProducer:
     """Only its own thread uses it. `transactional_id` None: at-least-once.
 
-    `initialize` or the first use opens the log's producer; after `reset` the next use opens another one. `aborted`:
-    the number of transactions that were not committed. A task remembers it when its work begins; when it has changed
-    since, that work is lost.
+    `initialize` or the first use opens the log's producer; after `reset` the next use opens another one.
+    `aborts`: the number of transactions that were not committed. A task remembers the number when its work begins; if
+    the number has grown when the task commits, the work was in an aborted transaction.
     """
 
-    __slots__ = ("_guards", "_ready", "aborted", "log", "producer", "transaction_in_flight", "transactional_id")
+    __slots__ = ("_ready", "_write_claims", "aborts", "log", "producer", "transaction_in_flight", "transactional_id")
 
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:
         self.log = log
         self.transactional_id = transactional_id
         self.producer: Producer | None = None
         self.transaction_in_flight = False
-        self.aborted = 0
-        self._guards: dict[TaskId, Claim] = {}
-        self._ready = False  # opened and, under exactly-once, inside a transaction: the one check of each send
+        self.aborts = 0
+        self._write_claims: dict[TaskId, Claim] = {}
+        self._ready = False  # opened and, under exactly-once, inside a transaction; each send checks only this
 
     @property
     def exactly_once(self) -> bool:
         return self.transactional_id is not None
 
-    def initialize(self) -> None:
-        """Open the log's producer, which fences the one before it with the same id. Idempotent. Raises LogTimeout."""
-        self._open()
+    def initialize(self) -> Producer:
+        """Open the log's producer, which fences an earlier one with the same id. Returns the open one if there is one.
 
-    def guard(self, task: TaskId, claim: Claim | None) -> None:
+        Raises as `send` does.
+        """
+        if self.producer is None:
+            try:
+                self.producer = self.log.producer(self.transactional_id)
+            except LogError as error:
+                raise _translated(error, "opening the producer") from error
+            self.producer.guard(list(self._write_claims.values()))
+        return self.producer
+
+    def set_write_claim(self, task: TaskId, claim: Claim | None) -> None:
         """At-least-once: let the task write as long as this claim is the newest; None: the task writes no more.
 
-        Without a guard, a thread that the group took for dead could write old values of a store after those of the
-        next owner.
+        Without this check, a thread that was expelled from its group could still write old values of a store to the
+        changelog, after the newer values of the next owner.
         """
         if self.exactly_once:
             return
         if claim is not None:
-            self._guards[task] = claim
-        elif self._guards.pop(task, None) is None:
+            self._write_claims[task] = claim
+        elif self._write_claims.pop(task, None) is None:
             return
         if self.producer is not None:
-            self.producer.guard(list(self._guards.values()))
+            self.producer.guard(list(self._write_claims.values()))
 
     def send(
         self,
@@ -70,7 +81,7 @@ class StreamsProducer:
         timestamp_ms: int,
         headers: Headers = (),
     ) -> None:
-        """Raises TaskMigrated, LogTimeout, StreamsRuntimeError (cause: the log's error)."""
+        """Raises TaskMigrated, LogTimeout, or StreamsRuntimeError with the log's error as its cause."""
         if not self._ready:
             self._begin()
         try:
@@ -81,7 +92,7 @@ class StreamsProducer:
     def check(self, partition: TopicPartition, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
         """Raise what `send` raises for a record that the topic does not take. Sends nothing."""
         try:
-            self._open().limits_of(partition).checked(partition, key, value, timestamp_ms, ())
+            self.initialize().limits_of(partition).checked(partition, key, value, timestamp_ms, ())
         except LogError as error:
             raise _translated(error, f"sending a record to {partition}") from error
 
@@ -92,7 +103,7 @@ class StreamsProducer:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """Send rows. Raises as `send` does, and has none of them then."""
+        """Send one record for each row of the columns. Raises as `send` does; then no record of the call was taken."""
         if not self._ready:
             self._begin()
         try:
@@ -103,12 +114,12 @@ class StreamsProducer:
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises as `send` does."""
         try:
-            return self._open().limits_of(partition)
+            return self.initialize().limits_of(partition)
         except LogError as error:
             raise _translated(error, f"asking for the limits of {partition}") from error
 
     def send_now(self) -> None:
-        """Have what was sent written without waiting for `linger.ms`. Raises as `send` does."""
+        """Have the sent records written without waiting for `linger.ms`. Raises as `send` does."""
         if self.producer is None:
             return
         try:
@@ -117,7 +128,7 @@ class StreamsProducer:
             raise _translated(error, "writing what was sent") from error
 
     def flush(self) -> None:
-        """Return when everything sent is written. Raises as `send` does."""
+        """Wait until all sent records are written. Raises as `send` does."""
         if self.producer is None:
             return
         try:
@@ -126,32 +137,34 @@ class StreamsProducer:
             raise _translated(error, "flushing") from error
 
     def commit(self, offsets: OffsetsToCommit = ()) -> None:
-        """Exactly-once: end the transaction with these offsets in it. Else: write what is pending, with the offsets.
+        """Under exactly-once, end the transaction with these offsets in it. Under at-least-once, write the pending
+        records together with the offsets.
 
-        A claim is checked even when none of its offsets moved, because only the owner may write what a punctuation
-        sent. Nothing happens when there is neither an offset nor a record. Raises as `send` does; after an error
-        nothing of it counts as committed.
+        `offsets`: for each claim, the offsets that moved, perhaps none. The log checks a claim without moved offsets as
+        well: a punctuation may have sent records, and only the owner of the claim may write them. Does nothing if
+        there is neither an offset nor a record. Raises as `send` does; after an error nothing is committed.
         """
         if self.exactly_once:
             self._commit_transaction(offsets)
             return
-        if not offsets or (self.producer is None and not any(moved for _, moved in offsets)):
+        has_nothing_to_write = self.producer is None and not any(moved for _, moved in offsets)
+        if not offsets or has_nothing_to_write:
             self.flush()
             return
         try:
-            self._open().commit_offsets(offsets)
+            self.initialize().commit_offsets(offsets)
         except LogError as error:
             raise _translated(error, "committing offsets") from error
 
     def abort(self) -> None:
-        """Drop the transaction in flight, if there is one. Never raises, because dirty closes call it.
+        """Abort the transaction in flight, if there is one. Never raises, because dirty closes call it.
 
-        A fenced producer stays until its owner has rejoined the group and calls `reset`. When the log cannot be
-        reached, the producer is given up; the log ends its transaction when another one with the same id is opened.
+        A fenced producer stays open until its thread has rejoined the group and calls `reset`. After another error of
+        the log, the producer is closed; the log aborts its transaction when a producer with the same id is opened.
         """
         if not self.transaction_in_flight or self.producer is None:
             return
-        self._is_aborted()
+        self._mark_aborted()
         try:
             self.producer.abort_transaction()
         except _FENCED:
@@ -162,43 +175,36 @@ class StreamsProducer:
     def reset(self) -> None:
         """Close the log's producer; the next use opens a new one. Source: `StreamsProducer.resetProducer`.
 
-        Records that it has not written yet are discarded. Their input offsets are not committed, so the next owner of
-        the tasks processes them again, and must not find older values of a store behind its own.
+        Records that it has not written yet are discarded: their input offsets are not committed, so the next owner of
+        the tasks processes the input again. Written late, these records could follow the next owner's in a changelog,
+        and replace its newer values.
         """
         producer, self.producer = self.producer, None
-        self._is_aborted()
+        self._mark_aborted()
         if producer is None:
             return
         try:
             producer.discard()
             producer.close()
         except LogError:
-            return  # nobody uses it any more, and the next one fences it
+            return  # nobody uses this producer any more, and the next producer with its id fences it
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         """The offset of the last acknowledged (and committed) record, for each partition written."""
         return {} if self.producer is None else self.producer.last_offsets()
 
     def close(self) -> None:
-        """An open transaction is aborted."""
+        """Abort an open transaction, and close the log's producer."""
         self.abort()
         self.reset()
 
-    def _is_aborted(self) -> None:
-        self.aborted += self.transaction_in_flight
+    def _mark_aborted(self) -> None:
+        if self.transaction_in_flight:
+            self.aborts += 1
         self.transaction_in_flight = self._ready = False
 
-    def _open(self) -> Producer:
-        if self.producer is None:
-            try:
-                self.producer = self.log.producer(self.transactional_id)
-            except LogError as error:
-                raise _translated(error, "opening the producer") from error
-            self.producer.guard(list(self._guards.values()))
-        return self.producer
-
     def _begin(self) -> None:
-        producer = self._open()
+        producer = self.initialize()
         if self.transactional_id is not None:
             try:
                 producer.begin_transaction()
@@ -213,14 +219,14 @@ class StreamsProducer:
                 return
             self._begin()
         try:
-            self._open().commit_transaction(offsets)
+            self.initialize().commit_transaction(offsets)
         except LogError as error:
             raise _translated(error, "committing a transaction") from error
         self.transaction_in_flight = self._ready = False
 
 
 def _translated(error: LogError, doing: str) -> Exception:
-    """The error that the runtime raises for one of the log."""
+    """The runtime's error for this error of the log. `doing`: the action that failed."""
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")
     if isinstance(error, LogTimeout):

@@ -98,7 +98,7 @@ class KnownLags:
     def behind(self, partitions: Collection[TopicPartition], now_ms: int) -> set[TopicPartition]:
         return {partition for partition in partitions if self.lags.get(partition) != 0}
 
-    def read_up_to_here(self, partition: TopicPartition) -> None:
+    def forget_end(self, partition: TopicPartition) -> None:
         pass
 
     def clear(self) -> None:

@@ -34,7 +34,7 @@ def test_should_send_a_key_to_kafkas_partition_of_it(log: WatchedLog) -> None:
     keys = [b"key-%d" % number for number in range(20)]
     for key in keys:
         one.sender("out")(key, b"v", 5, (), None)
-    one.settle()
+    one.send_rows()
     producer.flush()
     for partition in range(3):
         expected = [(key, b"v", 5) for key in keys if partition_of(key, 3) == partition]
@@ -46,7 +46,7 @@ def test_should_send_records_without_a_key_round_all_partitions(log: WatchedLog)
     one, producer = collector(log)
     for number in range(6):
         one.sender("out")(None, b"%d" % number, 5, (), None)
-    one.settle()
+    one.send_rows()
     producer.flush()
     assert [len(log.read(TopicPartition("out", partition))) for partition in range(3)] == [2, 2, 2]
 
@@ -74,7 +74,7 @@ def test_should_send_changes_to_the_tasks_own_changelog_partition(log: WatchedLo
     one, producer = collector(log)
     one.log_change("counts", b"k", b"1", 5)
     one.log_change("counts", b"k", None, -1)
-    one.settle()
+    one.send_rows()
     producer.flush()
     assert log.read(CHANGELOG) == [(b"k", b"1", 5), (b"k", None, NO_TIME)]
 
@@ -89,7 +89,7 @@ def test_should_know_changelog_offsets_when_they_are_acknowledged(
     for value in (b"1", b"2", b"3"):
         one.log_change("counts", b"k", value, 5)
     one.sender("out")(b"k", b"v", 5, (), None)
-    one.settle()
+    one.send_rows()
     assert one.written_offsets() == {}
     producer.commit()
     assert one.written_offsets() == {CHANGELOG: 2}
@@ -100,7 +100,7 @@ def test_should_not_tell_offsets_that_an_earlier_task_of_the_thread_wrote(log: W
     producer = StreamsProducer(log)
     earlier = RecordCollector(TASK, producer, {"counts": CHANGELOG})
     earlier.log_change("counts", b"k", b"1", 5)
-    earlier.settle()
+    earlier.send_rows()
     producer.flush()
     assert earlier.written_offsets() == {CHANGELOG: 0}
     earlier.clear()

@@ -227,7 +227,7 @@ def test_should_take_a_run_back_that_ends_before_what_is_dropped(
         one.head_timestamp_ms()
     one.deliver(10, to, to.on_error)
     assert ([record.value for record in to.records], one.next_offset(), one.handed_out) == (["a"], 1, 1)
-    one.take_run_back()
+    one.rewind_run()
     assert (one.next_offset(), one.handed_out) == (0, 0)
 
 
@@ -258,7 +258,7 @@ def test_should_take_a_whole_run_back(look_first: bool) -> None:
     if look_first:
         one.head_timestamp_ms()
     one.deliver(10, to, to.on_error)
-    one.take_run_back()
+    one.rewind_run()
     assert (one.next_offset(), len(one), one.handed_out) == (1, 2, 1)
     assert [record.value for record in drain(one)] == [b"b", b"c"]
 

@@ -44,5 +44,5 @@ def test_should_take_the_partition_time_back_with_the_run() -> None:
     one.add(batch([0, 1], [1, 2], [b"a", b"b"]))
     to = Delivered(one, fails=lambda _: False)
     one.deliver(10, to, to.on_error)
-    one.take_run_back()
+    one.rewind_run()
     assert one.partition_time_ms == -1

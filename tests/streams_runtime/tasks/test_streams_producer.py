@@ -109,7 +109,7 @@ def test_should_write_nothing_early_when_another_owner_has_claimed_since(log: Wa
     """At-least-once writes as it goes; a zombie's old values must not come behind its successor's."""
     task = TaskId(0, 0)
     producer = StreamsProducer(log)
-    producer.guard(task, log.claim("app", [IN]))
+    producer.set_write_claim(task, log.claim("app", [IN]))
     send(producer)
     producer.flush()
     newer = log.claim("app", [IN])
@@ -118,9 +118,9 @@ def test_should_write_nothing_early_when_another_owner_has_claimed_since(log: Wa
     producer.reset()
     assert log.read(OUT) == [(b"k", b"v", 7)]
 
-    producer.guard(task, newer)
+    producer.set_write_claim(task, newer)
     send(producer)
-    producer.guard(task, None)
+    producer.set_write_claim(task, None)
     log.claim("app", [IN])
     producer.flush()
     assert len(log.read(OUT)) == 2, "what belongs to no task that runs is checked against nothing"
@@ -128,7 +128,7 @@ def test_should_write_nothing_early_when_another_owner_has_claimed_since(log: Wa
 
 @pytest.mark.parametrize("end", [StreamsProducer.reset, StreamsProducer.close])
 def test_should_not_write_what_nobody_committed_when_it_is_given_up(
-    log: WatchedLog, end: Callable[[StreamsProducer], None]
+    log: WatchedLog, end: Callable[[StreamsProducer], object]
 ) -> None:
     producer = StreamsProducer(log)
     send(producer)
@@ -140,7 +140,7 @@ def test_should_drop_what_was_sent_when_aborted(log: WatchedLog) -> None:
     producer = StreamsProducer(log, "app-0")
     send(producer, b"lost")
     producer.abort()
-    assert (producer.aborted, producer.transaction_in_flight) == (1, False)
+    assert (producer.aborts, producer.transaction_in_flight) == (1, False)
     send(producer, b"kept")
     producer.commit()
     assert log.read(OUT) == [(b"k", b"kept", 7)]
@@ -150,7 +150,7 @@ def test_should_open_a_new_producer_after_reset(log: WatchedLog) -> None:
     producer = StreamsProducer(log, "app-0")
     send(producer, b"lost")
     producer.reset()
-    assert (producer.aborted, producer.last_offsets()) == (1, {})
+    assert (producer.aborts, producer.last_offsets()) == (1, {})
     send(producer, b"kept")
     producer.commit()
     assert log.read(OUT) == [(b"k", b"kept", 7)]
@@ -196,7 +196,7 @@ def commit(producer: StreamsProducer) -> None:
     producer.commit([(Claim("app", {IN: 1}), OFFSETS)])
 
 
-STEPS: list[tuple[str, str | None, Callable[[StreamsProducer], None]]] = [
+STEPS: list[tuple[str, str | None, Callable[[StreamsProducer], object]]] = [
     ("producer", None, send),
     ("producer", "app-0", lambda producer: producer.initialize()),
     ("begin_transaction", "app-0", send),
@@ -209,7 +209,7 @@ STEPS: list[tuple[str, str | None, Callable[[StreamsProducer], None]]] = [
 
 @pytest.mark.parametrize(("call", "transactional_id", "step"), STEPS)
 def test_should_pass_a_time_out_on_for_task_timeout_ms(
-    log: WatchedLog, call: str, transactional_id: str | None, step: Callable[[StreamsProducer], None]
+    log: WatchedLog, call: str, transactional_id: str | None, step: Callable[[StreamsProducer], object]
 ) -> None:
     log.claim("app", [IN])
     producer = StreamsProducer(log, transactional_id)
@@ -229,7 +229,7 @@ def test_should_say_what_it_was_doing_when_the_log_refuses(
     log: WatchedLog,
     call: str,
     transactional_id: str | None,
-    step: Callable[[StreamsProducer], None],
+    step: Callable[[StreamsProducer], object],
     error: LogError,
     expected: type[Exception],
 ) -> None:
