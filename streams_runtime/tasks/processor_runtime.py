@@ -46,7 +46,7 @@ from streams_runtime.tasks.punctuation_queue import PunctuationQueue, Punctuatio
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.record_queue import UNKNOWN_TIME, RecordQueue
 
-_Before = tuple[ContextTuple | None, str | None, int, Headers]
+_SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 
 
 class ProcessorRuntime:
@@ -65,9 +65,9 @@ class ProcessorRuntime:
         "_clock",
         "_current",
         "_exactly_once",
-        "_flushed",
+        "_flush_context",
         "_handling",
-        "_has_several",
+        "_has_several_records",
         "_must_punctuate",
         "_offsets",
         "_punctuated_ms",
@@ -119,9 +119,9 @@ class ProcessorRuntime:
         self._current = graph.current
         self._stream_time_punctuations = PunctuationQueue()
         self._system_time_punctuations = PunctuationQueue()
-        self.queue: RecordQueue | None = None  # of the input record that is processed, None outside of that
-        self._flushed: ContextTuple | None = None  # of the change that is flushed
-        self._has_several = False
+        self.queue: RecordQueue | None = None  # has the current input record; None while no run is processed
+        self._flush_context: ContextTuple | None = None  # the context of the change that a flush is writing
+        self._has_several_records = False  # a node processes several records of the run at once
         self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised
         self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
         self._must_punctuate = False
@@ -321,15 +321,15 @@ class ProcessorRuntime:
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        if self._flushed is not None:
-            _, _, partition, offset, _ = self._flushed
+        if self._flush_context is not None:
+            _, _, partition, offset, _ = self._flush_context
             return None if partition is None else RecordMetadata(*partition, offset)
         return None if self.queue is None else self.queue.polled_metadata()
 
     @property
     def headers(self) -> Headers:
-        if self._flushed is not None:
-            return self._flushed[1]
+        if self._flush_context is not None:
+            return self._flush_context[1]
         return () if self.queue is None else self.queue.polled_headers()
 
     @property
@@ -344,16 +344,16 @@ class ProcessorRuntime:
 
     @property
     def position(self) -> RunPosition | None:
-        if self.queue is None or self._flushed is not None:
+        if self.queue is None or self._flush_context is not None:
             return None
-        return RunPosition(self.queue.polled_place, self.stream_time_ms, self._has_several)
+        return RunPosition(self.queue.polled_place, self.stream_time_ms, self._has_several_records)
 
     def move_to(self, position: RunPosition, *, several: bool) -> None:
         """See `TaskRuntime.move_to`."""
         assert self.queue is not None, "only records of a run are collected"
         self.queue.place = position.place + 1  # a queue's place is behind its current record
         self.stream_time_ms = position.stream_time_ms
-        self._has_several = several
+        self._has_several_records = several
 
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
@@ -374,11 +374,11 @@ class ProcessorRuntime:
         """See `TaskRuntime.node_failed`, which says when it returns False."""
         if isinstance(error, ABOUT_THE_TASK):
             return False
-        if self._flushed is not None:
-            timestamp_ms, headers, _, _, raw = self._flushed
+        if self._flush_context is not None:
+            timestamp_ms, headers, _, _, raw = self._flush_context
             raw = raw or RawRecord(None, None, headers, timestamp_ms)
             failed = FailedInputRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
-        elif self._has_several:
+        elif self._has_several_records:
             return False
         elif self.queue is not None:
             failed = self.queue.failed(self.queue.polled_place, node, error)
@@ -396,7 +396,7 @@ class ProcessorRuntime:
         timestamp_ms = current.timestamp_ms
         if timestamp_ms < 0:
             timestamp_ms = self.init_time_ms
-        flushed = self._flushed
+        flushed = self._flush_context
         if flushed is not None:
             _, _, partition, offset, raw = flushed
             return timestamp_ms, current.headers, partition, offset, raw
@@ -405,17 +405,17 @@ class ProcessorRuntime:
         raw = queue.polled_raw() if self.keeps_raw else None
         return timestamp_ms, current.headers, queue.partition, queue.offsets[queue.place - 1], raw
 
-    def begin_flush(self) -> _Before:
+    def begin_flush(self) -> _SavedContext:
         current = self._current
-        return self._flushed, current.name, current.timestamp_ms, current.headers
+        return self._flush_context, current.name, current.timestamp_ms, current.headers
 
     def set_context(self, made_by: ContextTuple) -> None:
-        self._flushed = made_by
+        self._flush_context = made_by
         self._current.timestamp_ms, self._current.headers, _, _, _ = made_by
 
-    def end_flush(self, before: _Before) -> None:
+    def end_flush(self, before: _SavedContext) -> None:
         current = self._current
-        self._flushed, current.name, current.timestamp_ms, current.headers = before
+        self._flush_context, current.name, current.timestamp_ms, current.headers = before
 
     # --- RecordClock
 
