@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from assignor.topology.definition import SinkNode
 from streams_runtime.application import Application
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError
 from streams_runtime.membership.member_events import PartitionHosts
@@ -22,7 +23,7 @@ from streams_runtime.reporting.metrics import InstanceMetrics
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.state_stores.base import StoreBuilder
 from streams_runtime.state_stores.builders import builder_for_topic
-from streams_runtime.threads.thread_status import InstanceStatus, TaskStatus
+from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy, TaskStatus
 
 
 class ShownInstance(Protocol):
@@ -36,13 +37,14 @@ class ShownInstance(Protocol):
 
     def metadata(self) -> PartitionHosts: ...
 
-    def copies(self) -> tuple[TaskStatus, ...]: ...
+    def copies(self) -> tuple[TaskCopy, ...]: ...
 
 
 class _Store(NamedTuple):
     subtopology: int
     source_topics: tuple[str, ...]
     own_partitioner: bool
+    is_logged: bool
     builder: StoreBuilder
 
 
@@ -75,8 +77,11 @@ class InstanceView:
         )
 
     def store_copies(self, store: str) -> list[StoreCopy]:
+        known = self._stores.get(store)
+        if known is None:
+            return []
         return [
-            StoreCopy(copy.task_id, copy.role, copy.state, copy.stores[store], copy.store_lags[store], copy)
+            StoreCopy(copy.task_id, copy.role, copy.state, copy.stores[store], _lag(copy, known, store), copy)
             for copy in self._instance.copies()
             if store in copy.stores
         ]
@@ -137,6 +142,7 @@ def _stores(application: Application) -> dict[str, _Store]:
             each.id,
             each.source_topics,
             not placed.isdisjoint(each.source_topics),
+            (store.changelog_topic or store.source_topic_as_changelog) is not None,
             builder_for_topic(
                 definition.stores[store.name].supplier,  # type: ignore[arg-type]  # ours, by Topology.add_state_store
                 serde_topic(store, application.id),
@@ -149,6 +155,13 @@ def _stores(application: Application) -> dict[str, _Store]:
 
 def _has_partitioner(sink: SinkNode) -> bool:
     return isinstance(sink.supplier, SinkSettings) and sink.supplier.partitioner is not None
+
+
+def _lag(copy: TaskCopy, known: _Store, store: str) -> int | None:
+    """Not known of a store without a changelog, unless its task is the running active one: it follows no other copy."""
+    if known.is_logged or (copy.role is TaskType.ACTIVE and copy.state is TaskState.RUNNING):
+        return copy.lags.get(store)
+    return None
 
 
 def _task_document(task: TaskStatus) -> dict[str, object]:

@@ -30,7 +30,7 @@ from streams_runtime.reporting.metrics import InstanceMetrics, PausedBy
 from streams_runtime.reporting.notices import LOSSES, ROOT_LOGGER, RUNTIME_LOGGER, LoggedNotices, NoticeBoard
 from streams_runtime.threads.stream_thread import StreamThread
 from streams_runtime.threads.thread_pool import ThreadPool
-from streams_runtime.threads.thread_status import InstanceStatus, TaskStatus
+from streams_runtime.threads.thread_status import InstanceStatus, TaskCopy
 
 _logger = logging.getLogger(__name__)
 
@@ -151,9 +151,9 @@ class StreamsInstance:
         held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
         return PartitionHosts() if held is None else held.hosts
 
-    def copies(self) -> tuple[TaskStatus, ...]:
+    def copies(self) -> tuple[TaskCopy, ...]:
         """All tasks of this instance that have open stores."""
-        return tuple(task for thread in self._threads for task in thread.status().tasks if task.stores)
+        return tuple(copy for thread in self._threads for copy in thread.copies())
 
     # --- its life
 

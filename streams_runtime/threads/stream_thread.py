@@ -35,7 +35,7 @@ from streams_runtime.membership.member_events import (
     StartRebalance,
 )
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox
-from streams_runtime.threads.thread_status import ThreadState, ThreadStatus
+from streams_runtime.threads.thread_status import TaskCopy, ThreadState, ThreadStatus
 from streams_runtime.threads.thread_work import ThreadSetting, ThreadWork
 
 _logger = logging.getLogger(__name__)
@@ -117,6 +117,10 @@ class StreamThread:
             counted.dropped_records,
             counted.passed_over_records,
         )
+
+    def copies(self) -> tuple[TaskCopy, ...]:
+        """Tasks with open stores."""
+        return self._work.published_copies
 
     # --- the stream thread
 

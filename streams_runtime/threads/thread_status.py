@@ -9,13 +9,13 @@ Rule: other threads read the last snapshot whole. Only the stream thread touches
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 from streams_runtime.common.states import InstanceState, TaskState, TaskType
 from streams_runtime.state_stores.base import StateStore
-from streams_runtime.task_manager.tasks import AnyTask
+from streams_runtime.tasks.task import Task
 
 
 class ThreadState(StrEnum):
@@ -34,9 +34,7 @@ class ThreadState(StrEnum):
 class TaskStatus:
     """`lag`: changelog records that this copy is behind; 0 for a running active task, None when not known yet.
 
-    `restored`, `processed`: the number of changelog records and of input records since the task was assigned. `stores`:
-    open ones of a task that restores or runs; a store that was closed meanwhile refuses to be read. `store_lags`: as
-    `lag`, of each of these.
+    `restored`, `processed`: the number of changelog records and of input records since the task was assigned.
     """
 
     task_id: TaskId
@@ -45,8 +43,17 @@ class TaskStatus:
     lag: int | None
     restored: int
     processed: int
-    stores: Mapping[str, StateStore] = field(default_factory=dict, repr=False)
-    store_lags: Mapping[str, int | None] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCopy:
+    """A task with its open stores. A store that was closed meanwhile refuses to be read."""
+
+    task_id: TaskId
+    role: TaskType
+    state: TaskState
+    stores: Mapping[str, StateStore]
+    lags: Mapping[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +85,29 @@ class InstanceStatus:
     threads: tuple[ThreadStatus, ...]
 
 
-def task_status(task: AnyTask, lags: Mapping[TopicPartition, int], restored: int, processed: int) -> TaskStatus:
+def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, processed: int) -> TaskStatus:
     """`lags`: of the changelogs that the thread is reading."""
-    stores = dict(task.stores) if task.state in (TaskState.RESTORING, TaskState.RUNNING) else {}
-    changelogs = task.state_manager.store_changelogs
-    return TaskStatus(
-        task.id,
-        task.type,
-        task.state,
-        _lag(task, task.changelog_partitions, lags),
-        restored,
-        processed,
-        stores,
-        {store: _lag(task, (changelogs.get(store),), lags) for store in stores},
-    )
+    return TaskStatus(task.id, task.type, task.state, _lag(task, task.changelog_partitions, lags), restored, processed)
 
 
-def _lag(task: AnyTask, changelogs: Iterable[TopicPartition | None], lags: Mapping[TopicPartition, int]) -> int | None:
-    """`changelogs`: None for a store without one, which follows no other copy: only the running active task's lag is
-    known.
-    """
+def task_copy(
+    task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
+) -> TaskCopy:
+    """`changelogs`: by store. The lag of a store that is not logged is not known of a standby."""
+    of_stores = {store: _store_lag(task, changelogs.get(store), lags) for store in task.stores}
+    return TaskCopy(task.id, task.type, task.state, dict(task.stores), of_stores)
+
+
+def _store_lag(task: Task, changelog: TopicPartition | None, lags: Mapping[TopicPartition, int]) -> int | None:
+    if changelog is None and task.type is TaskType.STANDBY:
+        return None
+    return _lag(task, () if changelog is None else (changelog,), lags)
+
+
+def _lag(task: Task, partitions: Iterable[TopicPartition], lags: Mapping[TopicPartition, int]) -> int | None:
     if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
         return 0
     if task.state is TaskState.CREATED:
         return None
-    known = [None if changelog is None else lags.get(changelog) for changelog in changelogs]
+    known = [lags.get(partition) for partition in partitions]
     return None if None in known else sum(lag for lag in known if lag is not None)

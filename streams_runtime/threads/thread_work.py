@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from assignor.types import TaskId
 from streams_runtime.application import Application
 from streams_runtime.common.clock import Clock
-from streams_runtime.common.states import TaskType
+from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.errors import LogError, LogTimeout, OffsetOutOfRange
 from streams_runtime.membership.calls import MemberSettings
@@ -46,7 +46,7 @@ from streams_runtime.task_manager.thread_listener import ThreadListener
 from streams_runtime.tasks.offset_sums import OffsetReport
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.streams_producer import StreamsProducer
-from streams_runtime.threads.thread_status import TaskStatus, task_status
+from streams_runtime.threads.thread_status import TaskCopy, TaskStatus, task_copy, task_status
 
 PUBLISH_INTERVAL_MS = 200
 """How often a thread publishes a snapshot of itself."""
@@ -151,6 +151,7 @@ class ThreadWork:
         self._last_publish_ms = self._next_risk_ms = self._last_commit_ms
         self._has_news = False  # since the last snapshot
         self.published_tasks: tuple[TaskStatus, ...] = ()
+        self.published_copies: tuple[TaskCopy, ...] = ()
 
     def wakeup(self) -> None:
         """End a `poll` that waits. Any thread may call this."""
@@ -264,6 +265,11 @@ class ThreadWork:
         lags = self._reader.lags()
         self.published_tasks = tuple(
             task_status(task, lags, self.restoration.restored(task), self._processed(task)) for task in self._tasks
+        )
+        self.published_copies = tuple(
+            task_copy(task, task.state_manager.store_changelogs, lags)
+            for task in self._tasks
+            if task.state in (TaskState.RESTORING, TaskState.RUNNING) and task.stores
         )
 
     def close(self) -> None:
