@@ -209,7 +209,7 @@ class JoinMergeProcessor(Operator):
         wants_old = self._sends_old_values
         entries, held_back, set_record = None, False, context.current.set_record
         if self._store is not None:
-            entries = context.state_store(self._store).table_entries()
+            entries = context.state_store(self._store).entry_access()
             held_back = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
 
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:

@@ -20,7 +20,7 @@ from streams_runtime.dsl.table_supplier import StoredTableSupplier
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 from streams_runtime.reporting.losses import DropReason
 from streams_runtime.serdes import LONG, Serde
-from streams_runtime.state_stores.value_and_timestamp import TableEntries
+from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
 A = TypeVar("A")
 
@@ -94,12 +94,12 @@ class StreamAggregateProcessor(Operator):
         self._sends_old_values = sends_old_values
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self._store).table_entries()
+        entries = context.state_store(self._store).entry_access()
         held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         return self.receiver(entries, None if held_back else child, context, wants_old=self._sends_old_values)
 
     def receiver(
-        self, entries: TableEntries, child: Receiver | None, context: NodeContext, *, wants_old: bool
+        self, entries: EntryAccess, child: Receiver | None, context: NodeContext, *, wants_old: bool
     ) -> Receiver:
         """The receiver that updates the aggregate of each record's key. For the parameters see `aggregation`."""
         stored_key_of = entries.place
@@ -115,12 +115,12 @@ class StreamAggregateProcessor(Operator):
 
 
 Update = Callable[[Any, Any, Any, Any, int, Headers], None]
-"""Updates one aggregate with a record. Takes the aggregate's key as `TableEntries.place` gives it, and its key in the
+"""Updates one aggregate with a record. Takes the aggregate's key as `EntryAccess.place` gives it, and its key in the
 table, which is not used if a flush hands the changes on; then key, value, timestamp and headers of the record."""
 
 
 def aggregation(
-    entries: TableEntries,
+    entries: EntryAccess,
     initializer: Initializer,
     aggregator: Aggregator,
     child: Receiver | None,

@@ -152,7 +152,7 @@ class TableAggregateProcessor(Operator):
         self._sends_old_values = sends_old_values
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self._store).table_entries()
+        entries = context.state_store(self._store).entry_access()
         held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         wants_old = self._sends_old_values and not held_back
         stored_key_of, get, put, read, write, _, _ = entries

@@ -115,7 +115,7 @@ class DerivedTableProcessor(Operator):
     def _with_store(self, store: Any, child: Receiver, context: NodeContext) -> Receiver:
         """The receiver of a table with a store. The old value of a change is the one in the store."""
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
-        entries = store.table_entries()
+        entries = store.entry_access()
         held_back = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
         stored_key_of, get, put, read, write, _, _ = entries
         set_record = context.current.set_record

@@ -60,7 +60,7 @@ class StoredTableSource(Operator):
         self._sends_old_values = sends_old_values
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self._store).table_entries()
+        entries = context.state_store(self._store).entry_access()
         held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         stored_key_of, get, put, read, write, _, _ = entries
         set_record, wants_old = context.current.set_record, self._sends_old_values

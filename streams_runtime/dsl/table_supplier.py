@@ -22,7 +22,7 @@ Getter = Callable[[Any], tuple[int, Any] | None]
 def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
     """Reads the table from its store. `flushed`: see `TableSupplier.getter`."""
     kept: SerdesTimestampedKeyValueStore[Any, Any] = context.state_store(store)
-    entries = kept.table_entries()
+    entries = kept.entry_access()
     place, read = entries.place, entries.read
     get = kept.flushed_getter() if flushed else entries.get
 

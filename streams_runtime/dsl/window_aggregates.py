@@ -42,7 +42,7 @@ class KStreamWindowAggregate(StoredTableSupplier):
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
-        entries = store.table_entries()
+        entries = store.entry_access()
         stored_key_of, fetch, read = entries.place, entries.get, entries.read
 
         def get(key: Windowed[Any]) -> tuple[int, Any] | None:
@@ -69,7 +69,7 @@ class WindowAggregateProcessor(Operator):
         self._stream_time_ms = -1
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        entries = context.state_store(self._store).table_entries()
+        entries = context.state_store(self._store).entry_access()
         held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         update = aggregation(
             entries,

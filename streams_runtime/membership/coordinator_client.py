@@ -70,7 +70,7 @@ _ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The time for which a call without a usable answer is repeated. Once `stop` is set, it is not repeated any more."""
+    """The time for which a call without a usable answer is repeated. Once `stop` is set, it is not repeated again."""
 
     seconds: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)

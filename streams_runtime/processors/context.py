@@ -35,7 +35,7 @@ from streams_runtime.processors.api import Cancellable, Processor, PunctuationTy
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason
 from streams_runtime.state_stores.thread_cache import ContextTuple
-from streams_runtime.state_stores.value_and_timestamp import TableEntries
+from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
 _logger = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class NodeContext:
 
         return guard
 
-    def forwards_when_flushed(self, entries: TableEntries, child: Receiver, *, sends_old_values: bool) -> bool:
+    def forwards_when_flushed(self, entries: EntryAccess, child: Receiver, *, sends_old_values: bool) -> bool:
         """Have the store hand its changes to `child` when its record cache is flushed. Gives False if it has no cache.
         If this gives True, the node itself must not forward them. Source: `TimestampedTupleForwarder`,
         `TimestampedCacheFlushListener`.

@@ -14,7 +14,7 @@ from streams_runtime.state_stores.base import KeyValueBytesStore, SerdesStore, S
 from streams_runtime.state_stores.caching import CachingKeyValueStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingKeyValueBytesStore
 from streams_runtime.state_stores.key_ranges import after, is_inverted, prefix_end
-from streams_runtime.state_stores.value_and_timestamp import TableEntries, ValueAndTimestampSerde, ValuesWithTimestamps
+from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -159,19 +159,19 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         """The serde of the value without its timestamp."""
         super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde))
 
-    def table_entries(self) -> TableEntries:
+    def entry_access(self) -> EntryAccess:
         layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
         place, key_of = self._serialize_key, self._deserialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         if isinstance(layer, CachingKeyValueStore) and layer.cache is not None:
-            return TableEntries(place, layer.cache.get, layer.cache.put, read, write, key_of, layer.set_flush_listener)
+            return EntryAccess(place, layer.cache.get, layer.cache.put, read, write, key_of, layer.set_flush_listener)
         put_bytes = layer.put
-        return TableEntries(
+        return EntryAccess(
             place, self._get, lambda key, stored, _timestamp_ms: put_bytes(key, stored), read, write, key_of
         )
 
     def flushed_getter(self) -> Callable[[bytes], bytes | None]:
-        """As `get` of `table_entries`, but a change that the record cache holds back is only returned if the record
+        """As `get` of `entry_access`, but a change that the record cache holds back is only returned if the record
         that is being processed made it.
         """
         inner = self._inner

@@ -61,7 +61,7 @@ class ValueAndTimestampSerde(Generic[V]):
         return lambda timestamp_ms, value: _pack(timestamp_ms) + serialize(value)
 
 
-class TableEntries(NamedTuple):
+class EntryAccess(NamedTuple):
     """The functions by which operators of the DSL read and write a timestamped store, without making a
     `ValueAndTimestamp`. Like the methods of the store, they go through the record cache and the changelog. Only for the
     task's thread, until the store is closed or rebound.

@@ -13,7 +13,7 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import SerdesStore, ValueAndTimestamp, WindowBytesStore, Windowed
 from streams_runtime.state_stores.caching import CachingWindowStore
 from streams_runtime.state_stores.change_logging import ChangeLoggingWindowBytesStore
-from streams_runtime.state_stores.value_and_timestamp import TableEntries, ValueAndTimestampSerde, ValuesWithTimestamps
+from streams_runtime.state_stores.value_and_timestamp import EntryAccess, ValueAndTimestampSerde, ValuesWithTimestamps
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_end_ms, window_key
 
 K = TypeVar("K")
@@ -52,8 +52,10 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         self._inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
-        stored_key = window_key(self._stored_key(key), max(start_ms, 0), 0)  # no window starts before 0
-        stored = self._inner.fetch(stored_key, start_ms)
+        key_bytes = self._stored_key(key)
+        if not 0 <= start_ms <= JAVA_LONG_MAX:  # no window starts there, and no window key can say so
+            return None
+        stored = self._inner.fetch(window_key(key_bytes, start_ms, 0), start_ms)
         return None if stored is None else self._deserialize_value(stored)
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
@@ -82,7 +84,7 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         """The serde of the value without its timestamp."""
         super().__init__(inner, key_serde, ValueAndTimestampSerde(value_serde), window_size_ms=window_size_ms)
 
-    def table_entries(self) -> TableEntries:
+    def entry_access(self) -> EntryAccess:
         inner, serde, serialize_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._serialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         is_cached = isinstance(inner, CachingWindowStore) and inner.cache is not None
@@ -98,10 +100,10 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
 
         if isinstance(inner, CachingWindowStore) and inner.cache is not None:
             get, put, listen = inner.cache.get, inner.cache.put, inner.set_flush_listener
-            return TableEntries(place, get, put, read, write, self.window_of, listen)
+            return EntryAccess(place, get, put, read, write, self.window_of, listen)
         put_window = inner.put
         fetch = inner.inner.fetch if isinstance(inner, ChangeLoggingWindowBytesStore) else inner.fetch
-        return TableEntries(
+        return EntryAccess(
             place,
             lambda place: fetch(place[0], place[1]),
             lambda place, stored, _timestamp_ms: put_window(place[0], stored, place[1]),

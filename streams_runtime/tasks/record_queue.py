@@ -35,6 +35,9 @@ outside of them."""
 
 _UNITS = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 
+_MOST_ROWS = 1_000
+"""Columns of a batch are sliced again behind each record that cannot be read, so a slice has no more rows than this."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -269,6 +272,8 @@ class RecordQueue:
             rows, self._rows = self._rows or self._rows_from(self.place), None
             try:
                 head = next(rows)
+            except StopIteration:
+                continue
             except Exception as error:
                 self._on_failure(self.failed(self.place, self.source.name, error))
                 self.place += 1
@@ -282,13 +287,16 @@ class RecordQueue:
         return self._head
 
     def _rows_from(self, first: int) -> Iterator[_Row]:
-        """Reads the records of the current batch lazily, from this place on. Cannot be used after it has raised."""
+        """Reads the next `_MOST_ROWS` records of the current batch lazily, from this place on. Cannot be used after it
+        has raised.
+        """
+        stop = min(first + _MOST_ROWS, self._length)
         rows: Iterator[_Row] = zip(
-            range(first + 1, self._length + 1),
-            _deserialized(self._deserialize_key, self._keys[first:]),
-            _deserialized(self._deserialize_value, self._values[first:]),
-            self._timestamps[first:],
-            repeat(_EMPTY) if self._headers is None else self._headers[first:],
+            range(first + 1, stop + 1),
+            _deserialized(self._deserialize_key, self._keys[first:stop]),
+            _deserialized(self._deserialize_value, self._values[first:stop]),
+            self._timestamps[first:stop],
+            repeat(_EMPTY) if self._headers is None else self._headers[first:stop],
             strict=False,
         )
         return rows if self._extract_timestamp is None else self._with_extracted_times(rows)

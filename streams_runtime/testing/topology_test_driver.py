@@ -125,6 +125,7 @@ class TopologyTestDriver:
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
         self._unprocessed: Counter[TaskId] = Counter()  # records that were read; dropped ones count as well
+        self._waits_for_idle = application.configs.max_task_idle_ms > 0
         self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
         try:
@@ -318,7 +319,10 @@ class TopologyTestDriver:
     def _process(self, at_a_time: int) -> int:
         processed = 0
         for task_id, task in self._tasks.items():
-            while self._unprocessed[task_id] and (records := task.process(self.clock.now_ms(), at_a_time)) > 0:
+            # A partition without records counts as idle from the first call that finds it so (`max.task.idle.ms`).
+            while (self._unprocessed[task_id] or self._waits_for_idle) and (
+                records := task.process(self.clock.now_ms(), at_a_time)
+            ) > 0:
                 self._unprocessed[task_id] -= records
                 processed += records
                 task.maybe_punctuate_stream_time()

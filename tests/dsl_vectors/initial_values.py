@@ -13,7 +13,7 @@ from typing import Any, cast
 from assignor.topology.definition import ProcessorNode
 from streams_runtime import Topology
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
-from streams_runtime.state_stores.value_and_timestamp import TableEntries
+from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
 _OLDER_THAN_ALL_MS = -1
 """An aggregate takes the newer of two timestamps: the record's, as for a key that is not there."""
@@ -49,8 +49,8 @@ class _Store:
         self._store = store
         self._initial = initial
 
-    def table_entries(self) -> TableEntries:
-        entries: TableEntries = self._store.table_entries()
+    def entry_access(self) -> EntryAccess:
+        entries: EntryAccess = self._store.entry_access()
         initial = entries.write(_OLDER_THAN_ALL_MS, self._initial)
 
         def get(*place: Any) -> bytes:
