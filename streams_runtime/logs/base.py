@@ -65,7 +65,7 @@ class RecordBatch:
         if start <= 0 and stop >= len(self.offsets):
             return self
         offsets = self.offsets[start:stop]
-        if offsets[-1] - offsets[0] == len(offsets) - 1:
+        if offsets and offsets[-1] - offsets[0] == len(offsets) - 1:
             offsets = range(offsets[0], offsets[-1] + 1)
         headers = None if self.headers is None else self.headers[start:stop]
         return RecordBatch(

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any, TypeVar
 
+from assignor.types import JAVA_LONG_MAX
 from streams_runtime.state_stores.base import Entries, StoreContext, WrappedStateStore
 from streams_runtime.state_stores.change_logging import (
     ChangeLoggingKeyValueBytesStore,
@@ -201,7 +202,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache
-        if cache is None:
+        if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:  # no window starts there, but the key is that of one
             return self._inner.fetch(key, start_ms)
         return self._read(cache, key)
 

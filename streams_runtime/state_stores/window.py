@@ -52,10 +52,8 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         self._inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
-        key_bytes = self._stored_key(key)
-        if not 0 <= start_ms <= JAVA_LONG_MAX:  # no window starts there, and no window key can say so
-            return None
-        stored = self._inner.fetch(window_key(key_bytes, start_ms, 0), start_ms)
+        possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # no window key can have another one
+        stored = self._inner.fetch(window_key(self._stored_key(key), possible_start_ms, 0), start_ms)
         return None if stored is None else self._deserialize_value(stored)
 
     def fetch_range(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:

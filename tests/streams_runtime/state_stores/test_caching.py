@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from assignor.types import TaskId
 from streams_runtime.logs.record_limits import EVERY_TIMESTAMP
 from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores import StoreContext, ValueAndTimestamp, key_value_store, timestamped_key_value_store
+from streams_runtime.state_stores import (
+    StoreContext,
+    ValueAndTimestamp,
+    key_value_store,
+    timestamped_key_value_store,
+    window_store,
+)
 from streams_runtime.state_stores.builders import builder_without_caching
 from streams_runtime.state_stores.thread_cache import ContextTuple, NamedCache, TaskCache, ThreadCache
 from tests.examples import share
@@ -357,6 +363,14 @@ class Told:
     def _change(self, key: bytes, value: bytes | None) -> None:
         self._changed.pop(key, None)
         self._changed[key] = value
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_should_find_no_window_that_starts_before_zero_or_too_late(tmp_path: Path, persistent: bool) -> None:
+    kind = window_store("store", STRING, LONG, retention_ms=100, window_size_ms=10, persistent=persistent, caching=True)
+    one = Cached(kind.build(), tmp_path)
+    one.store.put("a", 1, 0)
+    assert [one.store.fetch("a", start_ms) for start_ms in (-10, -1, 0, 2**63)] == [None, None, 1, None]
 
 
 class Below:

@@ -338,6 +338,17 @@ def test_should_choose_the_lowest_timestamp_and_wait_for_an_empty_topic_by_the_c
         assert seen == [[], [(b"from b", b"")], [], [(b"from a", b"")]]
 
 
+def test_should_take_a_topic_for_idle_from_the_end_of_its_records() -> None:
+    topology = Topology().add_source("in", ["a", "b"]).add_sink("out", "c", "in")
+    with TopologyTestDriver(topology, {"max.task.idle.ms": 15}, initial_wall_clock_ms=0) as driver:
+        output = driver.create_output_topic("c", BYTES, BYTES)
+        driver.create_input_topic("a", BYTES, BYTES).pipe_input(b"from a", b"", 1)
+        driver.advance_wall_clock_time(20)
+        driver.advance_wall_clock_time(100)  # topic a has had no records for longer than the wait
+        driver.create_input_topic("b", BYTES, BYTES).pipe_input(b"from b", b"", 2)
+        assert output.read_key_values() == [(b"from a", b""), (b"from b", b"")]
+
+
 @pytest.mark.parametrize("number", range(8))
 @pytest.mark.parametrize("table_first", [False, True])
 def test_should_take_turns_among_equal_timestamps_in_the_order_of_writing(number: int, table_first: bool) -> None:
