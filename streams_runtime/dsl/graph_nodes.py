@@ -21,11 +21,14 @@ from streams_runtime.state_stores.base import StoreBuilder
 
 
 class GraphNode:
-    """`name`: the node that this node's children get as their parent in the topology.
+    """A node of the graph. It may add several nodes to the topology.
 
-    `changes_key`, `changes_value`: whether this node may change keys or values; it decides which repartition topics
-    `optimize` merges. `takes_null_keys`: true for a left join of a stream with a table: records without key have to
-    reach it. `children`, `parents`: in the order in which they were linked.
+    `name`: the name of the topology node to which the topology nodes of the children are linked. `priority`: of the
+    nodes whose parents are in the topology, the one with the lowest priority is added next. `StreamsGraph.add` counts
+    priorities up from 0; the root has -1. `changes_key`, `changes_value`: whether this node may change keys or values,
+    which decides about the repartition topics that `optimize` merges. `takes_null_keys`: true for a left join of a
+    stream with a table: records without key have to reach it. `children`, `parents`: in the order in which they were
+    linked.
     """
 
     def __init__(self, name: str, *, changes_key: bool = False, changes_value: bool = False) -> None:
@@ -49,7 +52,7 @@ class GraphNode:
         return tuple(parent.name for parent in self.parents)
 
     def write(self, topology: Topology) -> None:
-        """Add the nodes and stores of this node to the topology. The root has none."""
+        """Add the nodes and stores of this node to the topology. Adds nothing for the root."""
 
 
 class StreamSourceNode(GraphNode):
@@ -145,7 +148,7 @@ class StreamSinkNode(GraphNode):
 
 
 class TableNode(GraphNode):
-    """A processor that makes a table. Its supplier says whether the table keeps a store when the topology is built."""
+    """A processor that makes a table. When the topology is built, the supplier says whether the table keeps a store."""
 
     def __init__(self, name: str, supplier: TableSupplier) -> None:
         super().__init__(name)
@@ -156,7 +159,9 @@ class TableNode(GraphNode):
 
 
 class TableSourceNode(TableNode):
-    """A source, and the processor that makes a table of it. `reuses_topic`: the topic is the changelog of the store."""
+    """A source, and the processor that makes a table of its records. `reuses_topic`: the source topic is also the
+    changelog of the store.
+    """
 
     def __init__(self, name: str, source: StreamSourceNode, supplier: TableSupplier) -> None:
         super().__init__(name, supplier)
@@ -200,7 +205,7 @@ class TableJoinNode(GraphNode):
 
 
 def _write_table(topology: Topology, name: str, supplier: TableSupplier, parents: Sequence[str]) -> None:
-    """Add the processor, then its own store. Stores are numbered by this order, which is Kafka's."""
+    """Add the processor, then its own store. Stores are numbered in this order, as in Kafka."""
     topology.add_processor(name, supplier, parents)
     if supplier.store is not None:
         topology.add_state_store(supplier.store.builder(), name)

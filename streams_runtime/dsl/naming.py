@@ -1,4 +1,4 @@
-"""Generated names of nodes, stores and topics. One counter numbers all of them, in the order in which Kafka does.
+"""Generated names of nodes, stores and topics. One counter numbers all of them, in the same order as in Kafka.
 
 A node that the user names takes a number as well, so naming a node changes no other name. Generated names become part
 of the names of internal topics: with Kafka's names, an application of Kafka Streams keeps its state when it runs here.
@@ -33,13 +33,15 @@ class Naming:
         return self.processor(prefix + _STORE)
 
     def given_or(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """`name` and `suffix`; without a name, `prefix` and a number. Raises TopologyError for an illegal name."""
+        """The name that the user gave, with the suffix. If `name` is None: a generated name, which is the prefix and a
+        number. Takes a number in both cases. Raises TopologyError for an illegal name.
+        """
         generated = self.processor(prefix)
         return generated if name is None else checked_name(checked_name(name) + suffix)
 
 
 def checked_name(name: str) -> str:
-    """The name itself. Raises TopologyError when it cannot be the name of a topic in Kafka."""
+    """Returns the name. Raises TopologyError when it cannot be the name of a topic in Kafka."""
     if not isinstance(name, str):
         raise TopologyError(f"Invalid topology: a name must be text, not {name!r}")
     if not name:

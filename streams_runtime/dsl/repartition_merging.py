@@ -1,12 +1,15 @@
 """With `optimize`, the repartition topics below one change of the key become one topic, directly below that change.
 
-A topic is not merged if the value changes between the key's change and the topic, because a topic has one value serde.
-If streams with changed keys are merged and repartitioned below, one topic serves all of them. Source:
-`InternalStreamsBuilder.mergeRepartitionTopics`, `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: two
-such topics in one branch below the change, or below several merges, are merged, too. In Kafka this is an error.
+Here topics "become one", and "merge" means a merge of streams (`KStream.merge`, a `MergeNode`).
 
-As in Kafka, a topic also moves above a merge with another stream. Records of that other stream are then aggregated in
-the partition of their old key.
+A topic stays as it is if the value changes between the change of the key and the topic, because a topic has one value
+serde. If streams with changed keys are merged, and there are repartition topics below the merge, these topics become
+one, which serves all of the streams. Source: `InternalStreamsBuilder.mergeRepartitionTopics`,
+`maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: topics also become one if several of them are in one
+branch below the change of the key, or if they are below several merges. In Kafka both are errors.
+
+As in Kafka, a topic can also move from below a merge to above it. The records of the other stream then do not pass
+through the topic, and are aggregated in the partition of their old key.
 """
 
 from __future__ import annotations
@@ -21,14 +24,17 @@ Condition = Callable[[GraphNode], bool]
 
 
 class RepartitionMerging:
-    """Collects the nodes that can be merged. `naming`: numbers the nodes of merged topics."""
+    """Collects the repartition topics that can become one. `naming`: gives names to the nodes of the new topics."""
 
     def __init__(self, naming: Naming) -> None:
         self._naming = naming
+        # For each node that changes the key, the repartition topics below it that can become one. `merge` moves entries
+        # from such nodes to the merges below them.
         self._behind: dict[GraphNode, dict[RepartitionNode, None]] = {}
         self._merges: dict[GraphNode, None] = {}
 
     def note(self, node: GraphNode) -> None:
+        """Remember a node that was linked to a parent: a change of the key, a repartition topic, or a merge."""
         if node.changes_key:
             self._behind[node] = {}
         elif isinstance(node, RepartitionNode) and node.mergeable:
@@ -39,13 +45,13 @@ class RepartitionMerging:
             self._merges[node] = None
 
     def merge(self) -> dict[str, str]:
-        """Change the graph. Gives the name of the new source for the name of each source that it replaces."""
+        """Change the graph. Maps the name of each source that is replaced to the name of its new source."""
         self._gather_behind_merges()
         renamed: dict[str, str] = {}
         for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
-                one.priority = changer.priority  # the topology gets it before all nodes below it
+                one.priority = changer.priority  # so that it is added to the topology before all nodes below it
                 for node in replaced:
                     self._replace(node, one, changer)
                     renamed[node.name] = one.name
@@ -53,6 +59,7 @@ class RepartitionMerging:
         return renamed
 
     def _one_for(self, replaced: Iterable[RepartitionNode]) -> RepartitionNode:
+        """The one new node in the place of these nodes. Its serdes are the first that any of them has."""
         nodes = list(replaced)
         names = RepartitionNames.of_stream(self._naming, nodes[0].names.topic)
         return RepartitionNode(
@@ -62,6 +69,10 @@ class RepartitionMerging:
         )
 
     def _replace(self, node: RepartitionNode, one: RepartitionNode, changer: GraphNode) -> None:
+        """Take `node` out of the graph: its children get its parents. Move the branches of `changer` that lead to
+        `node`, so that they begin at `one`, the new node of the one topic.
+        """
+        # the node itself, and the nodes above it up to the change
         between = _above(node, only_to=changer) | {node}
         for branch in [child for child in changer.children if child in between]:
             one.add_child(branch)
@@ -76,12 +87,15 @@ class RepartitionMerging:
             node.remove_child(child)
 
     def _gather_behind_merges(self) -> None:
-        """Topics below a merge of streams whose keys have changed become one topic, below the last such merge."""
+        """Topics below a merge of streams with changed keys become one, directly below the merge. If there are several
+        such merges, the last one counts.
+        """
         above_of = {node: _above(node) for nodes in self._behind.values() for node in nodes}
         gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
         above_merges = {merge: _above(merge) for merge in self._merges}
         for changer, nodes in list(self._behind.items()):
-            # `_merges` has the order of the calls, so a merge comes after the merges above it
+            # The merges that are below the change and above all of its topics, in the order of the calls: a merge comes
+            # after the merges above it. The topics move from the change to the last of these merges.
             merges = [
                 merge
                 for merge in self._merges
@@ -93,9 +107,10 @@ class RepartitionMerging:
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """The nearest change of the key above, unless the value changes between it and the node."""
+    """The nearest node above that changes the key. None if a node between it and this node changes the value."""
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)
+    # the same node, unless a node below the change of the key changes only the value
     return changer if any_change is changer else None
 
 
@@ -121,7 +136,7 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
 
 
 def _above(node: GraphNode, only_to: GraphNode | None = None) -> set[GraphNode]:
-    """All nodes above this one. `only_to`: without this node, and without those above it."""
+    """All nodes above this one. `only_to`: the search stops at this node, and the result does not have it."""
     above: set[GraphNode] = set()
     waiting = [node]
     while waiting:

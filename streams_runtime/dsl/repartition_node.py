@@ -1,4 +1,4 @@
-"""Repartition topics in the graph: each node is a filter, a sink, the topic, and the source that reads it again.
+"""Repartition topics in the graph: each node is a filter, a sink, the topic, and the source that reads the topic.
 
 The node has the name of its source, because later nodes are linked to the source. Source: `BaseRepartitionNode`,
 `OptimizableRepartitionNode`, `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`.
@@ -29,7 +29,11 @@ class RepartitionNames:
 
     @classmethod
     def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
-        """Takes three numbers, even if the user gives the name. Source: `KStreamImpl.createRepartitionedSource`."""
+        """`prefix`: the name that the user gave, or a generated one.
+
+        Takes three numbers from the counter of `naming` in both cases, as Kafka does. Source:
+        `KStreamImpl.createRepartitionedSource`.
+        """
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
         sink = naming.processor("KSTREAM-SINK-")
         null_filter = naming.processor("KSTREAM-FILTER-")
@@ -84,7 +88,7 @@ class RepartitionNode(GraphNode):
 
 
 class GroupedTableRepartitionNode(GraphNode):
-    """The repartition topic of a grouped table. It has the changes of the table with the keys of their groups."""
+    """The repartition topic of a grouped table. It has the changes of the table, each with the key of its group."""
 
     def __init__(
         self, topic: str, sink: str, source: str, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
@@ -104,7 +108,7 @@ class GroupedTableRepartitionNode(GraphNode):
 
 
 class GroupedTableSelectNode(GraphNode):
-    """Gives a table's changes the keys of their groups. The aggregation below decides the topic and its serdes."""
+    """Gives each change of a table the key of its group. The aggregation below decides the topic and its serdes."""
 
     def __init__(self, name: str, selector: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         super().__init__(name)
@@ -112,6 +116,8 @@ class GroupedTableSelectNode(GraphNode):
 
     def write(self, topology: Topology) -> None:
         below = next((child for child in self.children if isinstance(child, GroupedTableRepartitionNode)), None)
-        topic = "" if below is None else below.topic  # without an aggregation, there is no topic
+        # Without an aggregation, there is no topic, and keys are taken as bytes. Else the keys have the serde of the
+        # aggregation, or the default serde if the aggregation has none.
+        topic = "" if below is None else below.topic
         keys = BYTES if below is None else below.key_serde or DefaultSerde("key", below.topic)
         topology.add_processor(self.name, KTableRepartitionMap(self._selector, topic, keys), self.parent_names())

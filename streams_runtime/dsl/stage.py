@@ -39,11 +39,11 @@ class Stage(Generic[K, V]):
 
     @property
     def name(self) -> str:
-        """The name of its node in the topology."""
+        """The name of the stage's node in the topology."""
         return self.node.name
 
     def then(self, node: GraphNode) -> Stage[K, V]:
-        """Add a node below this one. Gives the stage of that node, with the same serdes."""
+        """Add a node below the node of this stage. Gives the stage of the new node, with the same serdes."""
         self.graph.add(node, [self.node])
         return replace(self, node=node)
 
@@ -52,7 +52,7 @@ class Stage(Generic[K, V]):
         return self.then(node).reading(node)
 
     def reading(self, node: GraphNode) -> Stage[K, V]:
-        """The stage that reads a repartition topic of this stream, which was added before."""
+        """The stage that begins at `node`: a repartition topic of this stream that is in the graph already."""
         return replace(self, node=node, sources=(node.name,), repartition_required=False)
 
     def make_table(
@@ -68,10 +68,10 @@ class Stage(Generic[K, V]):
         return replace(self, key_serde=key_serde or self.key_serde, value_serde=value_serde or self.value_serde)
 
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:
-        """The sources of both, once each.
+        """The sources of both stages, each once.
 
-        Raises TopologyError when the two come from different builders. Differs from Kafka: there, the result is a
-        topology with nodes missing.
+        Raises TopologyError when the two stages come from different builders. Differs from Kafka: Kafka builds a
+        topology without some of the nodes.
         """
         if other.graph is not self.graph:
             raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")

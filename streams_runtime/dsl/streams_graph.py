@@ -1,9 +1,9 @@
 """The graph of the nodes that DSL calls add, and its conversion into a topology: each node after all its parents.
 
-The order is exactly Kafka's, because it numbers nodes, stores and subtopologies. Source:
+The order is exactly Kafka's, because nodes, stores and subtopologies are numbered in this order. Source:
 `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
-`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if a source is merged into another one, or repartition
-topics become one, the co-partitioned groups name the source that is left. In Kafka they keep a name that no source has.
+`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if several sources become one, or several repartition
+topics, the co-partitioned groups name the source that remains. In Kafka they still name a source that was removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class StreamsGraph:
         self._topology: Topology | None = None
 
     def add(self, node: GraphNode, parents: Iterable[GraphNode] | None = None) -> None:
-        """Link a node under its parents, or under the root. Raises TopologyError once the topology is built."""
+        """Link a node to its parents, or to the root if `parents` is None. Raises TopologyError once the topology is
+        built.
+        """
         if self._topology is not None:
             raise TopologyError("Invalid topology: it is built already, and later calls cannot change it")
         self._nodes.append(node)
@@ -41,7 +43,7 @@ class StreamsGraph:
             parent.add_child(node)
             self._last_priority += 1
             node.priority = self._last_priority
-            self._merging.note(node)
+            self._merging.note(node)  # remembers the nodes that `optimize` may merge
 
     def copartition(self, sources: Iterable[str]) -> None:
         """Topics of these source nodes, by name, must have the same number of partitions."""
@@ -71,12 +73,13 @@ class StreamsGraph:
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
-        offered = 0
-        unwritten_parents: dict[GraphNode, int] = {}
+        offered = 0  # the number of children queued so far: of equal priorities, the node that was queued first is next
+        unwritten_parents: dict[GraphNode, int] = {}  # of each node with a parent in the topology
         while queue:
             node = heapq.heappop(queue)[2]
             node.write(topology)
             for child in node.children:
+                # each parent is written once, so the child is complete when this count comes to 0
                 unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
                 if unwritten_parents[child] == 0:
                     offered += 1
@@ -84,7 +87,7 @@ class StreamsGraph:
         return topology
 
     def _merge_equal_sources(self) -> dict[str, str]:
-        """Streams of the same topics share the source of the first one.
+        """Let streams of the same topics share the source of the first of these streams.
 
         Maps the name of each removed source to the name of the kept one.
         """
@@ -118,7 +121,7 @@ class StreamsGraph:
                 node.reuses_topic = True
 
     def _let_null_keys_through(self) -> None:
-        """Records without key have to reach left joins of streams, so repartition topics above these keep them."""
+        """Records without key have to reach left joins of streams, so repartition topics above such joins keep them."""
         nodes_above_joins: set[GraphNode] = set()
         waiting = [node for node in self._nodes if node.takes_null_keys]
         while waiting:

@@ -42,6 +42,7 @@ class DerivedTableSupplier(TableSupplier):
         return self.sends_old_values
 
     def view(self) -> tuple[str, ...]:
+        """The stores from which a node reads this table: those of the parent if this table has no store of its own."""
         return self.parent.view() if self.store is None else super().view()
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
@@ -69,8 +70,8 @@ class KTableFilter(DerivedTableSupplier):
         super().__init__(parent, store)
         self.predicate = predicate
         self.wanted = wanted
-        # Old values tell which entries were never in this table, so that no removal is sent for them. A parent that has
-        # a store sends them.
+        # Old values show which entries were never in this table, so that no removal is sent for these entries. A parent
+        # sends old values if it has a store.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:
@@ -78,7 +79,7 @@ class KTableFilter(DerivedTableSupplier):
 
 
 class KTableMapValues(DerivedTableSupplier):
-    """New values. A removal does not reach the mapper."""
+    """The same keys with new values. The mapper is not called for a removal."""
 
     def __init__(self, parent: TableSupplier, mapper: Mapper, store: StoreMaker | None) -> None:
         super().__init__(parent, store)
@@ -89,7 +90,7 @@ class KTableMapValues(DerivedTableSupplier):
 
 
 class DerivedTableProcessor(Operator):
-    """Derives the values of a change, puts the new one into the store if there is one, and forwards the change."""
+    """Derives both values of a change, puts the new value into the store if there is one, and forwards the change."""
 
     def __init__(
         self, derived: Callable[[Any, Any], Any], store: str | None, sends_old_values: bool, skips_absent: bool
@@ -116,8 +117,9 @@ class DerivedTableProcessor(Operator):
         """The receiver of a table with a store. The old value of a change is the one in the store."""
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
         entries = store.entry_access()
+        # True: the store has a record cache, and forwards the change when the cache is flushed
         held_back = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
-        stored_key_of, get, put, read, write, _, _ = entries
+        stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
         set_record = context.current.set_record
 
         def kept_table(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:

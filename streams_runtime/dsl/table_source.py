@@ -1,4 +1,4 @@
-"""A topic read as a table: a later value of a key replaces the earlier one, and None removes the key.
+"""A topic read as a table: a later value of a key replaces the earlier value, and None removes the key.
 
 A table without a store forwards every update, as in Kafka. Source: `KTableSource`.
 """
@@ -37,6 +37,7 @@ class KTableSource(TableSupplier):
         return True
 
     def view(self) -> tuple[str, ...]:
+        """The store from which a node reads this table. From this call on, the table keeps the store."""
         self.store = self._maker
         return super().view()
 
@@ -61,8 +62,9 @@ class StoredTableSource(Operator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
+        # True: the store has a record cache, and forwards the change when the cache is flushed
         held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
-        stored_key_of, get, put, read, write, _, _ = entries
+        stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
         set_record, wants_old = context.current.set_record, self._sends_old_values
 
         def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:

@@ -1,7 +1,7 @@
 """The running nodes of one subtopology in one task.
 
 Topic names here are full names: those of internal topics begin with the application id. The task hands records to the
-sources, and alone takes care of partitions, offsets and commits. Source: `ProcessorTopology`,
+sources. Partitions, offsets and commits are the task's concern, not the graph's. Source: `ProcessorTopology`,
 `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
@@ -30,7 +30,7 @@ from streams_runtime.state_stores.builders import builder_for_topic, builder_wit
 
 
 class ProcessorGraph:
-    """One for each task, made with `build`. It can be initialised again after `close`, with the same processors.
+    """The nodes of one task, made with `build`. After `close`, `init` can be called again, with the same processors.
 
     `sources`: the source of each full topic name; a source that reads several topics has an entry for each of them.
     `stores`: the stores of the subtopology, not open yet. `repartition_sources`: the source topics that are internal;
@@ -198,14 +198,16 @@ def _runner(
 
 
 _FRAMES_PER_NODE = 14
-"""The most Python frames that one node adds to the call stack. A table with several children adds this many if its
-put finds the record cache full, so that the cache evicts and forwards another change. A processor of the user adds
-five."""
+"""The most Python frames that one node adds to the call stack.
+
+A table with several children reaches this number: if the record cache is full when the table puts a value, the put
+evicts another change from the cache, and forwards that change to the children. A processor of the user adds five.
+"""
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
-    """Raise Python's limit of nested calls if a record needs more. The limit is 1,000 by default, and each node below
-    another one adds calls.
+    """Raise Python's limit of nested calls if a record needs more. The limit is 1,000 by default, and each node that a
+    record passes through adds calls.
     """
     depths: dict[str, int] = {}
     for node in reversed(nodes):

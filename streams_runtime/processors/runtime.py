@@ -27,13 +27,14 @@ ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, Processo
 
 
 Sender = Callable[[bytes | None, bytes | None, int, Headers, int | None], None]
-"""Writes key, value, timestamp and headers to one topic. The last parameter is the partition; None: by Kafka's murmur2
-hash of the key."""
+"""Writes key, value, timestamp and headers to one topic. The last parameter is the partition. If it is None, the
+partition follows from the murmur2 hash of the key, as in Kafka."""
 
 
 class RunPosition(NamedTuple):
     """The position of an input record in the current run. `place`: its index in the polled batch. `stream_time_ms`: the
-    stream time of the task when the record is processed. `several`: see `TaskRuntime.move_to`.
+    stream time of the task when the record is processed. `several`: whether a node processes the record together with
+    other records of the run, so that an error is not about this record alone.
     """
 
     place: int
@@ -73,7 +74,10 @@ class TaskRuntime(Protocol):
         ...
 
     def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
-        """Writes to the topic of this full name. `suffix_bytes`: see `KeyPrefixPartitioner`."""
+        """Writes to the topic of this full name.
+
+        `suffix_bytes`: how many bytes at the end of a key do not count for its partition (see `KeyPrefixPartitioner`).
+        """
         ...
 
     @property
@@ -82,9 +86,8 @@ class TaskRuntime(Protocol):
         ...
 
     def move_to(self, position: RunPosition, *, several: bool) -> None:
-        """Make the record at this position of the run the current one.
-
-        `several`: a node processes it together with other records, so an error is not about this record alone.
+        """Make the record at this position of the run the current one. `several`: as in `RunPosition`; the argument
+        counts, not the field of `position`.
         """
         ...
 
@@ -98,7 +101,7 @@ class TaskRuntime(Protocol):
         """Have the handler of processing errors decide about an error of this node with the current record.
 
         Gives True if the task goes on as if the node had never received the record. Gives False if the error is about
-        the task or about several records: the caller raises it again. Raises ProcessingFailed if the handler ends the
-        thread.
+        the task or about several records: the caller then raises the error again. Raises ProcessingFailed if the
+        handler ends the thread.
         """
         ...

@@ -5,8 +5,8 @@ Rules:
   the record that makes the change, and the handler of processing errors decides about that record.
 - Reads see the changes in the cache. Only reads of the task's thread add values to the cache.
 - At a flush each changed key is written once, to the store and its changelog, with the record that changed it last. The
-  flush listener gets the new value and, as the old value, the one that was in the store since the previous flush. A key
-  that was put and deleted between two flushes is not forwarded.
+  flush listener gets the new value and, as the old value, the value that the store has had since the previous flush. A
+  key that was put and deleted between two flushes is not forwarded.
 - Only a flush writes to the store below. So a checkpoint, a standby and a restore have the flushed changes only.
 - In a standby, and in a task without a cache, this layer only passes calls on. A close discards the changes that were
   not flushed.
@@ -51,8 +51,9 @@ class CachingStore(WrappedStateStore[LoggingStore], ABC):
     __slots__ = ("_listener", "_owner", "_sends_old_values", "_task_cache", "cache")
 
     key_overhead = 0
-    """See `CachedStore`."""
+    """The bytes by which a cache key is longer in Kafka. The cache counts them, as Kafka's does."""
     keeps_reads = False
+    """Whether values that are read from the store below stay in the cache."""
 
     def __init__(self, inner: LoggingStore) -> None:
         super().__init__(inner)
@@ -202,7 +203,9 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache
-        if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:  # no window starts there, but the key is that of one
+        # No window starts outside of this range. The cache must not be read then: the caller makes `key` with a start
+        # that is possible, so the key may be that of another window.
+        if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:
             return self._inner.fetch(key, start_ms)
         return self._read(cache, key)
 
@@ -224,6 +227,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
             ((start_ms // interval_ms, window_key(key, start_ms, 0)), value) for key, start_ms, value in stored
         )
         windows = merged(by_segment, changed)
+        # take the window key apart into the record's key and the window's start
         return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_segment, key), value in windows)
 
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:

@@ -52,9 +52,9 @@ _NO_RECORD: RecordClock = _NoRecord()
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
     """`timestamped`: values begin with their timestamp.
 
-    `unchecked_bytes`, `timestamp_checks`: `check` accepts each change whose key and value together have at most
-    `unchecked_bytes`, and whose timestamp is at most `timestamp_checks.rows_pass_to_ms`. A record cache makes these two
-    comparisons itself, which is cheaper than the three calls of `check`.
+    `unchecked_bytes`, `timestamp_checks`: let a record cache save the three calls of `check` for most changes. `check`
+    is sure to accept a change if key and value together have at most `unchecked_bytes`, and if the timestamp is at most
+    `timestamp_checks.rows_pass_to_ms`, the time up to which the topic takes every timestamp.
     """
 
     __slots__ = (
@@ -90,11 +90,15 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self._changes = changes
         self._log_change = changes.log_change
         self._limits: RecordLimits | None = None
+        # the first `check` replaces these two; until then -1 lets no change pass without it
         self.unchecked_bytes = -1
         self.timestamp_checks: BrokerChecks = EVERY_TIMESTAMP
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        """Raise for a change that the changelog does not accept. `key`: in the changelog; `value`: in the store."""
+        """Raise for a change that the changelog does not accept.
+
+        `key`: the key as it is in the changelog. `value`: the value as it is in the store.
+        """
         if self._limits is None:  # read at the first change, because a standby never needs the limits
             self._limits = limits = self._changes.limits_of(self._name)
             self.unchecked_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
@@ -104,7 +108,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     @abstractmethod
     def put_checked(self, key: bytes, value: bytes | None) -> None:
-        """As `put`, without the check. For a change that `check` has accepted, in a store without duplicates.
+        """As `put`, without the check: for a change that `check` has accepted, in a store without duplicates.
 
         `key`, `value`: as for `check`.
         """
@@ -161,8 +165,8 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         self.check(key, value)
         logged, timestamp_ms = self._logged(value)
         sequence = self._inner.put(key, value, start_ms)
-        if sequence is not None:
-            if sequence:
+        if sequence is not None:  # None: the store made no change, so there is nothing to log
+            if sequence:  # 0: `key` has this sequence number already
                 key = window_key(key[:-SUFFIX_BYTES], start_ms, sequence)
             self._log_change(self._name, key, logged, timestamp_ms)
         return sequence

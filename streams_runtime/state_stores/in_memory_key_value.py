@@ -1,8 +1,8 @@
 """Bytes in memory, in key order, until `close`: a dict, and a sorted list of its keys that is made on demand.
 
 A put costs a dict write. A range sorts the keys that were added since the last range, then walks a snapshot of all
-keys. Keys that are added later are not in the range. Later changes and deletions of keys that the range has not reached
-are seen, as Kafka documents. The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`.
+keys. Keys that are added later are not in the range. The range shows later changes and deletions of keys that
+it has not reached, as Kafka documents. The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class InMemoryKeyValueStore:
         self._open = False
         self._lock = Lock()  # held to use `_sorted_keys` or `_added`, and to add a key to `_entries`
         self._sorted_keys: list[bytes] | None = None
-        """Replaced, never changed in place, because ranges read it. May have deleted keys. None: not made yet."""
+        """Replaced, never changed in place, because ranges read it. May have keys that were deleted since it was made.
+        None: not made yet."""
         self._added: dict[bytes, None] = {}
         """Keys added since `_sorted_keys` was made. A dict: a key that is deleted and added again is in it once."""
         self._entries: dict[bytes, bytes] = {}
@@ -121,7 +122,8 @@ class InMemoryKeyValueStore:
             if self._sorted_keys is None:
                 self._sorted_keys = sorted(self._entries.copy())
             elif self._added:
-                # the old keys come first and are sorted, which makes this sort a merge
+                # The old keys come first and are sorted, so this sort is little more than a merge. The filter leaves
+                # out the keys that were deleted since.
                 candidates = dict.fromkeys(self._sorted_keys)
                 candidates.update(self._added)
                 self._added.clear()

@@ -7,7 +7,8 @@ changed.
 Rules:
 - Pending changes are written when they exceed their share of memory, and before the store flushes, closes, or is
   scanned by the task's thread. A crash loses pending changes, and also the memtables, because RocksDB writes no log
-  here. No restore misses them: a checkpoint of the store is written after a flush.
+  here. A restore brings them back from the changelog: a checkpoint is only written after a flush, so it never has
+  the offset of a change that was still pending.
 - Keys that were written or read lately stay in memory as a read cache, and so do keys that the store does not have. The
   owner of the store can pass a callback that is called when keys leave the read cache.
 - Only the task's thread changes the store. Any thread may read, and sees pending changes, too.
@@ -59,7 +60,9 @@ _budget = _Budget()
 
 
 class WriteBehindStore(WrappedStateStore[RocksDBStore]):
-    """`KeyValueBytesStore`. Raises the errors of `RocksDBStore`, but those of a write perhaps in a later call."""
+    """`KeyValueBytesStore`. Raises the errors of `RocksDBStore`. The error of a write may come from a later call than
+    the one that made the change, because that call only puts the change into memory.
+    """
 
     __slots__ = (
         "_clean", "_clean_bytes", "_max_bytes", "_on_evict", "_pending", "_pending_bytes", "owner_thread",

@@ -1,10 +1,11 @@
-"""The file operations that a task's state needs: the one seam between the rules for directories and the disk.
+"""The operations on files and directories that a task's state needs. The rules for the directories are in
+`state_directory`, which reaches the disk only through `FileSystem`.
 
 Rules:
-- A file is written whole: under another name in the same directory, and renamed then. A reader finds the old
-  content or the new one. Only a synced write is sure to outlive a failure of the machine; without it, the old content,
-  the new one or a torn one may be there afterwards.
-- Renames and deletions are sure once their directory was synced. Until then, a failure of the machine may undo them.
+- A file is written under another name in the same directory, then renamed. So a reader finds the old content or the new
+  content. Only a synced write is sure to survive a failure of the machine. After an unsynced write and a failure, the
+  file may have the old content, the new content or a torn one.
+- Renames and deletions are durable once their directory was synced. Until then, a failure of the machine may undo them.
 - A lock ends with the process that holds it, however the process ends.
 
 Stores keep their own files and do not use this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
@@ -61,18 +62,19 @@ class FileSystem:
         path.rename(to)
 
     def sync_directory(self, directory: Path) -> None:
-        """Make renames and deletions in it durable."""
+        """Make renames and deletions in the directory durable."""
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in _NO_DIRECTORY_SYNC:  # some file systems refuse it, and keep the order by themselves
+            # some file systems refuse to sync a directory; they keep renames and deletions in order without it
+            if error.errno not in _NO_DIRECTORY_SYNC:
                 raise
         finally:
             os.close(descriptor)
 
     def make_directory(self, directory: Path) -> None:
-        """Make it and its parents. Only their owner may read new ones; existing ones stay as they are."""
+        """Make the directory and its parents. New directories are private to their owner; others stay as they are."""
         make_private_directory(directory)
 
     def delete_directory(self, directory: Path) -> None:
@@ -88,7 +90,7 @@ class FileSystem:
         return sorted(os.listdir(directory))
 
     def exists(self, path: Path) -> bool:
-        """Also a link that leads nowhere. Raises nothing."""
+        """True also for a link that leads nowhere. Raises nothing."""
         return os.path.lexists(path)
 
     def is_directory(self, path: Path) -> bool:
@@ -96,9 +98,9 @@ class FileSystem:
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:
-        """The time of the last change in it, except of files named `but`; of the directory itself if it is empty.
+        """The time of the last change of anything in the directory, in milliseconds since the epoch.
 
-        Milliseconds since the epoch.
+        Entries named `but` do not count. If the directory has no other entries, the result is the directory's own time.
         """
         times = [
             os.lstat(os.path.join(path, name)).st_mtime_ns
@@ -109,9 +111,10 @@ class FileSystem:
         return (max(times, default=0) or directory.stat().st_mtime_ns) // 1_000_000
 
     def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
-        """Lock an existing directory; `what` names it in messages.
+        """Lock an existing directory. `what`: the directory's name in messages.
 
-        Raises LockError when another holder still has it after `wait_ms`, ProcessorStateError when it cannot be locked.
+        Raises LockError when another holder still has the lock after `wait_ms`, ProcessorStateError when the directory
+        cannot be locked.
         """
         return DirectoryLock.acquire(directory, what, wait_ms=wait_ms)
 

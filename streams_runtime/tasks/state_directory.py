@@ -8,19 +8,22 @@
             rocksdb/<store>/                         a RocksDB, and its store-format: see `store_format`
 
 Rules: only the holder of the lock of a task's directory writes or deletes in it. When another thread of the same
-process holds it, a thread gets False and tries again later; when another process holds it, that is a mistake in the
-deployment and an error. A thread that holds it only to report what is there gives way to one that has the task.
+process holds the lock, a thread gets False and tries again later. When another process holds it, the deployment is
+wrong, and LockError is raised. A thread that holds the lock only to report the offsets in the directory to the leader
+loses it to the thread that gets the task.
 
-State is deleted in this order: the checkpoint, then the stores are renamed, then their bytes go. A process that dies in
-between leaves nothing that could be taken for state. State of another log is deleted, because its changelog offsets
-mean nothing here. The names of the log and of the process are synced when they are written: half a name of the log,
-after a power failure, would be that of another log, and all state would go. The file of the process id holds
-`{"processId": "<uuid>"}`; when it cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
+State is deleted in this order: the checkpoint is deleted, then the stores are renamed, then the renamed stores are
+deleted. A process that dies in between leaves nothing that could be mistaken for state. State of another log is
+deleted, because its changelog offsets mean nothing in this log. The files of the cluster id and of the process id are
+synced when they are written. Without the sync, a power failure could leave half a cluster id, which would look like the
+id of another log, and all state would be deleted. The file of the process id has `{"processId": "<uuid>"}`. If it
+cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
 
-Differs from Kafka: a task's lock holds between processes too (Kafka no longer does this), so that losing the lock file
-of the application's directory costs no state. Directories of named topologies are not nested. Only their owner may read
-new directories (0700). The age of a task's directory counts from the last change of anything in it. Kafka takes state
-of another cluster for its own, as far as its offsets are in range.
+Differs from Kafka: the lock of a task's directory also excludes other processes (Kafka no longer does this). If
+somebody deletes the lock file of the application's directory, a second process can start, but cannot damage the state
+of the tasks that the first process runs. Directories of named topologies are not nested. New directories are private to
+their owner (0700). The age of a task's directory counts from the last change of anything in it. Kafka uses state of
+another cluster as its own if the offsets are in range.
 """
 
 from __future__ import annotations
@@ -54,19 +57,20 @@ _DELETED = ".deleted"
 
 
 class LockOwner(Protocol):
-    """A thread that may hold a task's directory. The same object each time, for the same thread."""
+    """A thread that may hold a task's directory. Each thread is always represented by the same object."""
 
     @property
     def name(self) -> str: ...
 
 
 class StateDirectory:
-    """One application's state in one process. From the constructor to `close`, no other process can have it.
+    """One application's state in one process. From the constructor to `close`, no other process can use it.
 
-    Any thread may call. Every method raises ProcessorStateError, naming the path, when the disk refuses, and in a
-    process that was forked from the one that made this object. The constructor waits `lock_wait_ms` at most for an
-    earlier process that is just ending, and raises LockError when it does not end. `files`: where the directories are.
-    `calling_thread`: returns the thread that calls. `process_id`: the same each time an instance opens this directory.
+    Any thread may call. Every method raises ProcessorStateError, naming the path, when an operation on the disk fails.
+    A process that was forked from the process that made this object gets this error as well. The constructor waits at
+    most `lock_wait_ms` for an earlier process that is just ending, and raises LockError when that process does not end.
+    `files`: the file system with the directories; a simulation passes its own. `calling_thread`: returns the thread
+    that calls. `process_id`: the same each time an instance opens this directory.
     """
 
     def __init__(
@@ -88,10 +92,10 @@ class StateDirectory:
         self._mutex = threading.Lock()
         self._owners: dict[TaskId, LockOwner] = {}
         self._paths: dict[TaskId, Path] = {}
-        self._reported: set[TaskId] = set()  # of these, the owners only report what is there
+        self._reported: set[TaskId] = set()  # tasks that were locked with `to_report`
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_of_others(self.application_directory)
+        files.warn_of_others(self.application_directory)  # other users who can open the directory
         what = f"the state directory of application {application_id!r}"
         self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
@@ -104,12 +108,13 @@ class StateDirectory:
             ) from error
 
     def belong_to(self, cluster_id: str) -> None:
-        """Delete state that was restored from another log, with a warning; call it before any thread has a task.
+        """Delete state that was restored from another log, with a warning. To be called before any thread has a task.
 
-        State is kept when no file names its log. Raises LockError.
+        State is kept when there is no file with the id of its log. Raises LockError.
         """
         file = self.application_directory / CLUSTER_FILE_NAME
         try:
+            # without a file, the state is taken to be of this log
             known = self.files.read(file).decode() if self.files.exists(file) else cluster_id
         except (OSError, UnicodeDecodeError) as error:
             raise ProcessorStateError(f"the file {file} cannot be read: {error}") from error
@@ -124,29 +129,30 @@ class StateDirectory:
                     ", ".join(map(str, foreign)),
                 )
         elif self.files.exists(file):
-            return
+            return  # the file has this cluster id already
         try:  # after the deletion: a process that dies before this line deletes again when it starts
             self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=True)
         except OSError as error:
             raise ProcessorStateError(f"the file {file} cannot be written: {with_advice(error)}") from error
 
     def task_directory(self, task: TaskId) -> Path:
-        """The task's own directory, made if it is not there."""
+        """The task's own directory. Makes it if it does not exist."""
         directory = self._path(task)
         self._make_directory(directory)
         return directory
 
     def lock(self, task: TaskId, *, to_report: bool = False) -> bool:
-        """Whether the calling thread holds the task's directory now; False: another thread of this process holds it.
+        """Lock the task's directory for the calling thread. Returns False if another thread of this process holds it.
 
-        `to_report`: only to read what is there, until a thread needs it for the task. Raises LockError, naming the
-        other process, when another process holds it.
+        `to_report`: only to report the offsets in the directory to the leader. Such a lock passes to the first thread
+        that calls without `to_report`. Raises LockError, naming the other process, when another process holds the lock.
         """
         self._check_usable()
         with self._mutex:
             owner = self._owners.get(task)
             me = self._calling_thread()
             if owner is not None:
+                # another owner keeps the lock, unless that owner only reports and this thread needs it for the task
                 if owner is not me and (to_report or task not in self._reported):
                     return False
                 if not to_report:
@@ -196,7 +202,8 @@ class StateDirectory:
     def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
         """The task's checkpoint file as it is: offsets of the last records applied, or OFFSET_UNKNOWN.
 
-        Empty when there is no file, or it cannot be read. `checkpoint_file.next_offsets` turns them into reported ones.
+        Empty when there is no file, or it cannot be read. `checkpoint_file.next_offsets` converts the result to the
+        offsets that a thread reports to the leader.
         """
         try:
             return CheckpointFile(self._path(task), self.files).read()
@@ -205,9 +212,9 @@ class StateDirectory:
             return {}
 
     def wipe(self, task: TaskId) -> None:
-        """Delete the task's checkpoint and stores, under the lock, which is taken if the thread does not hold it.
+        """Delete the task's checkpoint and stores. Takes the lock for this if the thread does not hold it.
 
-        Checkpoint files that were set aside stay. Raises LockError when another thread or process holds the lock.
+        Broken checkpoint files that were renamed stay. Raises LockError when another thread or process holds the lock.
         """
         with self._locked(task):
             directory = self.task_directory(task)
@@ -215,7 +222,8 @@ class StateDirectory:
             self._discard(directory, [directory / name for name in self._names(directory) if _is_state(name)])
 
     def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
-        """Delete these paths, relative to the task's directory, and what a dead process had begun to delete.
+        """Delete these paths, which are relative to the task's directory. Also completes the deletions of a process
+        that died during them.
 
         The checkpoint must not name them. Raises LockError when another thread or process holds the lock.
         """
@@ -226,15 +234,14 @@ class StateDirectory:
     def clean_obsolete(self, cleanup_delay_ms: int) -> list[TaskId]:
         """Delete directories that are not locked and that have not changed for longer than the delay.
 
-        What cannot be deleted is logged, and tried again by the next call. Returns the tasks whose directories it
-        deleted.
-        Source: `StateDirectory.cleanRemovedTasks`.
+        If a directory cannot be deleted, this is logged, and the next call tries again. Returns the tasks whose
+        directories were deleted. Source: `StateDirectory.cleanRemovedTasks`.
         """
         self._check_usable()
         return [task for task in self._tasks_on_disk() if self._clean(task, cleanup_delay_ms)]
 
     def close(self) -> None:
-        """Let other processes in. Unlocks tasks that are still locked, with a warning. Closing twice is fine."""
+        """Let other processes use the state. Unlocks tasks that are still locked, with a warning. Idempotent."""
         if self._closed or os.getpid() != self._pid:
             return
         with self._mutex:
@@ -290,11 +297,12 @@ class StateDirectory:
                 self.unlock(task)
 
     def _discard(self, directory: Path, paths: list[Path]) -> None:
-        """Rename, then delete: a rename is all or nothing, so there is never half a store in a store's place."""
+        """Rename, then delete. A rename is all or nothing, so there is never half a store at the path of a store."""
         deleted = directory / _DELETED
         try:
             files = self.files
             files.delete_tree(deleted, ignore_errors=True)
+            # Names for the renamed paths. `delete_tree` may have failed above, so each `next` skips the names in use.
             numbers = (number for number in itertools.count() if not files.exists(deleted / str(number)))
             for path in paths:
                 if files.exists(path):
@@ -311,7 +319,7 @@ class StateDirectory:
             if task in self._owners or self._unchanged_ms(task) <= cleanup_delay_ms or not self.lock(task):
                 return False
             try:
-                unchanged_ms = self._unchanged_ms(task)  # another thread may have used it just before
+                unchanged_ms = self._unchanged_ms(task)  # again: another thread may have used it before the lock
                 if unchanged_ms <= cleanup_delay_ms:
                     return False
                 _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, unchanged_ms)
@@ -329,7 +337,7 @@ class StateDirectory:
             return False
 
     def _unchanged_ms(self, task: TaskId) -> int:
-        """How long nothing in the task's directory has changed. Locking is no change. Raises OSError."""
+        """The milliseconds since anything in the task's directory last changed. A lock is no change. Raises OSError."""
         return self._clock.now_ms() - self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
 
     def _remove_emptied(self, directory: Path) -> None:
@@ -360,11 +368,11 @@ def _is_state(name: str) -> bool:
 
 
 def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FILES) -> ProcessId:
-    """The process id kept in `<state.dir>/<application.id>`; a new one is kept there first. Raises OSError."""
+    """The process id in `<state.dir>/<application.id>`. If there is none, writes a new one first. Raises OSError."""
     files.make_directory(application_directory)
     file = application_directory / PROCESS_FILE_NAME
     with suppress(OSError, ValueError, KeyError, TypeError):
-        # Kafka ignores fields that it does not know, and so does this
+        # unknown fields are ignored, as in Kafka
         return ProcessId.parse(json.loads(files.read(file))["processId"])
     drawn = ProcessId.from_bytes(uuid.uuid4().bytes)
     text = json.dumps({"processId": str(drawn)})

@@ -1,30 +1,33 @@
-"""The stores of a task, and up to which changelog offset each of them is complete.
+"""The stores of a task, and for each store the changelog offset up to which it is complete.
 
 Rules:
-- A store is complete up to and with its offset, where there need not be a record: the log may have deleted it, or have
-  a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `has_read` move it on, and
-  `update_changelog_offsets` sets it to what was written and acknowledged. None: not known, so the changelog is read
-  from the beginning.
-- The stores are flushed before a checkpoint is written, so the file never promises more than the disk has. It names the
-  stores that are persistent and logged, with OFFSET_UNKNOWN for one that holds nothing yet. A task that is marked as
-  corrupted has no file.
+- A store is complete up to and including its offset. The log need not have a record at that offset: it may have deleted
+  the record, or have a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `has_read` move
+  it on, and `update_changelog_offsets` sets it to the offset of the last record that was written and acknowledged. If
+  the offset is None, it is not known, and the changelog is read from the beginning.
+- The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
+  disk. The file names the stores that are persistent and logged, with OFFSET_UNKNOWN for a store that is still empty. A
+  task that is marked as corrupted has no file.
 - At-least-once: an active task writes a checkpoint when its offsets have moved by more than 10,000 in sum, at the end
   of restoring, and when it closes.
-- Exactly-once: the file is deleted as soon as it has been read. An active task writes none while it runs, and one at a
-  clean close. So an active task's state without a checkpoint may hold records that were never committed, and the task
-  is TaskCorrupted.
-- A standby writes one at its first commit, then at a commit when its offsets have moved by more than 10,000 in sum, and
-  when it closes. Not at every commit: under exactly-once that would flush its stores to disk ten times a second.
-- Recycled, a task of the other type goes on with the same open stores and the offsets in memory.
-- A logged store whose files are those of another kind of store is deleted, with a warning, and restored from the
-  beginning; one that is not logged is refused. A store that may lack what its changelog still has keeps its content,
-  and the changelog is read from the beginning over it. Both are in the checkpoint, as OFFSET_UNKNOWN, before the files
-  change, so that the process that opens them after a crash does it again.
+- Exactly-once: the file is deleted as soon as it has been read. An active task writes no file while it runs, but writes
+  one at a clean close. So an active task's state without a checkpoint may have records that were never committed, and
+  TaskCorrupted is raised.
+- A standby writes a checkpoint at its first commit, then at a commit when its offsets have moved by more than 10,000 in
+  sum, and when it closes. It does not write one at every commit: under exactly-once that would flush its stores to disk
+  ten times a second.
+- When a task is recycled, a task of the other type takes over its stores, which stay open, and its offsets in memory.
+- If the files of a store are those of another kind of store, a logged store is deleted, with a warning, and restored
+  from the beginning. A store that is not logged is refused.
+- If a store may lack entries that its changelog still has (its retention has grown, for example), the changelog is read
+  from the beginning, and applied over the content of the store.
+- In the last two cases, OFFSET_UNKNOWN is in the checkpoint before the store's format file has the new kind or
+  retention. So if the process crashes, the next process restores the store from the beginning as well.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
-Differs from Kafka: state that has to be restored from the beginning, because the checkpoint is broken, does not name it
-or has OFFSET_UNKNOWN for it, is deleted first. So no key stays that a compacted changelog no longer mentions.
+Differs from Kafka: before a store is restored from the beginning (the checkpoint is broken, does not name the store or
+has OFFSET_UNKNOWN for it), the store is deleted. So no key stays that a compacted changelog no longer has.
 """
 
 from __future__ import annotations
@@ -63,10 +66,10 @@ _logger = logging.getLogger(__name__)
 
 
 class StoreMetadata:
-    """A store, its changelog, and how far it has come. `offset`: complete up to and with it; None when not known.
+    """A store, its changelog (None if it is not logged), and the `offset` up to which, inclusive, it is complete.
 
-    `begin_offset`: the first offset of the log, when the store is restored from there. `needed`: of the own changelog
-    of a window store.
+    `offset`: None when not known. `begin_offset`: the first offset of the log, when the store is restored from there.
+    `needed`: for a window store with a changelog of its own, the changes that it needs of that changelog; else None.
     """
 
     def __init__(
@@ -88,7 +91,9 @@ class StoreMetadata:
 
 
 class MissingChanges(NamedTuple):
-    """A window store that lacks what was in these offsets of its changelog, up to and without `begin`."""
+    """A window store lacks the changes of these offsets of its changelog: from `needed_from` to `begin`, which is the
+    first offset that the store has. The log had deleted these changes before the store was restored.
+    """
 
     store: str
     changelog: TopicPartition
@@ -100,11 +105,15 @@ class StateManager:
     """The stores of one task. Only its stream thread uses it.
 
     The order of calls is `lock`, `open_stores`, `load_checkpoint`, then any others, `close` and `unlock`; after `close`
-    the stores may be opened again. `changelogs`: the partition that logs each store; a store with None, or not named,
-    is not logged. `source_changelogs`: the changelogs that are input of the task, too, and what a restore applies of
-    their records. `compacted_changelogs`: those of stores without windows, which are created with compaction alone.
-    `checkpoint_delta`: by how much offsets have to move, in sum, before a commit writes a checkpoint; a simulation
-    lowers it. `window_retentions_ms`: how long each window store with a changelog of its own keeps windows.
+    the stores may be opened again.
+
+    `changelogs`: the partition that logs each store; a store with None, or not named, is not logged.
+    `source_changelogs`: the changelogs that are also inputs of the task. A restore passes each batch of such a
+    changelog to the function here, and applies the records that the function returns.
+    `compacted_changelogs`: the changelogs of stores without windows, which are created with compaction alone.
+    `window_retentions_ms`: the retention of each window store that has a changelog of its own.
+    `checkpoint_delta`: if the offsets have moved by more than this, in sum, a commit writes a checkpoint; a simulation
+    lowers it.
     """
 
     def __init__(
@@ -133,6 +142,7 @@ class StateManager:
         self._metadata = {
             store.name: StoreMetadata(store, changelogs.get(store.name), needed.get(store.name)) for store in stores
         }
+        # `one` is a StoreMetadata throughout this class
         self._by_changelog = {one.changelog: one for one in self._metadata.values() if one.changelog is not None}
         self._checkpointed = {p: one for p, one in self._by_changelog.items() if one.store.persistent}
         for name in self._metadata:  # a store that the user wrote may have another name than its builder
@@ -155,7 +165,9 @@ class StateManager:
         self._corrupted = False
         self._loaded_checkpoint: dict[TopicPartition, int] = {}
         self._was_empty = True
-        self._offsets_at_checkpoint: dict[TopicPartition, int] | None = None  # None: not loaded yet
+        # as `changelog_offsets` when a checkpoint was last due or loaded; None: `load_checkpoint` was not called yet
+        self._offsets_at_checkpoint: dict[TopicPartition, int] | None = None
+        # the content of the checkpoint file; None: this object has not written the file, or has deleted it since
         self._on_disk: dict[TopicPartition, int] | None = None
 
     # --- the directory
@@ -177,11 +189,11 @@ class StateManager:
     # --- opening
 
     def open_stores(self, context: StoreContext) -> None:
-        """Open every store that is not open yet. A store without a changelog of its own gets a context without logger.
+        """Open the stores, unless they are open. A store without a changelog of its own gets a context without logger.
 
-        When the checkpoint is broken, it is set aside with a warning, and all state is deleted. Raises
-        ProcessorStateError, and TaskCorrupted when the files of a store are broken. Differs from Kafka: there, such a
-        store ends the thread again and again, until somebody deletes its files.
+        A broken checkpoint is renamed, with a warning, and all state is deleted. Raises ProcessorStateError, and
+        TaskCorrupted when the files of a store are broken. Differs from Kafka: in Kafka, a store with broken files ends
+        the thread again and again, until somebody deletes the files.
         """
         if self._opened or not self._metadata:
             return
@@ -205,9 +217,9 @@ class StateManager:
                 raise self._failed("open", one, error) from error
 
     def load_checkpoint(self) -> None:
-        """Take the offsets of the stores from the checkpoint; under exactly-once, delete the file then.
+        """Take the offsets of the stores from the checkpoint. Under exactly-once, delete the file afterwards.
 
-        Raises TaskCorrupted when under exactly-once there is state without an offset; the file stays then.
+        Raises TaskCorrupted when under exactly-once there is state without an offset. In this case the file stays.
         """
         if self._offsets_at_checkpoint is None:
             unused = dict(self._loaded_checkpoint)
@@ -241,13 +253,14 @@ class StateManager:
         return partition in self._source_changelogs
 
     def changelog_offsets(self) -> dict[TopicPartition, int]:
-        """The next offset to apply, for each changelog; 0 when not known."""
+        """The next offset to apply, for each changelog; 0 when the offset is not known."""
         return {p: 0 if one.offset is None else one.offset + 1 for p, one in self._by_changelog.items()}
 
     def update_changelog_offsets(self, written: Mapping[TopicPartition, int]) -> None:
-        """Set the offsets of the last records written to changelogs, or read from those that are sources.
+        """Set the offsets of the last records that were written to changelogs, or read from source topics that are
+        changelogs.
 
-        A negative offset means that there is none yet. Partitions that are not changelogs are ignored.
+        A negative offset means that there is no record yet. Partitions that are not changelogs are ignored.
         """
         for partition, offset in written.items():
             if (one := self._by_changelog.get(partition)) is not None:
@@ -256,10 +269,11 @@ class StateManager:
                     one.needed.acknowledged(offset)
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Apply changelog records; of a source topic, only the records that its table applied. Raises
-        ProcessorStateError, and leaves the offset where it was.
+        """Apply records of a changelog. If it is a source topic, apply only the records that its table had applied.
+        Raises ProcessorStateError; the offset stays in this case.
         """
         one = self._by_changelog[partition]
+        # selects the records to apply; None: the changelog is not a source topic, and all records apply
         applied_of = self._source_changelogs.get(partition)
         try:
             applied = batch if applied_of is None else applied_of(batch)
@@ -275,7 +289,7 @@ class StateManager:
             one.needed.restored(batch)
 
     def has_read(self, partition: TopicPartition, position: int) -> None:
-        """Every record of the changelog below this position is in its store."""
+        """Move the offset on, because every record of the changelog below this position is in the store."""
         one = self._by_changelog[partition]
         if position > (0 if one.offset is None else one.offset + 1):
             one.offset = position - 1
@@ -285,33 +299,38 @@ class StateManager:
     # --- changelogs of window stores
 
     def restored_from(self, partition: TopicPartition, begin: int) -> None:
-        """The store is restored from this offset, the first that the log has."""
+        """Note that the restore of the store begins at `begin`, the first offset that the log has."""
         one = self._by_changelog[partition]
         one.begin_offset = begin
         if one.needed is not None:
             one.needed.from_beginning()
 
     def needed_from(self) -> dict[str, int]:
-        """By window store, the first offset of its changelog that is needed; stores without a change are left out."""
+        """For each window store with a change, the first offset of its changelog that is needed."""
         known = {one.store.name: one.needed.needed_from for one in self._metadata.values() if one.needed is not None}
         return {store: offset for store, offset in known.items() if offset is not None}
 
     def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
-        """Continue after the task that committed these two. Returns the changes that its stores had and these stores
-        lack, because the log had deleted them; only the first call returns them.
+        """Continue the work of the task that committed `needed_from`, as the method of that name returns it, and its
+        stream time.
+
+        Returns the changes that the stores of that task had, and the stores of this task lack: the log had deleted the
+        changes before the restore. Only the first call after a restore returns them.
         """
         missing: list[MissingChanges] = []
         for partition, one in self._by_changelog.items():
             if one.needed is not None:
                 needed, begin = needed_from.get(one.store.name), one.begin_offset
-                one.begin_offset = None
+                one.begin_offset = None  # so that a second call reports nothing
+                # `needed` is None: the task had committed no offset for this store. `begin` is None: the store was not
+                # restored from the first offset of the log.
                 if needed is not None and begin is not None and needed < begin:
                     missing.append(MissingChanges(one.store.name, partition, needed, begin))
                 one.needed.continue_from(needed, stream_time_ms)
         return missing
 
     def mark_corrupted(self) -> None:
-        """Delete the checkpoint, and have `close` delete all state. Raises ProcessorStateError."""
+        """Delete the checkpoint, and let `close` delete all state. Raises ProcessorStateError."""
         self._corrupted = bool(self._by_changelog)
         if self._opened:
             self.delete_checkpoint()
@@ -319,7 +338,9 @@ class StateManager:
     # --- checkpoints
 
     def checkpoint_due(self) -> bool:
-        """Whether a commit has to write a checkpoint."""
+        """Whether a commit has to write a checkpoint. The first commit of a standby does. Under exactly-once, no commit
+        of an active task does. In all other cases, `checkpoint_delta` decides.
+        """
         at_checkpoint = self._offsets_at_checkpoint
         if at_checkpoint is None:
             return False
@@ -332,10 +353,11 @@ class StateManager:
         return moved > self.checkpoint_delta
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
-        """At a commit, or with `enforce` at a close or at the end of restoring: flush the stores and write the file.
+        """Flush the stores and write the checkpoint file, if it is due or enforced. Called at a commit, and with
+        `enforce` at a close and at the end of restoring.
 
-        Returns whether a checkpoint was due. The file is not written if its content would not change. Raises
-        ProcessorStateError.
+        Returns whether a checkpoint was due or enforced. The file is not written if its content would not change.
+        Raises ProcessorStateError.
         """
         if self._offsets_at_checkpoint is None or not (enforce or self.checkpoint_due()):
             return False
@@ -345,7 +367,7 @@ class StateManager:
         return True
 
     def delete_checkpoint(self) -> None:
-        """Raises ProcessorStateError."""
+        """Delete the file. Raises ProcessorStateError."""
         if self._metadata:
             self._checkpoint_file().delete()
             self._on_disk = None
@@ -354,7 +376,7 @@ class StateManager:
         """Flush every store even if one fails; then raise the first error, a store's own as ProcessorStateError."""
         self._for_each("flush", lambda one: one.store.flush())
 
-    # --- closing, and going on as the other type of task
+    # --- closing, and becoming the state of the other type of task
 
     def close(self) -> None:
         """Close every store even if one fails, then forget the offsets. If the task is corrupted, delete all state.
@@ -370,14 +392,15 @@ class StateManager:
                 self._directory.wipe(self.task_id)
 
     def wipe(self) -> None:
-        """Close, and delete all state and the checkpoint: after an unclean end under exactly-once, or corruption."""
+        """Close, and delete all state and the checkpoint. For an unclean end under exactly-once, and for corruption."""
         self._corrupted = bool(self._metadata)
         self.close()
 
     def transition_to(self, task_type: TaskType, context: StoreContext) -> None:
         """Become the state of the other type of task: stores stay open, offsets stay in memory.
 
-        Under exactly-once, an active task starts without a checkpoint. Raises ProcessorStateError if it has that type.
+        Under exactly-once, an active task starts without a checkpoint. Raises ProcessorStateError if the state is
+        already of this type.
         """
         if task_type is self.task_type:
             raise ProcessorStateError(f"cannot be recycled: it is {task_type.value} already", self.task_id)
@@ -406,7 +429,7 @@ class StateManager:
             one.store.open(context)
 
     def _read_again(self, store: str, reason: str) -> None:
-        """Called by a store that is opened: its changelog may have what the store lacks."""
+        """`StoreContext.read_again`: read the store's changelog from the beginning."""
         changelog = self._metadata[store].changelog
         if changelog is not None:
             self._forget_offset(changelog)
@@ -419,10 +442,10 @@ class StateManager:
             )
 
     def _forget_offset(self, changelog: TopicPartition) -> None:
-        """Forget the offset of a store while it is opened, in the file as well: after a crash the store has to be
-        restored from the beginning.
+        """Forget the offset of a store while it is opened. The file forgets it as well, so that after a crash the store
+        is restored from the beginning.
 
-        A store that the checkpoint does not name stays without an offset; `load_checkpoint` decides about it.
+        A store that the checkpoint does not name stays without an offset, and `load_checkpoint` decides about it.
         """
         if changelog in self._loaded_checkpoint:
             self._loaded_checkpoint[changelog] = OFFSET_UNKNOWN
@@ -436,11 +459,12 @@ class StateManager:
         return replace(context, changes=None if unlogged else context.changes, read_again=self._read_again)
 
     def _stale_stores(self) -> list[Path]:
-        """Stores that are restored from the beginning, and have to be empty for it.
+        """The directories of stores that are restored from the beginning, and have to be deleted before.
 
-        Their offset is OFFSET_UNKNOWN in the checkpoint, or missing there. Under exactly-once, `load_checkpoint`
-        decides about missing offsets.
+        In the checkpoint, the offset of such a store is OFFSET_UNKNOWN or missing. But under exactly-once, a store
+        whose offset is missing is not stale: `load_checkpoint` decides about it.
         """
+        # the offset of a store that the checkpoint does not name; 0 stands for any offset that is not OFFSET_UNKNOWN
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
             STORES_DIRECTORY / one.store.name
@@ -449,7 +473,10 @@ class StateManager:
         ]
 
     def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """A cleaner of temporary files, for example, may have deleted a store and left the checkpoint."""
+        """The offsets of a checkpoint without the stores whose directories do not exist; logs a warning for these.
+
+        A cleaner of temporary files, for example, may have deleted a store and left the checkpoint.
+        """
         missing = {
             p
             for p, one in self._checkpointed.items()
@@ -470,7 +497,9 @@ class StateManager:
             self._on_disk = offsets
 
     def _for_each(self, what: str, action: Callable[[StoreMetadata], None]) -> None:
-        """Act on every store even if one fails; then raise the first error."""
+        """Call `action` for every store even if one call fails, then raise the first error. `what`: the action in
+        messages, after "could not".
+        """
         failures: list[Exception] = []
         for one in self._metadata.values():
             try:

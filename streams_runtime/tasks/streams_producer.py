@@ -2,9 +2,10 @@
 
 Rules: under at-least-once, records are written without waiting for the commit. Under exactly-once nothing is sent
 outside a transaction, and a transaction begins with the first record (or offset) after the last commit. Before a task
-reads its input, it claims the input partitions in the log, which fences all earlier claims of these partitions. If
-another producer with its id or a newer claim has fenced the producer, it raises `TaskMigrated`. It passes `LogTimeout`
-on, which counts against `task.timeout.ms`.
+reads its input, it claims the input partitions in the log, which fences all earlier claims of these partitions. The
+producer is fenced when another producer with the same id is opened, or when there is a newer claim of the input
+partitions of one of its tasks. Its methods then raise `TaskMigrated`. They also raise the log's `LogTimeout`, which
+counts against `task.timeout.ms`.
 Source: `StreamsProducer`.
 """
 
@@ -23,7 +24,7 @@ _FENCED = (ProducerFenced, CommitFenced)
 
 
 class StreamsProducer:
-    """Only its own thread uses it. `transactional_id` None: at-least-once.
+    """Only its own thread uses it. `transactional_id`: None under at-least-once.
 
     `initialize` or the first use opens the log's producer; after `reset` the next use opens another one.
     `aborts`: the number of transactions that were not committed. A task remembers the number when its work begins; if
@@ -46,7 +47,7 @@ class StreamsProducer:
         return self.transactional_id is not None
 
     def initialize(self) -> Producer:
-        """Open the log's producer, which fences an earlier one with the same id. Returns the open one if there is one.
+        """Returns the log's producer, and opens it if it is not open, which fences an earlier one with the same id.
 
         Raises as `send` does.
         """
@@ -59,7 +60,7 @@ class StreamsProducer:
         return self.producer
 
     def set_write_claim(self, task: TaskId, claim: Claim | None) -> None:
-        """At-least-once: let the task write as long as this claim is the newest; None: the task writes no more.
+        """Under at-least-once, let the task write as long as this claim is the newest; None: the task writes no more.
 
         Without this check, a thread that was expelled from its group could still write old values of a store to the
         changelog, after the newer values of the next owner.
@@ -103,7 +104,7 @@ class StreamsProducer:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """Send one record for each row of the columns. Raises as `send` does; then no record of the call was taken."""
+        """Send one record for each row of the columns. Raises as `send` does, and then sends no record."""
         if not self._ready:
             self._begin()
         try:
@@ -147,6 +148,7 @@ class StreamsProducer:
         if self.exactly_once:
             self._commit_transaction(offsets)
             return
+        # A producer that is not open has no pending records. Without claims there are no offsets, so a flush is enough.
         has_nothing_to_write = self.producer is None and not any(moved for _, moved in offsets)
         if not offsets or has_nothing_to_write:
             self.flush()
@@ -175,9 +177,9 @@ class StreamsProducer:
     def reset(self) -> None:
         """Close the log's producer; the next use opens a new one. Source: `StreamsProducer.resetProducer`.
 
-        Records that it has not written yet are discarded: their input offsets are not committed, so the next owner of
-        the tasks processes the input again. Written late, these records could follow the next owner's in a changelog,
-        and replace its newer values.
+        Records that the producer has not written yet are discarded: their input offsets are not committed, so the next
+        owner of the tasks processes the input again. If these records were written late, they could come after the
+        records of the next owner in a changelog, and replace newer values.
         """
         producer, self.producer = self.producer, None
         self._mark_aborted()

@@ -1,13 +1,14 @@
-"""What active tasks and standbys have in common: their states, their hold on the state on disk, and task.timeout.ms.
+"""The base class of active tasks and standbys: their states, the lock of their directory, and task.timeout.ms.
 
     CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED        (a standby is RUNNING as soon as it is initialised)
 
 Every state may go to SUSPENDED and from there to CLOSED. A task that was suspended before it was initialised goes back
 to CREATED, since it has no open stores to go on with. A closed task that was corrupt is revived: it is CREATED again.
-The error for an illegal step tells the last twenty states.
+The error for an illegal step names the last twenty states.
 
-A task that never had the lock of its directory does not touch what is on disk. A task that is made from a recycled one
-holds the state from the beginning, with the stores open. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
+A task that never had the lock of its directory does not touch the files in it. A task that takes over the state of a
+recycled task has the lock from the beginning, and the stores are open. Source: `Task`, `AbstractTask`,
+`StateManagerUtil`.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ _logger = logging.getLogger(__name__)
 class Task(ABC):
     """Only the task's own stream thread calls it. Times are milliseconds.
 
-    Its public methods are the steps of its life and of a commit, which a thread takes with all its tasks.
+    Its public methods are the steps from one state to the next, and the steps of a commit.
 
-    `state_manager`: made for a task of this type, or handed over, stores open, by `recycle_state` of one of the other
-    type; the changelog reader applies records there.
+    `state_manager`: a new one for a task of this type, or the result of `recycle_state` of a task of the other type,
+    whose stores are open. The changelog reader applies the records of a restore to it.
     """
 
     type: TaskType
@@ -57,8 +58,9 @@ class Task(ABC):
         self.input_partitions = input_partitions
         self._history = deque([self.state], maxlen=_HISTORY_LENGTH)
         self._deadline = TaskDeadline(self.id, task_timeout_ms)
+        # A recycled state manager still has the type of the task that gave it away, and holds the directory's lock.
         self._holds_state = state_manager.task_type is not self.type
-        self._is_open = False  # the stores are, for this task, and the checkpoint was read
+        self._is_open = False  # True after `_open_state`: the stores are open for this task, the checkpoint was read
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id}, {self.state})"
@@ -72,12 +74,12 @@ class Task(ABC):
         """The open stores, by name: for queries."""
         return self.state_manager.stores
 
-    # --- its life
+    # --- states
 
     @abstractmethod
     def initialize_if_needed(self) -> None:
-        """Of a CREATED task: lock the directory, open the stores, read the checkpoint. The thread registers its
-        changelogs with the reader afterwards.
+        """Lock the directory, open the stores and read the checkpoint of a CREATED task. Afterwards, the thread
+        registers the changelogs of the task with the changelog reader.
 
         Raises LockError (try again in a later pass), LogTimeout, TaskCorrupted, ProcessorStateError.
         """
@@ -88,10 +90,10 @@ class Task(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """A SUSPENDED task is assigned again: it is RESTORING (active) or RUNNING (standby)."""
+        """Called when a SUSPENDED task is assigned again. It becomes RESTORING (active) or RUNNING (standby)."""
 
     def close_clean(self) -> None:
-        """Of a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory.
+        """Close a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory.
 
         Raises ProcessorStateError; the task is still SUSPENDED then, and has to be closed dirty.
         """
@@ -117,7 +119,9 @@ class Task(ABC):
         self._try("unlock its directory", self._close)
 
     def recycle_state(self) -> StateManager:
-        """Of a SUSPENDED, committed task: give its state away, stores open and directory locked, and be CLOSED."""
+        """Close a SUSPENDED, committed task, but leave its stores open and its directory locked. Returns its state
+        manager, for a task of the other type.
+        """
         self._expect("be recycled", TaskState.SUSPENDED)
         self._give_up()
         self._holds_state = False
@@ -137,23 +141,25 @@ class Task(ABC):
 
     @abstractmethod
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """The input offsets to commit; empty when there are none. The producer has every record that the task sent."""
+        """The input offsets to commit; empty if there are none. The producer has every record of the task on return."""
 
     @abstractmethod
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """The commit is done: write a checkpoint, by the rules of the processing guarantee."""
+        """Called after a commit: write a checkpoint, by the rules of the processing guarantee (see `StateManager`)."""
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
         """For the leader: the next offset of each changelog, or LATEST_OFFSET of a running active task."""
         return self.state_manager.changelog_offsets()
 
-    # --- what else the thread asks of it
+    # --- input partitions and task.timeout.ms
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         self.input_partitions = partitions
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
-        """The task made no progress. The first call starts task.timeout.ms; raises TaskTimeout when that is over."""
+        """Called when the task made no progress. The first call starts task.timeout.ms. Raises TaskTimeout when that
+        time is over.
+        """
         self._deadline.failed(now_ms, cause)
 
     def clear_task_timeout(self) -> None:
@@ -162,22 +168,22 @@ class Task(ABC):
     # --- for tasks of each type
 
     def _give_up(self) -> None:
-        """Called before the task is closed clean or recycled. Raises when the task may not be given up yet."""
+        """Prepare for a clean close or for recycling. Raises if the task has to be closed dirty instead."""
         return
 
     def _drop_work(self) -> None:
-        """Called before a dirty close: forget work that was not committed, so that no later commit contains it."""
+        """Called before a dirty close. Forgets work that was not committed, so that no later commit contains it."""
         return
 
     def _become(self, state: TaskState) -> None:
-        """Take a step. Raises StreamsRuntimeError for an illegal one."""
+        """Go to another state. Raises StreamsRuntimeError for an illegal step."""
         if state not in _STEPS[self.state]:
             raise self._illegal(f"become {state.value}")
         self.state = state
         self._history.append(state)
 
     def _expect(self, doing: str, *states: TaskState) -> None:
-        """Raises StreamsRuntimeError unless the state is one of these. `doing`: what was tried, such as `be closed`."""
+        """Raises StreamsRuntimeError unless the state is one of these. `doing`: the step, such as `be closed`."""
         if self.state not in states:
             raise self._illegal(doing)
 
@@ -199,8 +205,8 @@ class Task(ABC):
         expired: Callable[[str], None] = ignore_expired,
         cache: TaskCache | None = None,
     ) -> None:
-        """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the present record;
-        `expired`: called for each change that a store leaves out as too old; `cache`: None for no record cache.
+        """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the current record;
+        `expired`: called for each change that a store drops because it is too old; `cache`: None for no record cache.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
@@ -215,7 +221,9 @@ class Task(ABC):
         self._is_open = True
 
     def _close(self) -> None:
-        """Be CLOSED, and unlock the directory for other tasks. Raises ProcessorStateError; it is CLOSED even then."""
+        """Become CLOSED, and unlock the directory for other tasks. Raises ProcessorStateError; the task is CLOSED even
+        then.
+        """
         holds_state, self._holds_state, self._is_open = self._holds_state, False, False
         try:
             if holds_state:
@@ -231,9 +239,9 @@ class Task(ABC):
 
 
 class TaskDeadline:
-    """How long a task has failed at one operation, against task.timeout.ms; `what` names the operation in the message.
+    """Raises TaskTimeout when one operation of a task has failed for longer than task.timeout.ms.
 
-    The first failure starts the time, a success ends it, and a failure after the time is over raises TaskTimeout.
+    The first failure starts the time, and a success ends it. `what`: the operation in the message, after "could not".
     Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
     """
 
@@ -250,6 +258,7 @@ class TaskDeadline:
         if self._deadline_ms is None:
             self._deadline_ms = now_ms + self._timeout_ms
         elif now_ms > self._deadline_ms:
+            # the first failure was `_timeout_ms` before the deadline
             took_ms = now_ms - self._deadline_ms + self._timeout_ms
             limit = f"task.timeout.ms is {self._timeout_ms}"
             raise TaskTimeout(
@@ -273,7 +282,7 @@ class TaskDeadlines:
         self._deadlines: dict[tuple[TaskId, str], TaskDeadline] = {}
 
     def failed(self, task_id: TaskId, what: str, cause: Exception) -> None:
-        """The task could not do `what`. Raises TaskTimeout."""
+        """The operation `what` of the task failed. Raises TaskTimeout."""
         deadline = self._deadlines.get((task_id, what))
         if deadline is None:
             deadline = self._deadlines[task_id, what] = TaskDeadline(task_id, self._timeout_ms, what)
@@ -289,10 +298,10 @@ class TaskDeadlines:
 
 
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
-    """Several tasks failed in one step: raise the most severe error; nothing happens when there is none.
+    """Raise the most severe of the errors of several tasks in one step. Does nothing when there are no errors.
 
-    An error that ends the thread goes first, then a migration (which loses all tasks anyway), then all corruptions as
-    one. Source: `TaskManager.maybeThrowTaskExceptions`.
+    The order: an error that ends the thread, a migration (which loses all tasks anyway), all corruptions as one error.
+    Source: `TaskManager.maybeThrowTaskExceptions`.
     """
     corrupted: set[TaskId] = set()
     reasons: dict[str, None] = {}  # in order, each once
@@ -315,7 +324,9 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
 
 
 def with_task(error: Exception, task: TaskId) -> Exception:
-    """The error, with the task named: an error of the runtime itself, or one of which `error` is the cause."""
+    """An error that names the task. An error of the runtime gets the task's id and is returned itself; any other error
+    becomes the cause of a new StreamsRuntimeError.
+    """
     if isinstance(error, StreamsRuntimeError):
         if error.task_id is None:
             error.task_id = task
