@@ -336,7 +336,7 @@ _FIELD_OF = {one.name.replace("_", "."): one for one in fields(StreamsConfig) if
 
 
 def accepted_values(key: str) -> str:
-    """Which values a key of `StreamsConfig` may have, as the documentation says it; "" for any text."""
+    """The values that a key of `StreamsConfig` may have, worded as in the documentation; "" for any text."""
     setting = _FIELD_OF.get(key)
     return "" if setting is None else str(setting.metadata["accepted"])
 

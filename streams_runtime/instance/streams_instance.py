@@ -147,7 +147,7 @@ class StreamsInstance:
         )
 
     def metadata(self) -> PartitionHosts:
-        """Which instance has which partitions, by the newest assignment of any thread."""
+        """The instances and their partitions, by the newest assignment of any thread."""
         held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
         return PartitionHosts() if held is None else held.hosts
 

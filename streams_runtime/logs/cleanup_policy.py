@@ -102,7 +102,7 @@ def cleaned(
     configs: TopicConfigs,
     now_ms: int,
 ) -> Iterator[Replacement]:
-    """Which batches are replaced, in order. Batches that stay as they are do not appear."""
+    """The batches that are replaced, in order. Batches that stay as they are do not appear."""
     group = _BatchGroup()
     for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)

@@ -115,7 +115,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class GroupDefinition:
-    """Which definition a group has. `declared_by`: who declared it; `declared_at`: when, as text. None when the
+    """The definition that a group has. `declared_by`: who declared it; `declared_at`: when, as text. None when the
     coordinator does not know.
     """
 

@@ -35,7 +35,7 @@ Partitions = frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class PartitionHosts:
-    """Which instances answer queries for which input partitions, from active and from standby copies (KIP-535)."""
+    """The instances that answer queries for input partitions, from active and from standby copies (KIP-535)."""
 
     active: Mapping[HostInfo, Partitions] = field(default_factory=dict)
     standby: Mapping[HostInfo, Partitions] = field(default_factory=dict)

@@ -137,7 +137,7 @@ class KeyPrefixPartitioner(Protocol):
     """A `StreamPartitioner` by Kafka's hash of the key's bytes without the last ones."""
 
     suffix_bytes: int
-    """How many bytes at the end of a key are not hashed."""
+    """The number of bytes at the end of a key that are not hashed."""
 
     def __call__(self, key: Any, value: Any, partitions: int, /) -> int: ...
 

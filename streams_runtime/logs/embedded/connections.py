@@ -32,7 +32,7 @@ from streams_runtime.logs.errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):
-    """Which losses a commit survives once it has returned: NORMAL the end of any process, FULL a power loss as well."""
+    """The losses that a finished commit survives. NORMAL: the end of any process. FULL: a power loss as well."""
 
     NORMAL = "NORMAL"
     FULL = "FULL"

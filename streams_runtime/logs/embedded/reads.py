@@ -1,4 +1,4 @@
-"""How consumers read the file, and wait for news.
+"""Reads of the file by consumers, and their wait for new records.
 
 Rules: a poll reads inside one read transaction, so bounds and batches belong to the same moment. Batches are read one
 row at a time, so a topic of any size needs the memory of one batch. A waiting consumer learns at once of appends in its

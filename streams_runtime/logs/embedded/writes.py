@@ -1,4 +1,4 @@
-"""How producers write to the file, and the transaction that every writer uses.
+"""Writes of producers to the file, and the transaction that every writer uses.
 
 Rules: records, group offsets and the checks of producers and claims are one SQLite transaction. So a process that dies
 at any moment has written all or nothing, and a fenced one writes nothing. Offsets are given inside of it. The

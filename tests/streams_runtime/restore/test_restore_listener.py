@@ -1,4 +1,4 @@
-"""The calls that a listener gets, and what is said of one that fails."""
+"""The calls that a listener gets, and the message about a listener that fails."""
 
 from __future__ import annotations
 

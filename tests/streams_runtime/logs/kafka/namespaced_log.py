@@ -156,9 +156,6 @@ class NamespacedLog:
     def maintain(self) -> None:
         self.inside.maintain()
 
-    def compact(self, topic: str) -> None:
-        raise NotImplementedError("brokers compact when they choose to")
-
     def close(self) -> None:
         self.inside.close()
 
