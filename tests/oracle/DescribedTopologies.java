@@ -22,6 +22,7 @@ import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
@@ -105,6 +106,8 @@ final class DescribedTopologies {
         final ArrayNode groups = output.putArray("copartition_groups");
         builder.copartitionGroups().stream().map(TreeSet::new).map(TreeSet::toString).sorted().distinct().forEach(
             group -> List.of(group.substring(1, group.length() - 1).split(", ")).forEach(groups.addArray()::add));
+        final ArrayNode copartitioned = output.putArray("copartition_calls");
+        topicsOfCalls(builder).forEach(topics -> put(copartitioned.addArray(), topics));
         final ArrayNode subtopologies = output.putArray("subtopologies");
         final Map<Subtopology, TopicsInfo> infos = new TreeMap<>((one, other) -> one.nodeGroupId - other.nodeGroupId);
         infos.putAll(builder.subtopologyToTopicsInfo());
@@ -165,8 +168,25 @@ final class DescribedTopologies {
         return config.hasEnforcedNumberOfPartitions() ? config.numberOfPartitions().orElse(null) : null;
     }
 
+    /** The topics that each call of the DSL had co-partitioned, in the order of the calls, before groups are joined. */
+    @SuppressWarnings("unchecked")
+    private static List<Set<String>> topicsOfCalls(final InternalTopologyBuilder builder) throws ReflectiveOperationException {
+        final Field groups = InternalTopologyBuilder.class.getDeclaredField("copartitionSourceGroups");
+        groups.setAccessible(true);
+        final Field topics = InternalTopologyBuilder.class.getDeclaredField("nodeToSourceTopics");
+        topics.setAccessible(true);
+        final Map<String, List<String>> topicsOfNode = (Map<String, List<String>>) topics.get(builder);
+        return ((List<Set<String>>) groups.get(builder)).stream().map(sources -> sources.stream()
+            .flatMap(source -> topicsOfNode.getOrDefault(source, List.of()).stream())
+            .collect(Collectors.toSet())).toList();
+    }
+
     private static void put(final ObjectNode node, final String key, final Collection<String> names) {
-        new TreeSet<>(names).forEach(node.putArray(key)::add);
+        put(node.putArray(key), names);
+    }
+
+    private static void put(final ArrayNode array, final Collection<String> names) {
+        new TreeSet<>(names).forEach(array::add);
     }
 }
 

@@ -7,8 +7,9 @@ whether Kafka refuses the topics, has to be answered by the caller, unless the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from assignor.errors import InputError
 from assignor.topology.definition import TopologyDefinition
@@ -17,6 +18,9 @@ from assignor.topology.described.shown_joins import Copartitioning, Sources, cop
 COPARTITIONED = "--copartitioned"
 NOT_COPARTITIONED = "--not-copartitioned"
 """The options with which a user answers."""
+
+_MOST_ORDERS = 120
+"""Orders of calls that are tried: all of five."""
 
 MISSING_TOPICS = "source topics are missing"
 """The outcome when the cluster lacks topics that are read."""
@@ -71,7 +75,11 @@ class CopartitionChoice:
     def decided(self) -> CopartitionedSources:
         """Raises InputError: for facts that do not fit the topology, and for each open fact that decides something."""
         found = [self._by_facts(each) for each in copartitionings(self._definition)]
-        given = self._given_groups()
+        given = tuple(
+            sources
+            for sources in self._given_groups()
+            if not any(set(sources) == set(each.alternatives[0]) for each in found if len(each.alternatives) == 1)
+        )
         certain = tuple(each.alternatives[0] if len(each.alternatives) == 1 else () for each in found) + given
         open_ = [index for index, each in enumerate(found) if len(each.alternatives) > 1]
         chosen = list(certain)
@@ -89,7 +97,36 @@ class CopartitionChoice:
             assumptions.append(self._assumption(each, decided))
         if questions:
             raise InputError("; ".join(questions.values()), "co-partitioned topics")
-        return CopartitionedSources(tuple(filter(None, chosen)), tuple(dict.fromkeys(assumptions)))
+        return CopartitionedSources(self._in_order(found, chosen), tuple(dict.fromkeys(assumptions)))
+
+    def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
+        """The groups in the order of the calls, as far as it matters: Kafka's builder joins a group with the first
+        group before it that shares a topic, and with no other.
+
+        `chosen`: the sources of each of `found`, then the groups that the caller named.
+        Raises InputError when the order decides something, and names of the user's own hide it.
+        """
+        calls = [(each, group) for each, group in zip(found, chosen, strict=False) if group]
+        named = tuple(filter(None, chosen[len(found) :]))
+        orders = _possible_orders([(each.earliest, each.latest) for each, _ in calls])
+        groups = dict.fromkeys(
+            (*(calls[index][1] for index in order), *named) for order in itertools.islice(orders, _MOST_ORDERS)
+        )
+        first = next(iter(groups))
+        if self._outcome is None or len(groups) == 1:
+            return first
+        outcomes = {each: self._outcome(each) for each in groups}
+        if self._ran(itertools.chain.from_iterable(first)):
+            outcomes = {each: outcome for each, outcome in outcomes.items() if not isinstance(outcome, str)} or outcomes
+        different = list(outcomes.values())
+        if all(each == different[0] for each in different):
+            return next(iter(outcomes))
+        hidden = [each.node for each, _ in calls if each.earliest < each.latest]
+        raise InputError(
+            "the text does not say in which order the program made the joins and cogroups with names of its own: "
+            f"{', '.join(hidden)}. {_what_it_decides(different)}; give the topology as JSON",
+            "co-partitioned topics",
+        )
 
     def _by_facts(self, found: Copartitioning) -> Copartitioning:
         """With the alternatives that the facts allow."""
@@ -98,11 +135,15 @@ class CopartitionChoice:
             if len(found.alternatives) == 1:
                 names = ", ".join(sorted(self._topics(found.alternatives[0])))
                 raise InputError(f"a join or cogroup needs equal numbers of partitions of {names}", NOT_COPARTITIONED)
-            return Copartitioning(((),))
-        for sources in left:
-            if sources and any(self._topics(sources) <= self._short(topics) for topics in self._facts.together):
-                return Copartitioning((sources,))
-        return Copartitioning(tuple(left), found.reason)
+            return replace(found, alternatives=((),))
+        known = [
+            sources
+            for sources in left
+            if sources and any(self._topics(sources) <= self._short(topics) for topics in self._facts.together)
+        ]
+        if known:  # the largest: each smaller group is part of what the caller named
+            return replace(found, alternatives=(max(known, key=lambda sources: len(self._topics(sources))),))
+        return replace(found, alternatives=tuple(left))
 
     def _is_apart(self, sources: Sources) -> bool:
         topics = self._topics(sources)
@@ -138,13 +179,17 @@ class CopartitionChoice:
         accepted = [
             each for each, outcome in zip(found.alternatives, outcomes, strict=True) if not isinstance(outcome, str)
         ]
+        ran = self._ran(source for sources in found.alternatives for source in sources)
+        return accepted[0] if ran and len(accepted) == 1 else None
+
+    def _ran(self, sources: Iterable[str]) -> bool:
+        """Whether Kafka has accepted the topics of these sources: the group, or its repartition topics, exist."""
         internal = [
             self._definition.full_topic(topic, self._application_id)
-            for topic in self._topics({source for sources in found.alternatives for source in sources})
+            for topic in self._topics(sources)
             if topic in self._definition.repartition_topics
         ]
-        ran = self._has_run or (internal and all(topic in self._existing for topic in internal))
-        return accepted[0] if ran and len(accepted) == 1 else None
+        return self._has_run or (bool(internal) and all(topic in self._existing for topic in internal))
 
     def _question(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> str:
         topics = [self._topics(each) for each in found.alternatives]
@@ -173,6 +218,26 @@ class CopartitionChoice:
             topic.removeprefix(prefix) if topic.removeprefix(prefix) in self._definition.repartition_topics else topic
             for topic in topics
         )
+
+
+def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
+    """The orders in which calls can have come; the given order first.
+
+    `calls`: for each call the smallest and the largest number that it can have.
+    """
+
+    begun: list[tuple[tuple[int, ...], int]] = [((), min((earliest for earliest, _ in calls), default=0))]
+    while begun:
+        order, reached = begun.pop()
+        left = [index for index in range(len(calls)) if index not in order]
+        if not left:
+            yield order
+            continue
+        first_to_end = min(calls[index][1] for index in left)
+        for index in reversed(left):
+            number = max(reached, calls[index][0])
+            if number <= first_to_end:  # else no number would be left for the call that ends first
+                begun.append(((*order, index), number))
 
 
 def _what_it_decides(outcomes: Sequence[Mapping[str, int] | str]) -> str:

@@ -51,6 +51,7 @@ _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windo
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
 """Whose repartition topic it reads itself, unless the optimizer has moved the topic."""
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
+_NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16
 _ALL = frozenset({"all sources"})
 _SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
@@ -72,10 +73,16 @@ Sources = tuple[str, ...]
 class Copartitioning:
     """The source nodes that one join or cogroup has co-partitioned, none for none. With several `alternatives` the text
     does not tell which; `reason`: the nodes that leave it open.
+
+    `node`: the node that shows the join or cogroup. `earliest`, `latest`: the numbers between which the DSL counted its
+    call. They differ for a node with a name of the user's own.
     """
 
+    node: str
     alternatives: tuple[Sources, ...]
     reason: str = ""
+    earliest: int = 0
+    latest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,7 @@ class _ShownJoins:
         self._definition = definition
         self._users = users_of_stores(definition)
         self._order = _order_of_calls(definition, self._users)
+        self._latest = _latest_calls(definition, self._order)
         unnoted = self._unnoted_readers()
         self._above = _sources_above(definition, self._users, unnoted.certain)
         self._least_above = _sources_above(definition, self._users, {**unnoted.certain, **unnoted.possible})
@@ -119,7 +127,7 @@ class _ShownJoins:
                 yield from self._join(name, node)
             elif node.stores[0] not in seen:
                 seen.add(node.stores[0])
-                yield self._cogroup(node.stores[0])
+                yield self._cogroup(name, node.stores[0])
 
     def _join(self, name: str, node: ProcessorNode) -> Iterator[Copartitioning]:
         certain = self._is_join(name)
@@ -133,21 +141,27 @@ class _ShownJoins:
             groups = [
                 self._together(above, name, each) for each in choices for above in (self._above, self._least_above)
             ]
-            yield Copartitioning(
+            yield self._copartitioning(
+                name,
                 tuple(dict.fromkeys(groups if certain else [*groups, ()])),
                 f"{name} is a join below a repartition topic that several nodes read"
                 if certain
                 else f"{name} uses store {', '.join(fillers)}, as a join with a name of the user's own does",
             )
 
-    def _cogroup(self, store: str) -> Copartitioning:
+    def _copartitioning(self, name: str, alternatives: tuple[Sources, ...], reason: str) -> Copartitioning:
+        return Copartitioning(name, alternatives, reason, self._order[name], self._latest[name])
+
+    def _cogroup(self, name: str, store: str) -> Copartitioning:
         """The sources of all aggregates that share the store."""
         names = [user.name for user in self._users[store] if self._is_cogroup_aggregate(user.name)]
-        sides = [self._cogroup_sources(name, store) for name in names]
-        upstream = tuple(dict.fromkeys(source for side in sides for source in side[0]))
-        as_read = tuple(dict.fromkeys(source for side in sides for source in side[-1]))
-        return Copartitioning(
-            (upstream, as_read) if set(upstream) != set(as_read) else (upstream,),
+        sides = dict.fromkeys(self._cogroup_sources(name, store) for name in names)
+        choices = itertools.islice(itertools.product(*sides), _MOST_ALTERNATIVES)
+        groups = dict.fromkeys(frozenset(itertools.chain.from_iterable(each)) for each in choices)
+        in_order = tuple(dict.fromkeys(source for side in sides for sources in side for source in sources))
+        return self._copartitioning(
+            name,
+            tuple(tuple(source for source in in_order if source in group) for group in groups),
             f"{', '.join(names)} read repartition topics that either the cogroup or the user asked for",
         )
 
@@ -209,8 +223,28 @@ class _ShownJoins:
             elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):  # the optimizer made no node of it
                 certain |= {name: frozenset((source,)) for name in readers[1:]}
             else:
-                possible |= {name: frozenset((source,)) for name in readers[1:]}
+                later = self._later_joins(source)
+                certain |= {name: frozenset((source,)) for name in later} if _GENERATED.fullmatch(owner) else {}
+                possible |= {name: frozenset((source,)) for name in (*readers[1:], *later)}
         return _UnnotedReaders(certain, possible)
+
+    def _later_joins(self, source: str) -> Iterator[str]:
+        """Joins of a stream that has been joined before, for streams between a repartition topic that the optimizer has
+        moved and the first operator with a state. A call of a join notes a new source for the repartition topic that
+        the stream needs. For a later call without a name of its own no such topic is made, so its source is no node.
+        """
+        streams = [source]
+        while streams:
+            stream = streams.pop()
+            children = [name for name, each in self._definition.nodes.items() if stream in each.parents]
+            joins = [name for name in children if self._is_join(name) or _WINDOW_FILLER.fullmatch(name)]
+            joins.sort(key=self._order.__getitem__)
+            yield from (name for name in joins[1:] if _GENERATED.fullmatch(name))
+            streams += [
+                name
+                for name in children
+                if name not in joins and not _FILLER.fullmatch(name) and not self._is_cogroup_aggregate(name)
+            ]
 
     def _owns(self, owner: str, names: Iterable[str]) -> bool:
         """Whether the node or the store with this name is one of these nodes', or used by one."""
@@ -301,6 +335,27 @@ def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence
         name: of_call[match["name"]] if (match := _NAMED_JOIN.fullmatch(name)) is not None else number
         for name, number in order.items()
     }
+
+
+def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> dict[str, int]:
+    """The largest number that the call of a node can have: its own, or one below those of the nodes under it."""
+    children: dict[str, list[str]] = {}
+    for name, node in definition.nodes.items():
+        for parent in node.parents:
+            children.setdefault(parent, []).append(name)
+    latest: dict[str, int] = {}
+
+    def of(name: str) -> int:
+        if name not in latest:
+            latest[name] = order[name]  # no node is below itself, but a text may be anything
+            if _ENDS_WITH_NUMBER.search(name) is None and _NAMED_JOIN.fullmatch(name) is None:
+                below = [of(child) - 1 for child in children.get(name, ())]
+                latest[name] = max(order[name], min(below, default=_NO_CALL_LATER))
+        return latest[name]
+
+    for name in definition.nodes:
+        of(name)
+    return latest
 
 
 def _is_cogroup_aggregate(definition: TopologyDefinition, name: str) -> bool:

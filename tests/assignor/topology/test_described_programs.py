@@ -95,6 +95,16 @@ def test_should_ask_nothing_when_it_decides_nothing_or_has_run(topics: dict[str,
     assert [each for each in described.assumptions if each.startswith("assumed to be") and "co-partitioned" in each]
 
 
+def test_should_ask_for_another_description_when_the_order_of_calls_decides_a_count() -> None:
+    (program,) = (each for each in described_programs() if each["seed"] == 1_771_011_807_000_139)
+
+    assert asked(program, answered(program)) == (
+        "co-partitioned topics: the text does not say in which order the program made the joins and cogroups with "
+        "names of its own: n0, n5. It decides whether the group runs: Kafka refuses unequal numbers; give the topology "
+        "as JSON"
+    )
+
+
 def test_should_ask_when_the_topics_are_not_there_yet() -> None:
     with pytest.raises(InputError, match="not known while source topics are missing; say --copartitioned"):
         topology_from_description(SHARED, "app", {"a": 4})
@@ -159,18 +169,18 @@ def test_should_give_every_repartition_topic_the_partitions_that_it_has_in_kafka
     known = [program for program in programs if program not in open_]
 
     assert [program["seed"] for program in known if here(program) != in_kafka(program)] == []
-    assert (len(known), len(open_)) == (100, 25)
+    assert (len(known), len(open_)) == (101, 26)
 
 
 def test_should_do_as_kafka_when_what_it_asked_is_answered() -> None:
     open_ = [program for program in described_programs() if asked(program) is not None]
     answers = [(program, answered(program)) for program in open_]
-    of_stores = [program["seed"] for program, facts in answers if "--store" in str(asked(program, facts))]
+    open_still = [program["seed"] for program, facts in answers if asked(program, facts) is not None]
 
     assert [program["seed"] for program, facts in answers if facts is None] == []
     assert [
         program["seed"]
         for program, facts in answers
-        if program["seed"] not in of_stores and here(program, facts) != in_kafka(program)
+        if program["seed"] not in open_still and here(program, facts) != in_kafka(program)
     ] == []
-    assert len(of_stores) < len(open_) / 4
+    assert len(open_still) < len(open_) / 4
