@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from assignor.garbage import freeze_loaded_objects
 from benchmarks.jvm_runtime.clock import Figures
 from benchmarks.jvm_runtime.topologies import topology
 from streams_runtime import Application, InstanceState, LocalRun, ProcessingGuarantee, StreamsConfig, StreamsInstance
@@ -92,6 +93,7 @@ def _figures(instance: StreamsInstance) -> Figures:
 
 def main() -> None:
     application, events, table, cache_bytes, threads = sys.argv[1:]
+    freeze_loaded_objects()  # as an instance does that owns its process
     instances = Instances(application, events, table, int(cache_bytes), int(threads))
     for line in sys.stdin:
         print(instances.answer(line), flush=True)

@@ -20,6 +20,8 @@ import gc
 import time
 from collections.abc import Callable
 
+from assignor.garbage import freeze_loaded_objects
+
 AT_ONCE = 100_000
 """When so many more containers were made than freed between two looks, Python does not wait for the next one."""
 
@@ -35,8 +37,7 @@ _YOUNGEST, _MIDDLE, _ALL = 0, 1, 2
 
 def set_aside_what_is_there() -> None:
     """Call this once everything is loaded, before the first request."""
-    gc.collect()
-    gc.freeze()
+    freeze_loaded_objects()
     gc.set_threshold(AT_ONCE, _NEVER, _NEVER)
 
 

@@ -48,9 +48,9 @@ class InstanceOptions:
     `thread_name`: from an index to a name that is unique in the group. `incarnation`: when given, threads are static
     members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`: how long to wait for an
     earlier process that is just ending. `serve_at`: host:port where this instance answers queries, instead of the
-    configs' `application.server`. `owns_process`: nothing else runs in this process, so that all warnings and
-    errors in the log are the instance's, and are reported to the group. `restore_listener` None: the one that
-    the application's factory makes.
+    configs' `application.server`. `owns_process`: nothing else runs in this process. So all warnings and errors in
+    the log are the instance's, and are reported to the group; and the collector never looks at loaded objects.
+    `restore_listener` None: the one that the application's factory makes.
     """
 
     thread_name: Callable[[int], str] | None = None

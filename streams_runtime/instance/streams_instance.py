@@ -17,6 +17,7 @@ import logging
 import threading
 from collections import deque
 
+from assignor.garbage import freeze_loaded_objects
 from assignor.operating_system import raise_open_file_limit
 from assignor.types import HostInfo, ProcessId
 from streams_runtime.application import Application
@@ -169,6 +170,8 @@ class StreamsInstance:
             self._state.change(InstanceState.REBALANCING)
         self._state.notify()
         self._logged.start()
+        if self._options.owns_process:
+            freeze_loaded_objects()
         raise_open_file_limit()  # each RocksDB store of each task has files of its own
         try:
             self._resources = InstanceResources(
