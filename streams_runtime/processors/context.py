@@ -185,7 +185,7 @@ class NodeContext:
         """
         if entries.set_flush_listener is None:
             return False
-        failed, current, read, key_of = self.failed, self.current, entries.read, entries.key_of
+        failed, read, key_of = self.failed, entries.read, entries.key_of
 
         def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
             if self._runtime is None:  # the nodes below are closed: the change is only written
@@ -198,7 +198,6 @@ class NodeContext:
             except Exception as error:
                 if not failed(error):
                     raise
-            current.timestamp_ms, current.headers = record_ms, headers  # the store writes the change now
 
         return entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
 

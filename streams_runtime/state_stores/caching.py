@@ -4,17 +4,17 @@ Rules:
 - A change that the changelog would not accept is refused when it is put, as without a cache. So the error belongs to
   the record that makes the change, and the handler of processing errors decides about that record.
 - Reads see the changes in the cache. Only reads of the task's thread add values to the cache.
-- At a flush each changed key is written once, to the store and its changelog, with the record that changed it last. The
-  flush listener gets the new value and, as the old value, the value that the store has had since the previous flush. A
-  key that was put and deleted between two flushes is not forwarded.
+- At a flush each changed key is written once, to the store and its changelog, with the record that changed it last.
+  Then the flush listener gets the new value and, as the old value, the value that the store had before the flush. A key
+  that was put and deleted between two flushes is neither written nor forwarded.
 - Only a flush writes to the store below. So a checkpoint, a standby and a restore have the flushed changes only.
 - In a standby, and in a task without a cache, this layer only passes calls on. A close discards the changes that were
   not flushed.
 
 Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `SegmentedCacheFunction`. Differs from Kafka:
-a change is forwarded before it is written, so that a flush can be repeated after an error of the log. A close never
-flushes. A read of a range does not count as a use of its keys. A reverse range leaves out deleted keys, which Kafka
-returns with the value null.
+a flush writes all its changes before it forwards the first; Kafka forwards each before it writes the next. A close
+never flushes. A read of a range does not count as a use of its keys. A reverse range leaves out deleted keys, which
+Kafka returns with the value null.
 """
 
 from __future__ import annotations
@@ -32,12 +32,8 @@ from streams_runtime.state_stores.change_logging import (
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.thread_cache import ContextTuple, NamedCache, TaskCache
+from streams_runtime.state_stores.thread_cache import ContextTuple, FlushedChange, FlushListener, NamedCache, TaskCache
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
-
-FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None]
-"""Called with the cache key, the new value, the old value (None if the listener wants none), and the context of the
-record that made the change."""
 
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
 
@@ -48,7 +44,7 @@ _SEGMENT_BYTES = 8
 class CachingStore(WrappedStateStore[LoggingStore], ABC):
     """`cache`: None in a standby, and in a task without a cache. Its keys are those of the changelog."""
 
-    __slots__ = ("_listener", "_owner", "_sends_old_values", "_task_cache", "cache")
+    __slots__ = ("_owner", "_sends_old_values", "_task_cache", "cache", "flush_listener")
 
     key_overhead = 0
     """The bytes by which a cache key is longer in Kafka. The cache counts them, as Kafka's does."""
@@ -95,7 +91,7 @@ class CachingStore(WrappedStateStore[LoggingStore], ABC):
         self._forget_listener()
 
     def _forget_listener(self) -> None:
-        self._listener: FlushListener | None = None
+        self.flush_listener: FlushListener | None = None
         self._sends_old_values = False
 
     # --- flushing
@@ -104,19 +100,25 @@ class CachingStore(WrappedStateStore[LoggingStore], ABC):
         """Call `listener` for each change that is flushed until the store is closed. False if there is no cache."""
         if self.cache is None:
             return False
-        self._listener = listener
+        self.flush_listener = listener
         self._sends_old_values = sends_old_values
         return True
 
-    def write(self, key: bytes, value: bytes | None, context: ContextTuple) -> None:
-        """Forward a change from the cache, then write it to the store below."""
-        listener = self._listener
-        if listener is not None:
-            old = self.read_below(key) if value is None or self._sends_old_values else None
-            if value is None and old is None:
-                return  # the key was put and deleted since the previous flush
-            listener(key, value, old if self._sends_old_values else None, context)
-        self._inner.put_checked(key, value)
+    def needed_changes(self, dirty: list[tuple[bytes, bytes | None, ContextTuple]]) -> list[FlushedChange]:
+        """See `CachedStore`. With a listener, a key that was put and deleted since the last flush is left out."""
+        if self.flush_listener is None:
+            return [(key, value, None, context) for key, value, context in dirty]
+        changes: list[FlushedChange] = []
+        sends_old_values = self._sends_old_values
+        for key, value, context in dirty:
+            old = self.read_below(key) if sends_old_values or value is None else None
+            if value is not None or old is not None:
+                changes.append((key, value, old if sends_old_values else None, context))
+        return changes
+
+    def write(self, changes: list[FlushedChange]) -> None:
+        """See `CachedStore`."""
+        self._inner.put_flushed([(key, value, context[0]) for key, value, _, context in changes])
 
     # --- reads
 

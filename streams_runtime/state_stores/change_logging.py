@@ -39,11 +39,17 @@ class _NotLogged:
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """The change is not logged."""
 
+    def log_changes(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]) -> None:
+        """The changes are not logged."""
+
 
 class _NoRecord:
     record_timestamp_ms = -1
     stream_time_ms = -1
 
+
+CheckedChange = tuple[bytes, bytes | None, int]
+"""Key, value, and the timestamp of the record that made the change, in milliseconds."""
 
 _NOT_LOGGED: ChangeLogger = _NotLogged()
 _NO_RECORD: RecordClock = _NoRecord()
@@ -107,17 +113,25 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
             self._changes.check_change(self._name, key, logged, timestamp_ms)
 
     @abstractmethod
-    def put_checked(self, key: bytes, value: bytes | None) -> None:
-        """As `put`, without the check: for a change that `check` has accepted, in a store without duplicates.
-
-        `key`, `value`: as for `check`.
-        """
+    def put_flushed(self, changes: list[CheckedChange]) -> None:
+        """Put changes that `check` has accepted, in a store without duplicates. The keys are those of the changelog."""
 
     def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
         """The value and the timestamp of the changelog's record for a value in the store."""
         if value is None or not self._timestamped:
             return value, self._clock.record_timestamp_ms
         return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
+
+    def _log_all(self, changes: list[CheckedChange]) -> None:
+        values = [value for _, value, _ in changes]
+        timestamps_ms = [record_ms for _, _, record_ms in changes]
+        if self._timestamped:
+            timestamps_ms = [
+                record_ms if value is None else unpack_timestamp(value)[0]
+                for value, record_ms in zip(values, timestamps_ms, strict=True)
+            ]
+            values = [None if value is None else value[TIMESTAMP_BYTES:] for value in values]
+        self._changes.log_changes(self._name, [key for key, _, _ in changes], values, timestamps_ms)
 
 
 class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
@@ -134,16 +148,15 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
         self._inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
-    def put_checked(self, key: bytes, value: bytes | None) -> None:
-        self._inner.put(key, value)
-        self._log_change(self._name, key, *self._logged(value))
-
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in entries:
             self.check(key, value)
-        self._inner.put_all(entries)
-        for key, value in entries:
-            self._log_change(self._name, key, *self._logged(value))
+        record_ms = self._clock.record_timestamp_ms
+        self.put_flushed([(key, value, record_ms) for key, value in entries])
+
+    def put_flushed(self, changes: list[CheckedChange]) -> None:
+        self._inner.put_all([(key, value) for key, value, _ in changes])
+        self._log_all(changes)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         return self._inner.scan(start, exclusive_end, reverse=reverse)
@@ -171,9 +184,11 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
             self._log_change(self._name, key, logged, timestamp_ms)
         return sequence
 
-    def put_checked(self, key: bytes, value: bytes | None) -> None:
-        self._inner.put(key, value, suffix_of(key)[0])
-        self._log_change(self._name, key, *self._logged(value))
+    def put_flushed(self, changes: list[CheckedChange]) -> None:
+        put = self._inner.put
+        for key, value, _ in changes:
+            put(key, value, suffix_of(key)[0])
+        self._log_all(changes)
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._inner.fetch(key, start_ms)

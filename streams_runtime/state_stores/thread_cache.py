@@ -12,9 +12,11 @@ Rules:
   thread, all caches evict their clean values; the dirty ones follow at the next commit.
 - The caches of a task are flushed together before a commit, and caches of other tasks are not.
 
+- A flush first writes its keys to the store and the changelog, all together, then forwards them one by one.
+
 The task's thread writes; any thread may read. A value is written to the store before it leaves the cache or counts as
 clean, so that a reader who has seen it never sees an older value. If a flush fails, the values that were not written
-stay dirty, and the flush can be repeated.
+stay dirty, and those that were not forwarded are kept. So the flush can be repeated.
 
 The order of use matters only when the cache is full. So a use stores the next number of a counter, and no linked list
 is kept. The first eviction sorts all keys by their numbers. When each key of that order was evicted, or used again, all
@@ -30,6 +32,7 @@ waits only if a processor answers every change of a table with another change of
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, Protocol
@@ -46,13 +49,18 @@ tuple, because each change needs one. Source: `ProcessorRecordContext`.
 _POSITION = slice(2, 4)
 """Topic, partition and offset in a `ContextTuple`."""
 
-Entry = tuple[bytes | None, ContextTuple | None, int, int]
-"""The value (None: deleted), the context of the last change (None: the value was only read), the size in bytes, and the
-counter when the value was put or loaded."""
+FlushedChange = tuple[bytes, bytes | None, bytes | None, ContextTuple]
+"""A change that is flushed: the cache key, the new value, the old value (None also if the listener wants none), and the
+context of the record that made the change."""
+
+FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None]
+"""Called with the four parts of a `FlushedChange`."""
+
+Entry = tuple[bytes | None, int, int]
+"""The value (None: deleted), the size in bytes, and the counter when the value was put or loaded."""
 _VALUE: Final = 0
-_CONTEXT: Final = 1
-_SIZE: Final = 2
-_COUNTER: Final = 3
+_SIZE: Final = 1
+_COUNTER: Final = 2
 
 _ENTRY_OVERHEAD = 24 + 1 + 8 + 8 + 4
 """Bytes that Kafka counts for each entry: the node of its list, the dirty flag, and timestamp, offset and partition of
@@ -95,16 +103,21 @@ class CachedStore(Protocol):
     """The store that a cache belongs to.
 
     `key_overhead`: the bytes by which a cache key is longer in Kafka. `keeps_reads`: whether values that are read from
-    the store below stay in the cache.
+    the store below stay in the cache. `flush_listener`: gets each change after it was written; None if nobody does.
     """
 
     key_overhead: int
     keeps_reads: bool
+    flush_listener: FlushListener | None
 
     def read_below(self, key: bytes) -> bytes | None: ...
 
-    def write(self, key: bytes, value: bytes | None, context: ContextTuple) -> None:
-        """Forward a change, and write it to the store below. `context`: that of the record that made the change."""
+    def needed_changes(self, dirty: list[tuple[bytes, bytes | None, ContextTuple]]) -> list[FlushedChange]:
+        """The changes to write and to forward. `dirty`: keys with their values and contexts."""
+        ...
+
+    def write(self, changes: list[FlushedChange]) -> None:
+        """Write changes to the store below and to its changelog."""
         ...
 
 
@@ -163,7 +176,7 @@ class TaskCache:
         return any(cache.has_dirty for cache in self._caches)
 
     def flush(self) -> None:
-        """Forward and write all dirty values. After an error, the values that were not written stay dirty."""
+        """Write and forward all dirty values. After an error, the next flush goes on where this one ended."""
         for _ in range(_MAX_FLUSH_ROUNDS):
             if not self.is_dirty:
                 return
@@ -177,7 +190,7 @@ class NamedCache:
 
     __slots__ = (
         "_check", "_contexts", "_counter", "_dirty", "_entries", "_eviction_order", "_overhead", "_reads",
-        "_record_context", "_size_bytes", "_store", "_thread",
+        "_record_context", "_size_bytes", "_store", "_thread", "_written",
     )  # fmt: skip
 
     def __init__(self, thread: ThreadCache, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> None:
@@ -188,8 +201,10 @@ class NamedCache:
         self._record_context = contexts.record_context
         self._overhead = _ENTRY_OVERHEAD + store.key_overhead
         self._entries: dict[bytes, Entry] = {}
-        self._dirty: dict[bytes, None] = {}
-        """The dirty keys in the order of their last change."""
+        self._dirty: dict[bytes, ContextTuple] = {}
+        """The dirty keys in the order of their last change, with the context of that change."""
+        self._written: deque[FlushedChange] = deque()
+        """Changes that were written, and are to be forwarded."""
         self._counter = count()
         """Its next number goes to each use, so a higher number is a later use."""
         self._reads: dict[bytes, int] = {}
@@ -212,7 +227,7 @@ class NamedCache:
         value = self._store.read_below(key)
         if value is not None and self._store.keeps_reads:
             size = self._overhead + len(key) + len(value)
-            self._entries[key] = (value, None, size, next(self._counter))
+            self._entries[key] = (value, size, next(self._counter))
             self._grow(size)
         return value
 
@@ -222,14 +237,15 @@ class NamedCache:
 
     def changed_by_present_record(self, key: bytes) -> Entry | None:
         """The entry of a key if it is dirty, and the record that is being processed made its last change."""
-        entry = self._entries.get(key)
-        if entry is None or entry[_CONTEXT] is None or key not in self._dirty:
+        context = self._dirty.get(key)
+        if context is None or context[_POSITION] != self._record_context()[_POSITION]:
             return None
-        return entry if entry[_CONTEXT][_POSITION] == self._record_context()[_POSITION] else None
+        return self._entries[key]
 
     @property
     def has_dirty(self) -> bool:
-        return bool(self._dirty)
+        """Whether there is anything to flush: a value to write, or a change to forward."""
+        return bool(self._dirty or self._written)
 
     def items(self) -> list[tuple[bytes, bytes | None]]:
         """All keys and values at one moment. Any thread may call."""
@@ -271,10 +287,10 @@ class NamedCache:
             size += _extra_bytes(headers, raw)
         entries, dirty, thread = self._entries, self._dirty, self._thread
         previous = entries.get(key)
-        entries[key] = (value, context, size, next(self._counter))
+        entries[key] = (value, size, next(self._counter))
         if key in dirty:
             del dirty[key]  # the key moves to the end
-        dirty[key] = None
+        dirty[key] = context
         if previous is not None:
             size -= previous[_SIZE]
         # The limit may be exceeded even if this cache does not grow: an eviction from another cache forwards its value,
@@ -307,7 +323,9 @@ class NamedCache:
             self._remove(key)
 
     def flush(self) -> None:
-        """Forward and write the values that are dirty now. After an error, those that were not written stay dirty."""
+        """Write and forward the values that are dirty now. After an error, the next flush goes on where this one
+        ended.
+        """
         self._flush(list(self._dirty))
 
     def evict_one(self) -> None:
@@ -333,26 +351,40 @@ class NamedCache:
         self._thread.size_bytes -= self._size_bytes
         self._size_bytes = 0
         self._dirty.clear()
+        self._written.clear()
         self._entries.clear()
         self._reads.clear()
         self._eviction_order.clear()
 
     def _flush(self, keys: list[bytes]) -> None:
-        entries, dirty, write, set_context = self._entries, self._dirty, self._store.write, self._contexts.set_context
+        """Write these dirty keys, then forward all that was written and not yet forwarded."""
+        entries, dirty = self._entries, self._dirty
+        if keys:
+            changes = self._store.needed_changes([(key, entries[key][_VALUE], dirty[key]) for key in keys])
+            if self._store.flush_listener is not None:
+                self._written.extend(changes)  # first: if the write raises, the next flush reads other old values
+            self._store.write(changes)
+            for key in keys:
+                del dirty[key]
+                if entries[key][_VALUE] is None:
+                    self._remove(key)
+        if self._written:
+            self._forward()
+
+    def _forward(self) -> None:
+        """A change below may flush this cache again. Then the inner call forwards all, also what is left here."""
+        written, forward, set_context = self._written, self._store.flush_listener, self._contexts.set_context
+        assert forward is not None, "changes are kept only for a listener"
         previous = self._contexts.begin_flush()
         try:
-            for key in keys:
-                if key not in dirty:  # a flush that was caused by an earlier key has written this one
-                    continue
-                entry = entries[key]
-                value, context = entry[_VALUE], entry[_CONTEXT]
-                assert context is not None, "a dirty value has the context of its change"
-                set_context(context)
-                write(key, value, context)
-                if entries.get(key) is entry:  # else a processor downstream has changed the key again
-                    dirty.pop(key, None)
-                    if value is None:
-                        self._remove(key)
+            while written:
+                change = written.popleft()
+                set_context(change[-1])
+                try:
+                    forward(*change)
+                except BaseException:
+                    written.appendleft(change)
+                    raise
         finally:
             self._contexts.end_flush(previous)
 

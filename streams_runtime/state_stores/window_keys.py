@@ -16,7 +16,8 @@ Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesSto
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
@@ -41,9 +42,8 @@ def window_key(key: bytes, start_ms: int, sequence: int) -> bytes:
     return key + _SUFFIX.pack(start_ms, sequence)
 
 
-def suffix_of(window_key: bytes) -> tuple[int, int]:
-    """Window start and sequence number."""
-    return _SUFFIX.unpack_from(window_key, len(window_key) - SUFFIX_BYTES)
+suffix_of: Callable[[bytes], tuple[int, int]] = partial(_SUFFIX.unpack_from, offset=-SUFFIX_BYTES)
+"""Window start and sequence number of a window key. No Python function, because each read and write calls it."""
 
 
 def next_sequence(sequence: int) -> int:

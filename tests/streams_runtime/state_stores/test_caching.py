@@ -23,7 +23,14 @@ from streams_runtime.state_stores import (
     window_store,
 )
 from streams_runtime.state_stores.builders import builder_without_caching
-from streams_runtime.state_stores.thread_cache import ContextTuple, NamedCache, TaskCache, ThreadCache
+from streams_runtime.state_stores.thread_cache import (
+    ContextTuple,
+    FlushedChange,
+    FlushListener,
+    NamedCache,
+    TaskCache,
+    ThreadCache,
+)
 from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import Change, RecordedChanges, SetClock, set_flush_listener
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS_OF_A_STORE, Model
@@ -255,6 +262,60 @@ def test_should_flush_what_a_flush_changes_in_the_same_commit(cached: Cached) ->
     assert [LONG.deserialize(change.value or b"") for change in cached.changes.changes] == [1, 2, 3]
 
 
+def test_should_keep_the_newest_value_where_a_flush_changes_its_key_and_flushes_again(tmp_path: Path) -> None:
+    one = Cached(key_value_store("store", STRING, LONG, persistent=False, caching=True).build(), tmp_path)
+    forwarded: list[tuple[str, int, int | None]] = []
+
+    def downstream(key: str, new: int, old: int | None, _made_by: ContextTuple) -> None:
+        forwarded.append((key, new, old))
+        if (key, new) == ("a", 1):
+            one.store.put("a", 2)
+            one.thread.resize(1)
+            one.store.put("b", 1)
+
+    set_flush_listener(one.store, downstream, sends_old_values=True)
+    one.store.put("a", 1)
+    one.store.put("c", 1)
+    one.task.flush()
+
+    assert forwarded == [("a", 1, None), ("c", 1, None), ("a", 2, 1), ("b", 1, None)]
+    assert [one.store.get(key) for key in "abc"] == [2, 1, 1]
+    assert [(change.key, LONG.deserialize(change.value or b"")) for change in one.changes.changes] == [
+        (b"a", 1),
+        (b"c", 1),
+        (b"a", 2),
+        (b"b", 1),
+    ]
+    one.store.close()
+
+
+def test_should_forward_after_a_failure_what_was_written_before_it(cached: Cached) -> None:
+    """Each change is forwarded once, with the old value from before the flush that wrote it."""
+    fails = [True, False, True, False, False]
+    forwarded: list[tuple[str, int, int | None]] = []
+
+    def downstream(key: str, new: int, old: int | None, _made_by: ContextTuple) -> None:
+        if fails and fails.pop():
+            raise TimeoutError
+        forwarded.append((key, new, old))
+
+    set_flush_listener(cached.store, downstream, sends_old_values=True)
+    for key in "abcd":
+        cached.store.put(key, 1)
+    fails.reverse()
+    with pytest.raises(TimeoutError):
+        cached.task.flush()
+    assert cached.task.is_dirty
+    cached.store.put("b", 2)
+    with pytest.raises(TimeoutError):
+        cached.task.flush()
+    cached.task.flush()
+
+    assert forwarded == [("a", 1, None), ("b", 1, None), ("c", 1, None), ("d", 1, None), ("b", 2, 1)]
+    assert not cached.task.is_dirty
+    assert len(cached.changes.changes) == 5
+
+
 def test_should_drop_what_was_not_flushed_at_a_close(tmp_path: Path) -> None:
     one = Cached(key_value_store("store", STRING, LONG, caching=True).build(), tmp_path)
     one.store.put("a", 1)
@@ -376,6 +437,7 @@ def test_should_find_no_window_that_starts_before_zero_or_too_late(tmp_path: Pat
 class Below:
     """A store whose cache is tested alone. `content`: what the cache reads; `written`: what it has flushed."""
 
+    flush_listener: FlushListener | None = None
     key_overhead = 0
     unchecked_bytes = -1
     timestamp_checks = EVERY_TIMESTAMP
@@ -394,8 +456,11 @@ class Below:
     def read_below(self, key: bytes) -> bytes | None:
         return self.content.get(key)
 
-    def write(self, key: bytes, value: bytes | None, made_by: ContextTuple) -> None:
-        self.written.append((key, value))
+    def needed_changes(self, dirty: list[tuple[bytes, bytes | None, ContextTuple]]) -> list[FlushedChange]:
+        return [(key, value, None, made_by) for key, value, made_by in dirty]
+
+    def write(self, changes: list[FlushedChange]) -> None:
+        self.written += [(key, value) for key, value, _, _ in changes]
 
 
 USES = st.lists(st.tuples(st.sampled_from(["put", "read", "put clean"]), st.integers(0, 9)), max_size=60)
