@@ -8,13 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
-from streams_runtime.common.records import Headers, Record, record_partition
-from streams_runtime.processors.api import KeyPrefixPartitioner, Processor
+from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.records import Headers, Record
+from streams_runtime.processors.api import Processor
 from streams_runtime.processors.context import Children, CurrentNode, NodeContext, Operator, Receiver
 from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
-from streams_runtime.serdes import NestedSerde, serde_for_topic, serializer_of
 
 _new_record = tuple.__new__
 """Takes half of the time of `Record(...)`."""
@@ -117,59 +116,17 @@ class ProcessorRunner(NodeRunner):
 
 
 class SinkRunner(NodeRunner):
-    """Serialises records and sends them. The builder of topologies refuses a sink as a parent."""
+    """The task serializes and sends the records. The builder of topologies refuses a sink as a parent."""
 
     def __init__(self, name: str, topic: str, settings: SinkSettings, current: CurrentNode) -> None:
         super().__init__(NodeContext(name, frozenset(), current))
         self.topic = topic
         self._settings = settings
-        self._key_serde = serde_for_topic(settings.key_serde, topic, is_key=True)
-        self._value_serde = serde_for_topic(settings.value_serde, topic, is_key=False)
-        self._partitioner = settings.partitioner
-        if isinstance(self._partitioner, NestedSerde):  # a partitioner of windowed keys has a serde
-            self._partitioner = self._partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
 
     def init(self, runtime: TaskRuntime) -> None:
         super().init(runtime)
         self._runtime = runtime
 
     def connect(self, children: Children) -> Receiver:
-        serialize_key, serialize_value = serializer_of(self._key_serde), serializer_of(self._value_serde)
-        partitioner, choose, suffix_bytes = self._partitioner, None, 0
-        if isinstance(partitioner, KeyPrefixPartitioner):
-            suffix_bytes = partitioner.suffix_bytes
-        elif partitioner is not None:
-            choose = self._partition
-        send, mismatch = self._runtime.sender(self.topic, suffix_bytes), self._mismatch
-
-        def sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-            partition = None if choose is None else choose(key, value)
-            try:
-                key_bytes = None if key is None and not suffix_bytes else serialize_key(key)
-                value_bytes = None if value is None else serialize_value(value)
-            except SchemaRegistryUnavailable:
-                raise
-            except Exception as error:
-                raise mismatch(key, value, error) from error
-            send(key_bytes, value_bytes, timestamp_ms, headers, partition)
-
-        return sink
-
-    def _mismatch(self, key: object, value: object, error: Exception) -> SerdeMismatch:
         settings = self._settings
-        where = f"sink {self.name} cannot write to topic {self.topic}"
-        return SerdeMismatch(where, settings.key_serde, settings.value_serde, key, value, error)
-
-    def _partition(self, key: object, value: object) -> int:
-        assert self._partitioner is not None
-        count = self._runtime.partitions_of(self.topic)
-        if count < 1:
-            raise StreamsRuntimeError(f"sink {self.name} cannot write: topic {self.topic} has no partitions")
-        partition = self._partitioner(key, value, count)
-        try:
-            return record_partition(partition, count)
-        except ValueError:
-            raise StreamsRuntimeError(
-                f"the partitioner of sink {self.name} chose partition {partition!r} of topic {self.topic}, "
-                f"which has 0 to {count - 1}"
-            ) from None
+        return self._runtime.sink(self.name, self.topic, settings.key_serde, settings.value_serde, settings.partitioner)

@@ -6,7 +6,7 @@ Source: `InternalProcessorContext`, `RecordCollector`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from assignor.types import TaskId
 from streams_runtime.common.errors import (
@@ -18,17 +18,13 @@ from streams_runtime.common.errors import (
 )
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
+from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator, StreamPartitioner
 from streams_runtime.reporting.losses import TaskLosses
+from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StateStore
 
 ABOUT_THE_TASK = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
 """Errors of the task, not of the current record. No handler decides about them."""
-
-
-Sender = Callable[[bytes | None, bytes | None, int, Headers, int | None], None]
-"""Writes key, value, timestamp and headers to one topic. The last parameter is the partition. If it is None, the
-partition follows from the murmur2 hash of the key, as in Kafka."""
 
 
 class RunPosition(NamedTuple):
@@ -69,14 +65,17 @@ class TaskRuntime(Protocol):
     @property
     def losses(self) -> TaskLosses: ...
 
-    def partitions_of(self, topic: str) -> int:
-        """The number of partitions of a topic. Raises StreamsRuntimeError for an unknown topic."""
-        ...
+    def sink(
+        self,
+        node: str,
+        topic: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        partitioner: StreamPartitioner | None,
+    ) -> Callable[[Any, Any, int, Headers], None]:
+        """The receiver of the sink `node`, which writes to the topic of this full name.
 
-    def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
-        """Writes to the topic of this full name.
-
-        `suffix_bytes`: how many bytes at the end of a key do not count for its partition (see `KeyPrefixPartitioner`).
+        `partitioner` None: by Kafka's hash of the key's bytes.
         """
         ...
 

@@ -90,7 +90,7 @@ class TaskCreator:
         logged = {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
         collector = RecordCollector(task, self.producer, logged, state.needed_changes)
         handling = ExceptionHandling(
-            collector.sender,
+            collector.sink,
             configs.errors_dead_letter_queue_topic_name,
             application.processing_exception_handler,
             application.deserialization_exception_handler,

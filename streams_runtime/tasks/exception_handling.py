@@ -40,7 +40,7 @@ from streams_runtime.common.errors import (
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
-from streams_runtime.processors.runtime import Sender
+from streams_runtime.processors.context import Receiver
 from streams_runtime.reporting.losses import TOLD_AS_NOTICE, DropReason, TaskLosses
 from streams_runtime.reporting.notices import one_line
 
@@ -163,15 +163,15 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
 class ExceptionHandling:
     """Calls the handlers of a task, and carries out their answers.
 
-    `sender`: returns the task's function to send a record to a topic. `dead_letter_topic`: the topic's full name, None
-    if it is not set.
+    `sink`: makes, for the name of a node and a topic, the receiver that writes records of bytes to the topic.
+    `dead_letter_topic`: the topic's full name, None if it is not set.
     """
 
-    __slots__ = ("_clock", "_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sender")
+    __slots__ = ("_clock", "_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sink")
 
     def __init__(
         self,
-        sender: Callable[[str], Sender],
+        sink: Callable[[str, str], Receiver],
         dead_letter_topic: str | None,
         processing: ExceptionHandler,
         deserialization: ExceptionHandler,
@@ -179,7 +179,7 @@ class ExceptionHandling:
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
-        self._sender = sender
+        self._sink = sink
         self._dead_letter_topic = dead_letter_topic
         self._processing = processing
         self._deserialization = deserialization
@@ -231,10 +231,11 @@ class ExceptionHandling:
             ) from record.error
         # a negative timestamp may be the reason of the failure, and cannot be sent
         timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
+        send = self._sink(record.node, topic)
         has_own_timestamp, has_trace = True, True
         while True:
             try:
-                self._sender(topic)(record.key, record.value, timestamp_ms, headers, None)
+                send(record.key, record.value, timestamp_ms, headers)
                 return
             except StreamsRuntimeError as error:
                 cause = error.__cause__

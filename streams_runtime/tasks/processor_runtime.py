@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
@@ -33,10 +34,12 @@ from streams_runtime.common.errors import ProcessingFailed, StreamsRuntimeError,
 from streams_runtime.common.records import Headers, RawRecord, RecordMetadata
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.errors import LogTimeout
-from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator
+from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator, StreamPartitioner
+from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition, Sender
+from streams_runtime.processors.runtime import ABOUT_THE_TASK, RunPosition
 from streams_runtime.reporting.losses import TaskLosses
+from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StateStore
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache
 from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
@@ -336,11 +339,15 @@ class ProcessorRuntime:
     def current_stream_time_ms(self) -> int:
         return self.stream_time_ms
 
-    def partitions_of(self, topic: str) -> int:
-        return self.collector.partitions_of(topic)
-
-    def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
-        return self.collector.sender(topic, suffix_bytes)
+    def sink(
+        self,
+        node: str,
+        topic: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        partitioner: StreamPartitioner | None,
+    ) -> Receiver:
+        return self.collector.sink(node, topic, key_serde, value_serde, partitioner)
 
     @property
     def position(self) -> RunPosition | None:

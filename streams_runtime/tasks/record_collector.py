@@ -1,8 +1,8 @@
 """Sends everything that one task writes: records to output topics, changes of its stores, dead letters.
 
-Rules: if the sender gives no partition, Kafka's murmur2 hash of the key chooses it; records without a key take the
-partitions in turn. A store's change goes to the task's partition of the changelog. The offset of a change is known once
-the log has acknowledged (and committed) the change; a checkpoint has only such offsets.
+Rules: without a partitioner, Kafka's murmur2 hash of the key's bytes chooses the partition; records without a key take
+the partitions in turn. A store's change goes to the task's partition of the changelog. The offset of a change is known
+once the log has acknowledged (and committed) the change; a checkpoint has only such offsets.
 Source: `RecordCollectorImpl`.
 """
 
@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from assignor.types import JAVA_LONG_MAX, TaskId, TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import Headers
+from streams_runtime.common.errors import SchemaRegistryUnavailable, SerdeMismatch, StreamsRuntimeError
+from streams_runtime.common.records import Headers, record_partition
 from streams_runtime.logs.errors import UnknownTopicOrPartition
 from streams_runtime.logs.partitioner import positive_hash
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.processors.runtime import Sender
+from streams_runtime.processors.api import KeyPrefixPartitioner, StreamPartitioner
+from streams_runtime.processors.context import Receiver
 from streams_runtime.reporting.losses import WindowsAtRisk
+from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_for_topic, serializer_of
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.streams_producer import StreamsProducer
 
@@ -27,7 +30,7 @@ MOST_ROWS = 10_000
 `ProcessorRuntime.process`; but one punctuator or one call of a processor may write any number of rows."""
 
 _HOT_KEYS = 100_000
-"""The number of keys whose partitions a topic remembers."""
+"""The number of keys whose partitions a sink remembers."""
 
 
 class _PartitionRows:
@@ -66,7 +69,6 @@ class RecordCollector:
         "_needed",
         "_producer",
         "_rows",
-        "_senders",
         "_targets",
         "_written",
         "pending",
@@ -86,7 +88,6 @@ class RecordCollector:
         self._logged = frozenset(self._changelogs.values())
         self._needed = dict(needed or {})
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
-        self._senders: dict[tuple[str, int], Sender] = {}
         self._written: set[TopicPartition] = set()
         self._has_sent = False  # since `call_if_sent` began
         self._rows: dict[TopicPartition, _PartitionRows] = {}
@@ -96,41 +97,55 @@ class RecordCollector:
 
     # --- to topics
 
-    def partitions_of(self, topic: str) -> int:
-        """Raises StreamsRuntimeError for a topic that the log does not have, LogTimeout."""
-        return len(self._targets.get(topic) or self._look_up(topic))
+    def sink(
+        self,
+        node: str,
+        topic: str,
+        key_serde: Serde[Any] = BYTES,
+        value_serde: Serde[Any] = BYTES,
+        partitioner: StreamPartitioner | None = None,
+    ) -> Receiver:
+        """The receiver that serializes records, chooses their partitions and writes them to this topic. Do not use it
+        after `clear`.
 
-    def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
-        """The function that writes to this topic. It raises StreamsRuntimeError for a record that the topic cannot
-        take, TaskMigrated, LogTimeout.
+        `node`: the node that sends, for errors. The receiver looks up the topic's partitions with the first record. It
+        raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and StreamsRuntimeError if there is
+        no such topic or partition, or if the topic cannot take the record.
         """
-        sender = self._senders.get((topic, suffix_bytes))
-        if sender is None:
-            sender = self._senders[topic, suffix_bytes] = self._new_sender(topic, suffix_bytes)
-        return sender
-
-    def _new_sender(self, topic: str, suffix_bytes: int) -> Sender:
-        """The sender looks up the partitions of the topic with the first record."""
+        serialize_key = serializer_of(serde_for_topic(key_serde, topic, is_key=True))
+        serialize_value = serializer_of(serde_for_topic(value_serde, topic, is_key=False))
+        choose, suffix_bytes = None, 0
+        if isinstance(partitioner, KeyPrefixPartitioner):
+            suffix_bytes = partitioner.suffix_bytes
+        elif partitioner is not None:
+            choose = self._partition_chooser(partitioner, node, topic)
         targets: tuple[TopicPartition, ...] = ()
         only: _PartitionRows | None = None  # the rows of the only partition, if the topic has one partition
         rows_of_keys: dict[bytes | None, _PartitionRows] = {}
 
-        def send(
-            key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, partition: int | None
-        ) -> None:
-            hashed = key[:-suffix_bytes] if suffix_bytes and key is not None else key
+        def sink(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            partition = None if choose is None else choose(key, value)
+            try:
+                key_bytes = None if key is None and not suffix_bytes else serialize_key(key)
+                value_bytes = None if value is None else serialize_value(value)
+            except SchemaRegistryUnavailable:
+                raise
+            except Exception as error:
+                where = f"sink {node} cannot write to topic {topic}"
+                raise SerdeMismatch(where, key_serde, value_serde, key, value, error) from error
+            hashed = key_bytes[:-suffix_bytes] if suffix_bytes and key_bytes is not None else key_bytes
             rows = only or (rows_of_keys.get(hashed) if partition is None else None)
             if rows is None:
-                rows = choose(hashed, partition)
-            if headers or not rows.limits.takes_unchecked(key, value, timestamp_ms):
-                self._send_alone(rows, key, value, timestamp_ms, headers)
+                rows = find_rows(hashed, partition)
+            if headers or not rows.limits.takes_unchecked(key_bytes, value_bytes, timestamp_ms):
+                self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
             else:
-                self._add(rows, key, value, timestamp_ms)
+                self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
-        def choose(key: bytes | None, partition: int | None) -> _PartitionRows:
+        def find_rows(key: bytes | None, partition: int | None) -> _PartitionRows:
             nonlocal targets, only
             if not targets:
-                targets = self._targets.get(topic) or self._look_up(topic)
+                targets = self._partitions_of(topic)
                 if len(targets) == 1:
                     only = self._rows_of(targets[0])
                     return only
@@ -144,7 +159,38 @@ class RecordCollector:
             rows = rows_of_keys[key] = self._rows_of(targets[positive_hash(key) % len(targets)])
             return rows
 
-        return send
+        return sink
+
+    def _partition_chooser(self, partitioner: StreamPartitioner, node: str, topic: str) -> Callable[[Any, Any], int]:
+        """Gives the function from key and value to the partition. The function raises StreamsRuntimeError if the
+        partitioner chooses a partition that the topic does not have.
+        """
+        if isinstance(partitioner, NestedSerde):
+            partitioner = partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
+
+        def choose(key: Any, value: Any) -> int:
+            count = len(self._partitions_of(topic))
+            partition = partitioner(key, value, count)
+            try:
+                return record_partition(partition, count)
+            except ValueError:
+                raise StreamsRuntimeError(
+                    f"the partitioner of sink {node} chose partition {partition!r} of topic {topic}, "
+                    f"which has 0 to {count - 1}"
+                ) from None
+
+        return choose
+
+    def _partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
+        """Raises StreamsRuntimeError for a topic that the log does not have, LogTimeout."""
+        targets = self._targets.get(topic)
+        if targets is None:
+            partitions = self._producer.log.partitions_of(topic)
+            if partitions < 1:
+                raise StreamsRuntimeError(f"topic {topic} is not there; nothing can be sent to it", self.task_id)
+            targets = tuple(TopicPartition(topic, partition) for partition in range(partitions))
+            self._targets[topic] = targets
+        return targets
 
     # --- to changelogs
 
@@ -204,7 +250,7 @@ class RecordCollector:
     # --- rows
 
     def send_rows(self) -> None:
-        """Give the producer all rows. Raises as a sender does; then the next call sends the rows that are left."""
+        """Give the producer all rows. Raises as a sink does; then the next call sends the rows that are left."""
         pending = self.pending
         while pending:
             rows = pending[0]
@@ -288,12 +334,3 @@ class RecordCollector:
         self.pending.clear()
         self._rows.clear()
         self._change_rows.clear()
-        self._senders.clear()
-
-    def _look_up(self, topic: str) -> tuple[TopicPartition, ...]:
-        partitions = self._producer.log.partitions_of(topic)
-        if partitions < 1:
-            raise StreamsRuntimeError(f"topic {topic} is not there; nothing can be sent to it", self.task_id)
-        targets = tuple(TopicPartition(topic, partition) for partition in range(partitions))
-        self._targets[topic] = targets
-        return targets

@@ -9,12 +9,19 @@ from typing import Any, NamedTuple
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
 from assignor.types import TaskId
-from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType, Punctuator
-from streams_runtime.processors.runtime import RunPosition, Sender
+from streams_runtime.processors.api import (
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Punctuator,
+    StreamPartitioner,
+)
+from streams_runtime.processors.context import Receiver
+from streams_runtime.processors.runtime import RunPosition
 from streams_runtime.reporting.losses import TaskLosses, uncounted
+from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import StateStore, StoreContext
 
 TASK = TaskId(0, 0)
@@ -22,10 +29,11 @@ METADATA = RecordMetadata("in", 0, 7)
 
 
 class Sent(NamedTuple):
+    """Key and value as a sink got them."""
+
     topic: str
-    partition: int | None
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     timestamp_ms: int
     headers: Headers
 
@@ -47,10 +55,7 @@ class Scheduled:
 
 @dataclass
 class RecordingRuntime:
-    """`partitions`: how many each existing topic has."""
-
     stores: dict[str, StateStore] = field(default_factory=dict)
-    partitions: dict[str, int] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     scheduled: list[Scheduled] = field(default_factory=list)
     commits: int = 0
@@ -63,16 +68,16 @@ class RecordingRuntime:
     losses: TaskLosses = field(default_factory=lambda: uncounted(TASK))
     position: RunPosition | None = None
 
-    def partitions_of(self, topic: str) -> int:
-        if topic not in self.partitions:
-            raise StreamsRuntimeError(f"there is no topic {topic}")
-        return self.partitions[topic]
-
-    def sender(self, topic: str, suffix_bytes: int = 0) -> Sender:
-        def send(
-            key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, partition: int | None
-        ) -> None:
-            self.sent.append(Sent(topic, partition, key, value, timestamp_ms, headers))
+    def sink(
+        self,
+        node: str,
+        topic: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        partitioner: StreamPartitioner | None,
+    ) -> Receiver:
+        def send(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            self.sent.append(Sent(topic, key, value, timestamp_ms, headers))
 
         return send
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assignor.errors import TopologyError
-from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
+from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.common.records import Record
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import Processor, ProcessorContext
@@ -250,16 +250,6 @@ def test_should_name_the_node_that_failed_however_deep_it_is() -> None:
     assert graph.failed_node(caught.value) == "two"
 
 
-def test_should_name_the_sink_when_its_serde_fails() -> None:
-    topology = Topology().add_source("in", "a").add_sink("out", "b", "in", value_serde=LONG)
-    graph = started(topology)
-
-    with pytest.raises(SerdeMismatch, match="value serde LongSerde a str") as caught:
-        graph.sources["a"].receiver(None, "not a number", 5, ())
-
-    assert graph.failed_node(caught.value) == "out"
-
-
 def test_should_name_the_outer_node_when_it_fails_after_it_caught_an_error_from_below() -> None:
     topology = Topology().add_source("in", "a").add_processor("catching", Catching, "in")
     topology.add_processor("failing", Failing, "catching")
@@ -270,6 +260,17 @@ def test_should_name_the_outer_node_when_it_fails_after_it_caught_an_error_from_
         graph.sources["a"].receiver("k", "fail too", 5, ())
 
     assert graph.failed_node(caught.value) == "catching"
+
+
+def test_should_write_a_repartition_topic_under_its_full_name() -> None:
+    topology = Topology().add_source("in", "a").add_repartition_topic("r").add_sink("out", "r", "in")
+    topology.add_source("again", "r")
+    runtime = RecordingRuntime()
+    graph = started(topology, runtime)
+
+    graph.sources["a"].receiver(b"k", b"v", 1, ())
+
+    assert runtime.sent == [Sent("app-r", b"k", b"v", 1, ())]
 
 
 def test_should_go_on_with_the_next_record_after_one_has_failed() -> None:
@@ -287,7 +288,7 @@ def test_should_go_on_with_the_next_record_after_one_has_failed() -> None:
         graph.sources["a"].receiver(b"k", None, 5, ())
     graph.sources["a"].receiver(b"k", b"v", 6, ())
 
-    assert runtime.sent == [Sent("b", None, b"k", b"v", 6, ())]
+    assert runtime.sent == [Sent("b", b"k", b"v", 6, ())]
 
 
 def test_should_give_stores_the_timestamp_of_the_record_their_processor_was_given() -> None:

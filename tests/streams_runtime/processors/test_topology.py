@@ -13,7 +13,7 @@ from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Su
 from streams_runtime.common.records import Record
 from streams_runtime.processors.api import Processor
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.topology import Topology
+from streams_runtime.processors.topology import SinkSettings, Topology
 from streams_runtime.serdes import STRING
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
 
@@ -86,13 +86,18 @@ def test_should_travel_with_closures_and_run_the_same_there() -> None:
     topology.add_sink("out", "b", "shout", key_serde=STRING, value_serde=STRING, partitioner=lambda key, *_: len(key))
     travelled: Topology = cloudpickle.loads(cloudpickle.dumps(topology))  # type: ignore[no-untyped-call]
 
-    runtime = RecordingRuntime(partitions={"b": 3})
+    runtime = RecordingRuntime()
     graph = ProcessorGraph.build(travelled, 0, "app")
     graph.init(runtime)
     graph.sources["a"].receiver("k", "hey", 1, ())
 
     assert travelled.describe() == topology.describe()
-    assert runtime.sent == [Sent("b", 1, b"k", b"HEY!", 1, ())]
+    assert runtime.sent == [Sent("b", "k", "HEY!", 1, ())]
+    sink = travelled.definition().nodes["out"].supplier
+    assert isinstance(sink, SinkSettings)
+    assert (sink.key_serde, sink.value_serde) == (STRING, STRING)
+    assert sink.partitioner is not None
+    assert sink.partitioner("k", "HEY!", 3) == 1
 
 
 def test_should_refuse_a_supplier_that_gives_the_same_processor_twice() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,7 +13,7 @@ from assignor.types import TaskId
 from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.records import Headers, RecordMetadata
 from streams_runtime.processors.api import ExceptionHandler, FailedRecord, HandlerResponse
-from streams_runtime.processors.runtime import Sender
+from streams_runtime.processors.context import Receiver
 from streams_runtime.reporting.losses import TaskLosses, uncounted
 from streams_runtime.reporting.notices import NoticeBoard
 from streams_runtime.tasks.exception_handling import (
@@ -37,7 +37,6 @@ class OwnError(Exception):
 
 class Letter(NamedTuple):
     topic: str
-    partition: int | None
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
@@ -48,11 +47,9 @@ class Mailbox:
     def __init__(self) -> None:
         self.letters: list[Letter] = []
 
-    def sender(self, topic: str) -> Sender:
-        def send(
-            key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers, partition: int | None
-        ) -> None:
-            self.letters.append(Letter(topic, partition, key, value, timestamp_ms, headers))
+    def sink(self, node: str, topic: str) -> Receiver:
+        def send(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            self.letters.append(Letter(topic, key, value, timestamp_ms, headers))
 
         return send
 
@@ -68,7 +65,7 @@ def failed(error: Exception | None = None, timestamp_ms: int = 9) -> FailedInput
 def handling(
     handler: ExceptionHandler, mailbox: Mailbox, topic: str | None = "dead", losses: TaskLosses | None = None
 ) -> ExceptionHandling:
-    return ExceptionHandling(mailbox.sender, topic, handler, fail, losses or uncounted(TASK))
+    return ExceptionHandling(mailbox.sink, topic, handler, fail, losses or uncounted(TASK))
 
 
 def test_should_raise_with_task_topic_partition_offset_and_node_when_the_handler_says_fail() -> None:
@@ -128,7 +125,7 @@ def test_should_send_the_raw_record_with_headers_to_the_dead_letter_topic() -> N
     (letter,) = mailbox.letters
     headers = dict(letter.headers)
     trace = headers.pop("__streams.errors.stacktrace")
-    assert letter[:5] == ("dead", None, b"k", b"v", 9)
+    assert letter[:4] == ("dead", b"k", b"v", 9)
     assert headers == {
         "h": b"1",
         "__streams.errors.exception": f"{__name__}.OwnError".encode(),
@@ -154,9 +151,9 @@ def test_should_ask_the_handler_of_its_own_kind() -> None:
         raise AssertionError
 
     mailbox = Mailbox()
-    ExceptionHandling(mailbox.sender, None, never, log_and_continue, uncounted(TASK)).deserialization_failed(failed())
+    ExceptionHandling(mailbox.sink, None, never, log_and_continue, uncounted(TASK)).deserialization_failed(failed())
     with pytest.raises(ProcessingFailed, match="deserialization failed"):
-        ExceptionHandling(mailbox.sender, None, never, fail, uncounted(TASK)).deserialization_failed(failed())
+        ExceptionHandling(mailbox.sink, None, never, fail, uncounted(TASK)).deserialization_failed(failed())
 
 
 def test_should_fail_when_there_is_no_dead_letter_topic() -> None:

@@ -1,13 +1,18 @@
-"""Where a task's records go."""
+"""Where a task's records go: bytes, partition, timestamp and headers of what is sent."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.common.errors import StreamsRuntimeError
+from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.partitioner import partition_of
+from streams_runtime.processors.api import StreamPartitioner
+from streams_runtime.processors.context import Receiver
+from streams_runtime.serdes import LONG, STRING
 from streams_runtime.tasks.record_collector import RecordCollector
 from streams_runtime.tasks.streams_producer import StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
@@ -29,11 +34,20 @@ def collector(log: WatchedLog) -> tuple[RecordCollector, StreamsProducer]:
     return RecordCollector(TASK, producer, {"counts": CHANGELOG}), producer
 
 
+def sink(one: RecordCollector, partitioner: StreamPartitioner | None = None) -> Receiver:
+    return one.sink("words", "out", STRING, LONG, partitioner)
+
+
+def second(_key: Any, _value: Any, _partitions: int) -> int:
+    return 1
+
+
 def test_should_send_a_key_to_kafkas_partition_of_it(log: WatchedLog) -> None:
     one, producer = collector(log)
     keys = [b"key-%d" % number for number in range(20)]
+    send = one.sink("sink", "out")
     for key in keys:
-        one.sender("out")(key, b"v", 5, (), None)
+        send(key, b"v", 5, ())
     one.send_rows()
     producer.flush()
     for partition in range(3):
@@ -44,30 +58,82 @@ def test_should_send_a_key_to_kafkas_partition_of_it(log: WatchedLog) -> None:
 
 def test_should_send_records_without_a_key_round_all_partitions(log: WatchedLog) -> None:
     one, producer = collector(log)
+    send = one.sink("sink", "out")
     for number in range(6):
-        one.sender("out")(None, b"%d" % number, 5, (), None)
+        send(None, b"%d" % number, 5, ())
     one.send_rows()
     producer.flush()
     assert [len(log.read(TopicPartition("out", partition))) for partition in range(3)] == [2, 2, 2]
 
 
-def test_should_send_to_the_partition_that_is_asked_for(log: WatchedLog) -> None:
+def test_should_send_bytes_with_timestamp_and_headers(log: WatchedLog) -> None:
     one, producer = collector(log)
-    one.sender("out")(b"k", None, 5, (("h", b"1"),), 2)
+    sink(one)("k", 1, 9, (("h", b"x"),))
+    producer.flush()
+    target = TopicPartition("out", partition_of(b"k", 3))
+    assert (log.read(target), log.headers(target)) == ([(b"k", bytes(7) + b"\1", 9)], [(("h", b"x"),)])
+
+
+def test_should_not_ask_a_serde_about_none(log: WatchedLog) -> None:
+    one, producer = collector(log)
+    sink(one, second)(None, None, 9, ())
+    one.send_rows()
+    producer.flush()
+    assert log.read(TopicPartition("out", 1)) == [(None, None, 9)]
+
+
+def test_should_ask_the_partitioner_with_objects_and_the_number_of_partitions(log: WatchedLog) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def third(key: Any, value: Any, partitions: int) -> int:
+        asked.append((key, value, partitions))
+        return 2
+
+    one, producer = collector(log)
+    sink(one, third)("k", None, 5, (("h", b"1"),))
     producer.flush()
     target = TopicPartition("out", 2)
     assert (log.read(target), log.headers(target)) == ([(b"k", None, 5)], [(("h", b"1"),)])
+    assert asked == [("k", None, 3)]
+
+
+@pytest.mark.parametrize("chosen", [3, -1, "0", 0.0, True, None])
+def test_should_refuse_a_partition_that_the_topic_does_not_have(log: WatchedLog, chosen: Any) -> None:
+    one, _ = collector(log)
+    with pytest.raises(StreamsRuntimeError) as caught:
+        sink(one, lambda *_: chosen)("k", 1, 9, ())
+    assert (
+        str(caught.value) == f"the partitioner of sink words chose partition {chosen!r} of topic out, which has 0 to 2"
+    )
+
+
+@pytest.mark.parametrize("partitioner", [None, second])
+def test_should_name_sink_topic_serdes_and_types_when_a_serde_does_not_fit(
+    log: WatchedLog, partitioner: StreamPartitioner | None
+) -> None:
+    one, _ = collector(log)
+    with pytest.raises(SerdeMismatch) as refused:
+        sink(one, partitioner)(7, "many", 0, ())
+    assert str(refused.value) == (
+        "sink words cannot write to topic out: the serdes do not fit the record: "
+        "key serde StringSerde was given a int, value serde LongSerde a str "
+        "(AttributeError: 'int' object has no attribute 'encode')"
+    )
+    assert isinstance(refused.value.__cause__, AttributeError)
 
 
 def test_should_refuse_an_unknown_topic_until_it_is_there(log: WatchedLog) -> None:
-    one, _ = collector(log)
-    for _ in range(2):
+    one, producer = collector(log)
+    sinks = one.sink("hashing", "later"), one.sink("choosing", "later", partitioner=second)
+    for send in sinks * 2:
         with pytest.raises(StreamsRuntimeError, match=r"task \[0_1\] topic later is not there"):
-            one.sender("later")(b"k", b"v", 5, (), None)
-        with pytest.raises(StreamsRuntimeError, match="topic later is not there"):
-            one.partitions_of("later")
-    log.create_topics([NewTopic("later", 4)])
-    assert (one.partitions_of("later"), one.partitions_of("out")) == (4, 3)
+            send(b"k", b"v", 5, ())
+    log.create_topics([NewTopic("later", 2)])
+    for send in sinks:
+        send(b"k", b"v", 5, ())
+    one.send_rows()
+    producer.flush()
+    assert [len(log.read(TopicPartition("later", partition))) for partition in range(2)] == [1, 1]
 
 
 def test_should_send_changes_to_the_tasks_own_changelog_partition(log: WatchedLog) -> None:
@@ -88,7 +154,7 @@ def test_should_know_changelog_offsets_when_they_are_acknowledged(
     assert one.written_offsets() == {}
     for value in (b"1", b"2", b"3"):
         one.log_change("counts", b"k", value, 5)
-    one.sender("out")(b"k", b"v", 5, (), None)
+    one.sink("sink", "out")(b"k", b"v", 5, ())
     one.send_rows()
     assert one.written_offsets() == {}
     producer.commit()

@@ -108,7 +108,7 @@ def test_should_write_nothing_of_a_punctuation_when_another_owner_has_claimed_th
     runtime = task.runtime
 
     def write(at_ms: int) -> None:
-        runtime.sender(TOTALS)(b"late", b"", at_ms, (), 0)
+        runtime.collector.sink("late", TOTALS)(b"late", b"", at_ms, ())
 
     thread.schedule(COUNT_0, PunctuationType.WALL_CLOCK_TIME, write)
     thread.log.claim(APPLICATION, task.input_partitions)
@@ -402,7 +402,7 @@ def test_should_write_what_a_punctuation_has_sent_without_a_commit(tmp_path: Pat
     runtime = thread.active(COUNT_0).runtime
 
     def write(at_ms: int) -> None:
-        runtime.sender(TOTALS)(b"punctuated", bytes(8), at_ms, (), 0)
+        runtime.collector.sink("punctuated", TOTALS)(b"punctuated", bytes(8), at_ms, ())
 
     thread.schedule(COUNT_0, PunctuationType.WALL_CLOCK_TIME, write)
     thread.commits = False
