@@ -185,7 +185,7 @@ class NodeContext:
         """
         if entries.set_flush_listener is None:
             return False
-        failed, read, key_of = self.failed, entries.read, entries.key_of
+        forward, read, key_of = self.guarded(child), entries.read, entries.key_of
 
         def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
             if self._runtime is None:  # the nodes below are closed: the change is only written
@@ -193,11 +193,7 @@ class NodeContext:
             record_ms, headers, _, _, _ = made_by
             timestamp_ms, value = (record_ms, None) if new is None else read(new)
             old_value = None if old is None else read(old)[1]
-            try:
-                child(key_of(place), (value, old_value), timestamp_ms, headers)
-            except Exception as error:
-                if not failed(error):
-                    raise
+            forward(key_of(place), (value, old_value), timestamp_ms, headers)
 
         return entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
 
