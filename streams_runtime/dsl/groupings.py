@@ -19,10 +19,9 @@ from streams_runtime.dsl.materialized import (
 from streams_runtime.dsl.naming import REPARTITION_SUFFIX, checked_name
 from streams_runtime.dsl.repartition_node import GroupedTableRepartitionNode, RepartitionNames, RepartitionNode
 from streams_runtime.dsl.stage import Stage, TableStage
-from streams_runtime.dsl.stream_aggregates import KStreamAggregate, StreamAggregation
+from streams_runtime.dsl.stream_aggregates import KStreamAggregate, KStreamWindowAggregate, StreamAggregation
 from streams_runtime.dsl.table_aggregates import KTableAggregate, TableAggregation
 from streams_runtime.dsl.table_supplier import StoredTableSupplier
-from streams_runtime.dsl.window_aggregates import KStreamWindowAggregate
 from streams_runtime.dsl.windows import TimeWindowedSerde, TimeWindows
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.base import Windowed
