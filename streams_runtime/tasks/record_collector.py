@@ -195,15 +195,15 @@ class RecordCollector:
     # --- to changelogs
 
     def limits_of(self, store: str) -> RecordLimits:
-        """The limits of one record in the changelog of a store. Raises as a sender does."""
+        """The limits of one record in the changelog of a store. Raises as a sink does."""
         return self._changes_of(store).limits
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise the producer's error if the changelog does not take this change. Raises as a sender does."""
+        """Raise the producer's error if the changelog does not take this change. Raises as a sink does."""
         self._producer.check(self._changelogs[store], key, value, timestamp_ms if timestamp_ms > 0 else 0)
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a store's change to its changelog. `check_change` has accepted the change. Raises as a sender does."""
+        """Send a store's change to its changelog. `check_change` has accepted the change. Raises as a sink does."""
         rows = self._change_rows.get(store) or self._changes_of(store)
         if timestamp_ms < 0:  # in `init`, no record has set a time yet, and the log takes no negative timestamp
             timestamp_ms = 0
