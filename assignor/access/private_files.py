@@ -67,7 +67,7 @@ def _mode_of_writers(guarded: Path) -> int:
     return FILE_MODE | (0o060 if mode & stat.S_IWGRP else 0) | (0o006 if mode & stat.S_IWOTH else 0)
 
 
-def warn_of_others(path: Path) -> None:
+def warn_if_readable_by_others(path: Path) -> None:
     """Logs what `how_to_close` says, once for each path in a process."""
     if path in _warned_of:
         return

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from assignor.access.private_files import private_opener, warn_of_others
+from assignor.access.private_files import private_opener, warn_if_readable_by_others
 from assignor.coordinator_calls import CoordinatorAddress
 from assignor.errors import AssignorFault, InputError
 from assignor.recording import line_of_document
@@ -77,7 +77,7 @@ def prepare(path: str) -> None:
     try:
         with open(path, "ab+", opener=private_opener) as file:
             file.seek(0, os.SEEK_END)
-        warn_of_others(Path(path))
+        warn_if_readable_by_others(Path(path))
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", path) from None
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from assignor.access.private_files import FILE_MODE, warn_of_others
+from assignor.access.private_files import FILE_MODE, warn_if_readable_by_others
 from assignor.errors import InputError
 from assignor.recording.fields import document_of_line, line_of_document
 from kafka_groups.recorder.generations import GroupGenerations, LastSeen
@@ -77,7 +77,7 @@ class OutputFile:
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
         self._position_path = path.with_name(path.name + SUFFIX)  # it has a name: no directory could be opened so
-        warn_of_others(path)
+        warn_if_readable_by_others(path)
         try:
             self._lock()
             self.position = self._recovered()

@@ -77,7 +77,7 @@ class StreamGrouping(Generic[K, V]):
         """The names of the store and of the node. The store takes its number first."""
         naming = self.stream.graph.naming
         store_name = settings.name or naming.store(prefix)
-        return store_name, naming.given_or(name, prefix)
+        return store_name, naming.name_or_generated(name, prefix)
 
     def _table(
         self, node_name: str, supplier: StoredTableSupplier, key_serde: Serde[KT] | None, value_serde: Serde[A] | None
@@ -114,9 +114,9 @@ class TableGrouping(Generic[K, V]):
         store_name = settings.name or graph.naming.store("KTABLE-AGGREGATE-")
         maker = KeyValueStoreMaker(store_name, keys, aggregation.value_serde, settings)
         supplier = KTableAggregate(maker, aggregation.initializer, aggregation.adder, aggregation.subtractor)
-        sink = graph.naming.given_or(name, "KSTREAM-SINK-", "-sink")
-        source = graph.naming.given_or(name, "KSTREAM-SOURCE-", "-source")
-        node_name = graph.naming.given_or(name, aggregation.prefix)
+        sink = graph.naming.name_or_generated(name, "KSTREAM-SINK-", "-sink")
+        source = graph.naming.name_or_generated(name, "KSTREAM-SOURCE-", "-source")
+        node_name = graph.naming.name_or_generated(name, aggregation.prefix)
         if self._repartition is None or self._repartition_name is None:
             topic = (self._repartition_name or store_name) + REPARTITION_SUFFIX
             self._repartition = GroupedTableRepartitionNode(topic, sink, source, keys, changes.value_serde)

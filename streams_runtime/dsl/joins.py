@@ -207,17 +207,19 @@ class JoinMergeProcessor(Operator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         wants_old = self._sends_old_values
-        entries, held_back, set_record = None, False, context.current.set_record
+        entries, forwards_on_flush, set_record = None, False, context.current.set_record
         if self._store is not None:
             entries = context.state_store(self._store).entry_access()
-            held_back = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
+            forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
 
         def merge(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             new, old = change
             if entries is not None:
                 set_record(timestamp_ms, headers)
-                entries.put(entries.place(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms)
-            if not held_back:
+                entries.put(
+                    entries.stored_key_of(key), None if new is None else entries.write(timestamp_ms, new), timestamp_ms
+                )
+            if not forwards_on_flush:
                 child(key, (new, old if wants_old else None), timestamp_ms, headers)
 
         return merge

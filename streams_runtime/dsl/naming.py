@@ -32,7 +32,7 @@ class Naming:
     def store(self, prefix: str) -> str:
         return self.processor(prefix + _STORE)
 
-    def given_or(self, name: str | None, prefix: str, suffix: str = "") -> str:
+    def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
         """The name that the user gave, with the suffix. If `name` is None: a generated name, which is the prefix and a
         number. Takes a number in both cases. Raises TopologyError for an illegal name.
         """

@@ -73,7 +73,7 @@ class RepartitionMerging:
         `node`, so that they begin at `one`, the new node of the one topic.
         """
         # the node itself, and the nodes above it up to the change
-        between = _above(node, only_to=changer) | {node}
+        between = _above(node, stop_at=changer) | {node}
         for branch in [child for child in changer.children if child in between]:
             one.add_child(branch)
             changer.remove_child(branch)
@@ -135,13 +135,13 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
     return None
 
 
-def _above(node: GraphNode, only_to: GraphNode | None = None) -> set[GraphNode]:
-    """All nodes above this one. `only_to`: the search stops at this node, and the result does not have it."""
+def _above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
+    """All nodes above this one. `stop_at`: the search stops at this node, and the result does not have it."""
     above: set[GraphNode] = set()
     waiting = [node]
     while waiting:
         for parent in waiting.pop().parents:
-            if parent not in above and parent is not only_to:
+            if parent not in above and parent is not stop_at:
                 above.add(parent)
                 waiting.append(parent)
     return above

@@ -107,14 +107,14 @@ class StreamAggregateProcessor(Operator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
-        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
-        return self.receiver(entries, None if held_back else child, context, wants_old=self._sends_old_values)
+        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        return self.receiver(entries, None if forwards_on_flush else child, context, wants_old=self._sends_old_values)
 
     def receiver(
         self, entries: EntryAccess, child: Receiver | None, context: NodeContext, *, wants_old: bool
     ) -> Receiver:
         """The receiver that updates the aggregate of each record's key. For the parameters see `aggregation`."""
-        stored_key_of = entries.place
+        stored_key_of = entries.stored_key_of
         update = aggregation(entries, self._initializer, self._aggregator, child, context, wants_old=wants_old)
 
         def aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -127,8 +127,9 @@ class StreamAggregateProcessor(Operator):
 
 
 Update = Callable[[Any, Any, Any, Any, int, Headers], None]
-"""Updates one aggregate with a record. Takes the aggregate's key as `EntryAccess.place` gives it, and its key in the
-table, which is not used if a flush hands the changes on; then key, value, timestamp and headers of the record."""
+"""Updates one aggregate with a record. Takes the aggregate's key as `EntryAccess.stored_key_of` gives it, and its key
+in the table, which is not used if a flush hands the changes on; then key, value, timestamp and headers of the
+record."""
 
 
 def aggregation(
@@ -183,7 +184,7 @@ class KStreamWindowAggregate(StoredTableSupplier):
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         store: SerdesTimestampedWindowStore[Any, Any] = context.state_store(self.store.name)
         entries = store.entry_access()
-        stored_key_of, fetch, read = entries.place, entries.get, entries.read
+        stored_key_of, fetch, read = entries.stored_key_of, entries.get, entries.read
 
         def get(key: Windowed[Any]) -> tuple[int, Any] | None:
             stored = fetch(stored_key_of(key.key, key.start_ms))
@@ -210,16 +211,17 @@ class WindowAggregateProcessor(Operator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
-        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         update = aggregation(
             entries,
             self._initializer,
             self._aggregator,
-            None if held_back else context.guarded(child),  # after an error below, the other windows are updated
+            # guarded: after an error below, the other windows are updated
+            None if forwards_on_flush else context.guarded(child),
             context,
             wants_old=self._sends_old_values,
         )
-        stored_key_of = entries.place
+        stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)
         size_ms, grace_ms, starts_for = self._windows.size_ms, self._windows.grace_ms, self._windows.starts_for
 
@@ -235,7 +237,7 @@ class WindowAggregateProcessor(Operator):
                     drop_late(start_ms, timestamp_ms, close_ms)
                     continue
                 windowed = None
-                if not held_back:
+                if not forwards_on_flush:
                     windowed = _new_tuple(Windowed, (key, start_ms, window_end_ms(start_ms, size_ms)))
                 update(stored_key_of(key, start_ms), windowed, key, value, timestamp_ms, headers)
 

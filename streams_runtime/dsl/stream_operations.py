@@ -32,11 +32,11 @@ A = TypeVar("A")
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
     """An operation that hands each record on as it is, or leaves it out."""
-    return stream.then(ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier))
+    return stream.then(ProcessorGraphNode(stream.graph.naming.name_or_generated(name, prefix), supplier))
 
 
 def with_new_keys(stream: Stage[Any, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[Any, V]:
-    node = ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier, changes_key=True)
+    node = ProcessorGraphNode(stream.graph.naming.name_or_generated(name, prefix), supplier, changes_key=True)
     return replace(stream.then(node), key_serde=None, repartition_required=True)
 
 
@@ -46,7 +46,7 @@ def with_new_records(stream: Stage[Any, Any], prefix: str, supplier: NodeSupplie
 
 
 def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, Any]:
-    node = ProcessorGraphNode(stream.graph.naming.given_or(name, prefix), supplier, changes_value=True)
+    node = ProcessorGraphNode(stream.graph.naming.name_or_generated(name, prefix), supplier, changes_value=True)
     return replace(stream.then(node), value_serde=None)
 
 
@@ -66,7 +66,7 @@ def with_store(
     values, set `node.changes_value` of the result.
     """
     naming = stream.graph.naming
-    node_name = naming.given_or(name, prefix)
+    node_name = naming.name_or_generated(name, prefix)
     store_name = store.name or naming.store(prefix)
     keys = stream.key_serde
     if stream.repartition_required:
@@ -100,7 +100,7 @@ def processed(
 def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K, V]:
     """The result has no serdes, because those of the two streams may differ."""
     sources = stream.joined_sources(other)
-    node = MergeNode(stream.graph.naming.given_or(name, "KSTREAM-MERGE-"), PassThrough)
+    node = MergeNode(stream.graph.naming.name_or_generated(name, "KSTREAM-MERGE-"), PassThrough)
     stream.graph.add(node, [stream.node, other.node])
     required = stream.repartition_required or other.repartition_required
     return Stage(stream.graph, node, sources, None, None, repartition_required=required)
@@ -111,7 +111,7 @@ def add_sink(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner
     keys = stream.key_serde
     if partitioner is None and isinstance(keys, TimeWindowedSerde):
         partitioner = WindowedStreamPartitioner(keys.key_serde)
-    node_name = stream.graph.naming.given_or(name, "KSTREAM-SINK-")
+    node_name = stream.graph.naming.name_or_generated(name, "KSTREAM-SINK-")
     stream.then(StreamSinkNode(node_name, topic, keys, stream.value_serde, partitioner))
 
 
@@ -137,7 +137,7 @@ def joined(
 ) -> Stage[K, Any]:
     """A join of a stream with a table. `stream`: as `JoinInputs` gives it."""
     sources = stream.copartition_with(table)
-    node_name = stream.graph.naming.given_or(name, prefix)
+    node_name = stream.graph.naming.name_or_generated(name, prefix)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=table.supplier.view())
     return replace(stream.then(node), sources=sources, value_serde=None)
 
@@ -173,7 +173,7 @@ class Branches(Generic[K, V]):
         self._stream = stream
         # `KStreamBranch` gets this list when the topology is built. Until then, `add` appends to it.
         self._branches: list[tuple[Callable[[K, V], bool] | None, str]] = []
-        split_name = stream.graph.naming.given_or(name, "KSTREAM-BRANCH-")
+        split_name = stream.graph.naming.name_or_generated(name, "KSTREAM-BRANCH-")
         self._split = ProcessorGraphNode(split_name, partial(KStreamBranch, self._branches))
         stream.graph.add(self._split, [stream.node])
 

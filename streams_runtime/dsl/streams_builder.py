@@ -56,7 +56,7 @@ class StreamsBuilder:
         names = tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
         if not names:
             raise TopologyError("Invalid topology: a stream needs at least one topic")
-        source_name = self._graph.naming.given_or(name, "KSTREAM-SOURCE-")
+        source_name = self._graph.naming.name_or_generated(name, "KSTREAM-SOURCE-")
         node = StreamSourceNode(source_name, names, key_serde, value_serde, timestamp_extractor, auto_offset_reset)
         self._graph.add(node)
         return KStream(Stage(self._graph, node, (source_name,), key_serde, value_serde))
@@ -79,8 +79,8 @@ class StreamsBuilder:
         checked_topics("StreamsBuilder.table", (topic,))
         naming, settings = self._graph.naming, materialized(store)
         store_name = settings.name or naming.store(f"{topic}-")
-        source_name = naming.given_or(name, "KSTREAM-SOURCE-", "-source")
-        table_name = naming.given_or(name, "KTABLE-SOURCE-")
+        source_name = naming.name_or_generated(name, "KSTREAM-SOURCE-", "-source")
+        table_name = naming.name_or_generated(name, "KTABLE-SOURCE-")
         supplier = KTableSource(
             KeyValueStoreMaker(store_name, key_serde, value_serde, settings), kept=settings.name is not None
         )

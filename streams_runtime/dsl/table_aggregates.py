@@ -153,8 +153,8 @@ class TableAggregateProcessor(Operator):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
-        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
-        wants_old = self._sends_old_values and not held_back
+        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        wants_old = self._sends_old_values and not forwards_on_flush
         stored_key_of, get, put, read, write, _, _ = entries
         set_record = context.current.set_record
         initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
@@ -179,7 +179,7 @@ class TableAggregateProcessor(Operator):
             if added is not None:
                 new = adder(key, added, initializer() if new is None else new)
             put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
-            if not held_back:
+            if not forwards_on_flush:
                 child(key, (new, old), timestamp_ms, headers)
 
         return aggregate

@@ -50,7 +50,7 @@ def filtered(
     """The entries for which the predicate returns `wanted`."""
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
     maker = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
-    node_name = table.graph.naming.given_or(name, "KTABLE-FILTER-")
+    node_name = table.graph.naming.name_or_generated(name, "KTABLE-FILTER-")
     supplier = KTableFilter(table.supplier, predicate, wanted, maker)
     return table.make_table(node_name, supplier, inherited.key_serde, inherited.value_serde)
 
@@ -60,14 +60,14 @@ def with_new_values(
 ) -> TableStage[K, V2]:
     inherited = result.inheriting(table)
     maker = _own_store(table, "KTABLE-MAPVALUES-", inherited) if result.is_given else None
-    node_name = table.graph.naming.given_or(name, "KTABLE-MAPVALUES-")
+    node_name = table.graph.naming.name_or_generated(name, "KTABLE-MAPVALUES-")
     supplier = KTableMapValues(table.supplier, mapper, maker)
     return table.make_table(node_name, supplier, inherited.key_serde, inherited.value_serde)
 
 
 def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
     """Every change as a record with the new value."""
-    node_name = table.graph.naming.given_or(name, "KTABLE-TOSTREAM-")
+    node_name = table.graph.naming.name_or_generated(name, "KTABLE-TOSTREAM-")
     node = ProcessorGraphNode(node_name, partial(KStreamMapValues, value_of_change))
     table.graph.add(node, [table.node])
     return Stage(table.graph, node, table.sources, table.key_serde, table.value_serde)
@@ -77,7 +77,7 @@ def under_new_keys(
     table: TableStage[Any, Any], selector: Callable[[Any, Any], tuple[Any, Any]], name: str | None
 ) -> Stage[Any, Any]:
     """The changes with the keys of their groups. From now on the table sends old values, which groups subtract."""
-    node_name = table.graph.naming.given_or(name, "KTABLE-SELECT-")
+    node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")
     node = GroupedTableSelectNode(node_name, selector)
     table.graph.add(node, [table.node])
     table.supplier.send_old_values(keep_store=True)
@@ -97,11 +97,11 @@ def joined(
     if result.is_given:
         store_name = settings.name or naming.store("KTABLE-MERGE-")
         maker = KeyValueStoreMaker(store_name, inherited.key_serde, inherited.value_serde, settings)
-    merge_name = naming.given_or(name, "KTABLE-MERGE-")
+    merge_name = naming.name_or_generated(name, "KTABLE-MERGE-")
     sources = table.copartition_with(other)
     sides = (
-        naming.given_or(name, "KTABLE-JOINTHIS-", "-join-this"),
-        naming.given_or(name, "KTABLE-JOINOTHER-", "-join-other"),
+        naming.name_or_generated(name, "KTABLE-JOINTHIS-", "-join-this"),
+        naming.name_or_generated(name, "KTABLE-JOINOTHER-", "-join-other"),
     )
     supplier = KTableKTableJoin(*join, maker)
     stores_to_read = (other.supplier.view(), table.supplier.view())

@@ -118,7 +118,7 @@ class DerivedTableProcessor(Operator):
         derived, wants_old, skips_absent = self._derived, self._sends_old_values, self._skips_absent
         entries = store.entry_access()
         # True: the store has a record cache, and forwards the change when the cache is flushed
-        held_back = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
+        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=wants_old)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
         set_record = context.current.set_record
 
@@ -131,7 +131,7 @@ class DerivedTableProcessor(Operator):
             if skips_absent and new is None and old is None:
                 return
             put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
-            if not held_back:
+            if not forwards_on_flush:
                 child(key, (new, old), timestamp_ms, headers)
 
         return kept_table

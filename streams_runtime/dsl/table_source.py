@@ -63,7 +63,7 @@ class StoredTableSource(Operator):
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
         # True: the store has a record cache, and forwards the change when the cache is flushed
-        held_back = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
         set_record, wants_old = context.current.set_record, self._sends_old_values
 
@@ -79,7 +79,7 @@ class StoredTableSource(Operator):
                 if timestamp_ms < old_ms:
                     self._warn_of_disorder(context, old_ms, timestamp_ms)
             put(stored_key, None if value is None else write(timestamp_ms, value), timestamp_ms)
-            if not held_back:
+            if not forwards_on_flush:
                 child(key, (value, old if wants_old else None), timestamp_ms, headers)
 
         return table

@@ -23,11 +23,11 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
     """Reads the table from its store. `flushed`: see `TableSupplier.getter`."""
     kept: SerdesTimestampedKeyValueStore[Any, Any] = context.state_store(store)
     entries = kept.entry_access()
-    place, read = entries.place, entries.read
+    stored_key_of, read = entries.stored_key_of, entries.read
     get = kept.flushed_getter() if flushed else entries.get
 
     def get_entry(key: Any) -> tuple[int, Any] | None:
-        stored = get(place(key))
+        stored = get(stored_key_of(key))
         return None if stored is None else read(stored)
 
     return get_entry

@@ -41,7 +41,7 @@ _MOST_REFUSED = 10_000
 class BrokerChecks:
     """The brokers' checks of a record beside its size, for one topic and all producers of a log. Any thread may call.
 
-    `rows_pass_to_ms`: a record with a timestamp up to this one needs no check. It is never later than the clock
+    `accepted_to_ms`: a record with a timestamp up to this one needs no check. It is never later than the clock
     allows; `check_timestamp` moves it on. -1: each record needs a check.
     """
 
@@ -49,7 +49,7 @@ class BrokerChecks:
         self, after_max_ms: int = JAVA_LONG_MAX, before_max_ms: int = JAVA_LONG_MAX, clock: Clock | None = None
     ) -> None:
         """See `configure`."""
-        self.rows_pass_to_ms = -1
+        self.accepted_to_ms = -1
         self._clock = clock or SystemClock()
         self._after_max_ms = self._before_max_ms = -1
         self._refused: dict[AnyRecord, str] = {}
@@ -99,12 +99,12 @@ class BrokerChecks:
 
     def _move(self) -> None:
         if self._refused or self._before_max_ms < JAVA_LONG_MAX:
-            self.rows_pass_to_ms = -1
+            self.accepted_to_ms = -1
         else:
-            self.rows_pass_to_ms = self._clock.now_ms() + self._after_max_ms - self._ahead_ms
+            self.accepted_to_ms = self._clock.now_ms() + self._after_max_ms - self._ahead_ms
 
 
-EVERY_TIMESTAMP: Final = BrokerChecks()
+NO_TIMESTAMP_CHECKS: Final = BrokerChecks()
 """The checks of a topic that takes every timestamp."""
 
 CheckedRecord = tuple[bytes | None, bytes | None, int, Headers, int]
@@ -119,7 +119,7 @@ class RecordLimits:
 
     max_bytes: int
     compacts: bool
-    checks: BrokerChecks = EVERY_TIMESTAMP
+    checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
     def takes_unchecked(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> bool:
         """True if `checked` would certainly take this record without headers. False: call `checked`."""
@@ -128,7 +128,7 @@ class RecordLimits:
         size = (0 if key is None else len(key)) + (0 if value is None else len(value))
         if size > self.max_bytes or timestamp_ms < 0:
             return False
-        return timestamp_ms <= self.checks.rows_pass_to_ms
+        return timestamp_ms <= self.checks.accepted_to_ms
 
     def checked(
         self, partition: TopicPartition, key: Any, value: Any, timestamp_ms: Any, headers: Any
@@ -147,7 +147,7 @@ class RecordLimits:
         else:
             headers = ()
         checks = self.checks
-        if timestamp_ms > checks.rows_pass_to_ms:
+        if timestamp_ms > checks.accepted_to_ms:
             try:
                 checks.check_timestamp(timestamp_ms)
             except ValueError as error:

@@ -20,7 +20,7 @@ from assignor.legal_names import is_legal_name
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
 from streams_runtime.logs.base import ConfigChanges, NewTopic, TopicDescription
 from streams_runtime.logs.errors import InvalidTopic, TopicExists, UnknownTopicOrPartition
-from streams_runtime.logs.record_limits import EVERY_TIMESTAMP, BrokerChecks, RecordLimits
+from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS, BrokerChecks, RecordLimits
 
 N = TypeVar("N", int, float)
 
@@ -52,7 +52,7 @@ class TopicConfigs:
     @property
     def record_limits(self) -> RecordLimits:
         times_ms = self.timestamp_after_max_ms, self.timestamp_before_max_ms
-        checks = EVERY_TIMESTAMP if min(times_ms) == JAVA_LONG_MAX else BrokerChecks(*times_ms)
+        checks = NO_TIMESTAMP_CHECKS if min(times_ms) == JAVA_LONG_MAX else BrokerChecks(*times_ms)
         return RecordLimits(self.max_message_bytes, self.compacts, checks)
 
     @property

@@ -187,13 +187,13 @@ class NodeContext:
             return False
         forward, read, key_of = self.guarded(child), entries.read, entries.key_of
 
-        def flushed(place: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
+        def flushed(stored_key: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
             if self._runtime is None:  # the nodes below are closed: the change is only written
                 return
             record_ms, headers, _, _, _ = made_by
             timestamp_ms, value = (record_ms, None) if new is None else read(new)
             old_value = None if old is None else read(old)[1]
-            forward(key_of(place), (value, old_value), timestamp_ms, headers)
+            forward(key_of(stored_key), (value, old_value), timestamp_ms, headers)
 
         return entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
 

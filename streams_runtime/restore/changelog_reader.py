@@ -394,7 +394,7 @@ class ChangelogReader:
             position = self._position(changelog)
             if changelog.is_active and changelog.end is not None:
                 position = min(position, changelog.end)
-            changelog.state_manager.has_read(partition, position)
+            changelog.state_manager.advance_to(partition, position)
 
     def _lags(self) -> Iterable[tuple[ChangelogMetadata, int]]:
         for changelog in self._restoring.values():

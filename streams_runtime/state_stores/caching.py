@@ -48,7 +48,7 @@ class CachingStore(WrappedStateStore[LoggingStore], ABC):
 
     key_overhead = 0
     """The bytes by which a cache key is longer in Kafka. The cache counts them, as Kafka's does."""
-    keeps_reads = False
+    caches_reads = False
     """Whether values that are read from the store below stay in the cache."""
 
     def __init__(self, inner: LoggingStore) -> None:
@@ -135,7 +135,7 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
 
     __slots__ = ()
 
-    keeps_reads = True
+    caches_reads = True
 
     def read_below(self, key: bytes) -> bytes | None:
         return self._inner.get(key)

@@ -14,7 +14,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from streams_runtime.logs.record_limits import EVERY_TIMESTAMP, BrokerChecks, RecordLimits
+from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS, BrokerChecks, RecordLimits
 from streams_runtime.state_stores.base import (
     ChangeLogger,
     Entries,
@@ -58,9 +58,9 @@ _NO_RECORD: RecordClock = _NoRecord()
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
     """`timestamped`: values begin with their timestamp.
 
-    `unchecked_bytes`, `timestamp_checks`: let a record cache save the three calls of `check` for most changes. `check`
-    is sure to accept a change if key and value together have at most `unchecked_bytes`, and if the timestamp is at most
-    `timestamp_checks.rows_pass_to_ms`, the time up to which the topic takes every timestamp.
+    `always_accepted_bytes`, `timestamp_checks`: let a record cache save the three calls of `check` for most changes.
+    `check` is sure to accept a change if key and value together have at most `always_accepted_bytes`, and if the
+    timestamp is at most `timestamp_checks.accepted_to_ms`, the time up to which the topic takes every timestamp.
     """
 
     __slots__ = (
@@ -70,8 +70,8 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         "_log_change",
         "_name",
         "_timestamped",
+        "always_accepted_bytes",
         "timestamp_checks",
-        "unchecked_bytes",
     )
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
@@ -97,8 +97,8 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self._log_change = changes.log_change
         self._limits: RecordLimits | None = None
         # the first `check` replaces these two; until then -1 lets no change pass without it
-        self.unchecked_bytes = -1
-        self.timestamp_checks: BrokerChecks = EVERY_TIMESTAMP
+        self.always_accepted_bytes = -1
+        self.timestamp_checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
     def check(self, key: bytes, value: bytes | None) -> None:
         """Raise for a change that the changelog does not accept.
@@ -107,7 +107,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         """
         if self._limits is None:  # read at the first change, because a standby never needs the limits
             self._limits = limits = self._changes.limits_of(self._name)
-            self.unchecked_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
+            self.always_accepted_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
         logged, timestamp_ms = self._logged(value)
         if not self._limits.takes_unchecked(key, logged, timestamp_ms):
             self._changes.check_change(self._name, key, logged, timestamp_ms)

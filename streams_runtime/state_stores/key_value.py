@@ -161,13 +161,15 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
 
     def entry_access(self) -> EntryAccess:
         layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
-        place, key_of = self._serialize_key, self._deserialize_key
+        stored_key_of, key_of = self._serialize_key, self._deserialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         if isinstance(layer, CachingKeyValueStore) and layer.cache is not None:
-            return EntryAccess(place, layer.cache.get, layer.cache.put, read, write, key_of, layer.set_flush_listener)
+            return EntryAccess(
+                stored_key_of, layer.cache.get, layer.cache.put, read, write, key_of, layer.set_flush_listener
+            )
         put_bytes = layer.put
         return EntryAccess(
-            place, self._get, lambda key, stored, _timestamp_ms: put_bytes(key, stored), read, write, key_of
+            stored_key_of, self._get, lambda key, stored, _timestamp_ms: put_bytes(key, stored), read, write, key_of
         )
 
     def flushed_getter(self) -> Callable[[bytes], bytes | None]:

@@ -92,7 +92,7 @@ class RecordContexts(Protocol):
 class ChangeCheck(Protocol):
     """Refuses a change that the store below or its changelog does not accept."""
 
-    unchecked_bytes: int
+    always_accepted_bytes: int
     timestamp_checks: BrokerChecks
     """See `ChangeLoggingStore`."""
 
@@ -102,12 +102,12 @@ class ChangeCheck(Protocol):
 class CachedStore(Protocol):
     """The store that a cache belongs to.
 
-    `key_overhead`: the bytes by which a cache key is longer in Kafka. `keeps_reads`: whether values that are read from
+    `key_overhead`: the bytes by which a cache key is longer in Kafka. `caches_reads`: whether values that are read from
     the store below stay in the cache. `flush_listener`: gets each change after it was written; None if nobody does.
     """
 
     key_overhead: int
-    keeps_reads: bool
+    caches_reads: bool
     flush_listener: FlushListener | None
 
     def read_below(self, key: bytes) -> bytes | None: ...
@@ -225,7 +225,7 @@ class NamedCache:
             self._reads[key] = next(self._counter)
             return entry[_VALUE]
         value = self._store.read_below(key)
-        if value is not None and self._store.keeps_reads:
+        if value is not None and self._store.caches_reads:
             size = self._overhead + len(key) + len(value)
             self._entries[key] = (value, size, next(self._counter))
             self._grow(size)
@@ -272,8 +272,8 @@ class NamedCache:
         check = self._check
         if (
             value is None
-            or len(key) + len(value) > check.unchecked_bytes
-            or timestamp_ms > check.timestamp_checks.rows_pass_to_ms
+            or len(key) + len(value) > check.always_accepted_bytes
+            or timestamp_ms > check.timestamp_checks.accepted_to_ms
         ):
             check.check(key, value)
         context = self._record_context()

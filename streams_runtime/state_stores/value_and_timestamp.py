@@ -66,14 +66,14 @@ class EntryAccess(NamedTuple):
     `ValueAndTimestamp`. Like the methods of the store, they go through the record cache and the changelog. Only for the
     task's thread, until the store is closed or rebound.
 
-    `place`: called with a key, and in a window store also with the start of the window; returns the stored form of the
-    key, to pass to `get` and `put`. `put` also takes the timestamp of the entry.
+    `stored_key_of`: called with a key, and in a window store also with the start of the window; returns the stored form
+    of the key, to pass to `get` and `put`. `put` also takes the timestamp of the entry.
     `read`, `write`: convert the bytes of `get` and `put`.
     `set_flush_listener`: as `CachingStore.set_flush_listener`; None without a record cache. `key_of`: deserializes a
     cache key, as the listener gets it, to the key or the `Windowed` key.
     """
 
-    place: Callable[..., Any]
+    stored_key_of: Callable[..., Any]
     get: Callable[[Any], bytes | None]
     put: Callable[[Any, bytes | None, int], object]
     read: EntryReader

@@ -88,7 +88,7 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         is_cached = isinstance(inner, CachingWindowStore) and inner.cache is not None
         latest_ms, suffix = -1, b""
 
-        def place(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
+        def stored_key_of(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
             """The window key, which is also the cache key. Without a cache: the window key and the start."""
             nonlocal latest_ms, suffix
             if start_ms != latest_ms:  # most records belong to the same window as the previous record
@@ -98,13 +98,13 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
 
         if isinstance(inner, CachingWindowStore) and inner.cache is not None:
             get, put, listen = inner.cache.get, inner.cache.put, inner.set_flush_listener
-            return EntryAccess(place, get, put, read, write, self.window_of, listen)
+            return EntryAccess(stored_key_of, get, put, read, write, self.window_of, listen)
         put_window = inner.put
         fetch = inner.inner.fetch if isinstance(inner, ChangeLoggingWindowBytesStore) else inner.fetch
         return EntryAccess(
-            place,
-            lambda place: fetch(place[0], place[1]),
-            lambda place, stored, _timestamp_ms: put_window(place[0], stored, place[1]),
+            stored_key_of,
+            lambda stored_key: fetch(stored_key[0], stored_key[1]),
+            lambda stored_key, stored, _timestamp_ms: put_window(stored_key[0], stored, stored_key[1]),
             read,
             write,
             self.window_of,

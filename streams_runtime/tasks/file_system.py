@@ -20,7 +20,7 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from assignor.access.private_files import make_private_directory, private_opener, warn_of_others
+from assignor.access.private_files import make_private_directory, private_opener, warn_if_readable_by_others
 from streams_runtime.tasks.directory_lock import DirectoryLock
 
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
@@ -118,9 +118,9 @@ class FileSystem:
         """
         return DirectoryLock.acquire(directory, what, wait_ms=wait_ms)
 
-    def warn_of_others(self, directory: Path) -> None:
+    def warn_if_readable_by_others(self, directory: Path) -> None:
         """Log a warning if other users of the machine can open the directory. Raises nothing."""
-        warn_of_others(directory)
+        warn_if_readable_by_others(directory)
 
 
 SYSTEM_FILES = FileSystem()

@@ -68,7 +68,7 @@ class NeededChanges:
         self._next_offset = batch.offsets[-1] + 1
         self._marked_since = 0  # these offsets are those of the log
 
-    def has_read(self, position: int) -> None:
+    def advance_to(self, position: int) -> None:
         """Every change below this offset was restored."""
         self._next_offset = max(self._next_offset, position)
 

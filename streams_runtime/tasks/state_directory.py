@@ -92,10 +92,10 @@ class StateDirectory:
         self._mutex = threading.Lock()
         self._owners: dict[TaskId, LockOwner] = {}
         self._paths: dict[TaskId, Path] = {}
-        self._reported: set[TaskId] = set()  # tasks that were locked with `to_report`
+        self._locked_to_report: set[TaskId] = set()  # tasks that were locked with `to_report`
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_of_others(self.application_directory)  # other users who can open the directory
+        files.warn_if_readable_by_others(self.application_directory)  # other users who can open the directory
         what = f"the state directory of application {application_id!r}"
         self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
@@ -153,11 +153,11 @@ class StateDirectory:
             me = self._calling_thread()
             if owner is not None:
                 # another owner keeps the lock, unless that owner only reports and this thread needs it for the task
-                if owner is not me and (to_report or task not in self._reported):
+                if owner is not me and (to_report or task not in self._locked_to_report):
                     return False
                 if not to_report:
                     self._owners[task] = me
-                    self._reported.discard(task)
+                    self._locked_to_report.discard(task)
                 return True
             if not self.files.is_directory(self.application_directory):
                 raise ProcessorStateError(f"the state directory {self.application_directory} was deleted while in use")
@@ -165,7 +165,7 @@ class StateDirectory:
             self._locks[task] = self.files.lock(self.task_directory(task), what)
             self._owners[task] = me
             if to_report:
-                self._reported.add(task)
+                self._locked_to_report.add(task)
             return True
 
     def unlock(self, task: TaskId) -> None:
@@ -175,7 +175,7 @@ class StateDirectory:
         with self._mutex:
             if self.holds(task):
                 del self._owners[task]
-                self._reported.discard(task)
+                self._locked_to_report.discard(task)
                 self._locks.pop(task).release()
 
     def holds(self, task: TaskId) -> bool:

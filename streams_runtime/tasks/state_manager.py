@@ -2,9 +2,9 @@
 
 Rules:
 - A store is complete up to and including its offset. The log need not have a record at that offset: it may have deleted
-  the record, or have a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `has_read` move
-  it on, and `update_changelog_offsets` sets it to the offset of the last record that was written and acknowledged. If
-  the offset is None, it is not known, and the changelog is read from the beginning.
+  the record, or have a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `advance_to`
+  move it on, and `update_changelog_offsets` sets it to the offset of the last record that was written and
+  acknowledged. If the offset is None, it is not known, and the changelog is read from the beginning.
 - The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
   disk. The file names the stores that are persistent and logged, with OFFSET_UNKNOWN for a store that is still empty. A
   task that is marked as corrupted has no file.
@@ -288,17 +288,17 @@ class StateManager:
         if one.needed is not None:
             one.needed.restored(batch)
 
-    def has_read(self, partition: TopicPartition, position: int) -> None:
+    def advance_to(self, partition: TopicPartition, position: int) -> None:
         """Move the offset on, because every record of the changelog below this position is in the store."""
         one = self._by_changelog[partition]
         if position > (0 if one.offset is None else one.offset + 1):
             one.offset = position - 1
         if one.needed is not None:
-            one.needed.has_read(position)
+            one.needed.advance_to(position)
 
     # --- changelogs of window stores
 
-    def restored_from(self, partition: TopicPartition, begin: int) -> None:
+    def note_restore_begin(self, partition: TopicPartition, begin: int) -> None:
         """Note that the restore of the store begins at `begin`, the first offset that the log has."""
         one = self._by_changelog[partition]
         one.begin_offset = begin
@@ -496,21 +496,22 @@ class StateManager:
             file.write(offsets)
             self._on_disk = offsets
 
-    def _for_each(self, what: str, action: Callable[[StoreMetadata], None]) -> None:
-        """Call `action` for every store even if one call fails, then raise the first error. `what`: the action in
-        messages, after "could not".
+    def _for_each(self, operation: str, action: Callable[[StoreMetadata], None]) -> None:
+        """Call `action` for every store even if one call fails, then raise the first error.
+
+        `operation`: the action in messages, after "could not".
         """
         failures: list[Exception] = []
         for one in self._metadata.values():
             try:
                 action(one)
             except Exception as error:
-                _logger.exception("task %s could not %s store %s", self.task_id, what, one.store.name)
-                failures.append(error if isinstance(error, AssignorFault) else self._failed(what, one, error))
+                _logger.exception("task %s could not %s store %s", self.task_id, operation, one.store.name)
+                failures.append(error if isinstance(error, AssignorFault) else self._failed(operation, one, error))
         if failures:
             raise failures[0]
 
-    def _failed(self, what: str, one: StoreMetadata, error: Exception) -> ProcessorStateError:
-        wrapped = ProcessorStateError(f"could not {what} store {one.store.name!r}: {error}", self.task_id)
+    def _failed(self, operation: str, one: StoreMetadata, error: Exception) -> ProcessorStateError:
+        wrapped = ProcessorStateError(f"could not {operation} store {one.store.name!r}: {error}", self.task_id)
         wrapped.__cause__ = error
         return wrapped

@@ -191,7 +191,7 @@ class StreamTask(Task):
         elif self.state is TaskState.CLOSED:
             raise self._illegal("be resumed")
 
-    def _give_up(self) -> None:
+    def _before_clean_end(self) -> None:
         """Raises TaskMigrated if the task has work that is not committed; then the caller has to close it dirty."""
         if self._offsets.commit_needed:
             raise TaskMigrated("has records that are not committed and cannot be closed cleanly", self.id)

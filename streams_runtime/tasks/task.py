@@ -100,7 +100,7 @@ class Task(ABC):
         if self.state is TaskState.CLOSED:
             return
         self._expect("be closed", TaskState.SUSPENDED)
-        self._give_up()
+        self._before_clean_end()
         if self._holds_state:
             self.state_manager.maybe_checkpoint(enforce=True)
             self.state_manager.close()
@@ -123,7 +123,7 @@ class Task(ABC):
         manager, for a task of the other type.
         """
         self._expect("be recycled", TaskState.SUSPENDED)
-        self._give_up()
+        self._before_clean_end()
         self._holds_state = False
         self._close()
         return self.state_manager
@@ -167,7 +167,7 @@ class Task(ABC):
 
     # --- for tasks of each type
 
-    def _give_up(self) -> None:
+    def _before_clean_end(self) -> None:
         """Prepare for a clean close or for recycling. Raises if the task has to be closed dirty instead."""
         return
 
@@ -190,7 +190,7 @@ class Task(ABC):
     def _illegal(self, doing: str) -> StreamsRuntimeError:
         history = " -> ".join(state.value for state in self._history)
         return StreamsRuntimeError(
-            f"({self.type.value}) is {self.state.value} and cannot {doing}; its story: {history}", self.id
+            f"({self.type.value}) is {self.state.value} and cannot {doing}; its states were {history}", self.id
         )
 
     def _lock_state(self) -> None:
@@ -241,16 +241,16 @@ class Task(ABC):
 class TaskDeadline:
     """Raises TaskTimeout when one operation of a task has failed for longer than task.timeout.ms.
 
-    The first failure starts the time, and a success ends it. `what`: the operation in the message, after "could not".
+    The first failure starts the time, and a success ends it. `operation`: as in the message, after "could not".
     Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
     """
 
-    __slots__ = ("_deadline_ms", "_task_id", "_timeout_ms", "_what")
+    __slots__ = ("_deadline_ms", "_operation", "_task_id", "_timeout_ms")
 
-    def __init__(self, task_id: TaskId, timeout_ms: int, what: str = "make progress") -> None:
+    def __init__(self, task_id: TaskId, timeout_ms: int, operation: str = "make progress") -> None:
         self._task_id = task_id
         self._timeout_ms = timeout_ms
-        self._what = what
+        self._operation = operation
         self._deadline_ms: int | None = None
 
     def failed(self, now_ms: int, cause: Exception | None) -> None:
@@ -262,7 +262,7 @@ class TaskDeadline:
             took_ms = now_ms - self._deadline_ms + self._timeout_ms
             limit = f"task.timeout.ms is {self._timeout_ms}"
             raise TaskTimeout(
-                f"could not {self._what} within {took_ms} ms ({limit}): {cause}", self._task_id
+                f"could not {self._operation} within {took_ms} ms ({limit}): {cause}", self._task_id
             ) from cause
 
     def succeeded(self) -> None:
@@ -281,16 +281,16 @@ class TaskDeadlines:
         self._clock = clock
         self._deadlines: dict[tuple[TaskId, str], TaskDeadline] = {}
 
-    def failed(self, task_id: TaskId, what: str, cause: Exception) -> None:
-        """The operation `what` of the task failed. Raises TaskTimeout."""
-        deadline = self._deadlines.get((task_id, what))
+    def failed(self, task_id: TaskId, operation: str, cause: Exception) -> None:
+        """The operation of the task failed. Raises TaskTimeout."""
+        deadline = self._deadlines.get((task_id, operation))
         if deadline is None:
-            deadline = self._deadlines[task_id, what] = TaskDeadline(task_id, self._timeout_ms, what)
+            deadline = self._deadlines[task_id, operation] = TaskDeadline(task_id, self._timeout_ms, operation)
         deadline.failed(self._clock.monotonic_ms(), cause)
 
-    def succeeded(self, task_id: TaskId, what: str) -> None:
+    def succeeded(self, task_id: TaskId, operation: str) -> None:
         if self._deadlines:
-            self._deadlines.pop((task_id, what), None)
+            self._deadlines.pop((task_id, operation), None)
 
     def forget(self, task_id: TaskId) -> None:
         for waiting in [each for each in self._deadlines if each[0] == task_id]:

@@ -206,7 +206,7 @@ class DiskView(FileSystem):
         self.disk.locks[path] = self
         return _Lock(self, path)
 
-    def warn_of_others(self, directory: Path) -> None:
+    def warn_if_readable_by_others(self, directory: Path) -> None:
         """There are none."""
 
     # --- stores

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from assignor.access.private_files import make_private_directory, open_lock, warn_of_others
+from assignor.access.private_files import make_private_directory, open_lock, warn_if_readable_by_others
 from assignor.operating_system import with_advice
 from assignor.topology.internal_topics import RETENTION_MS
 from assignor.types import TopicPartition
@@ -80,7 +80,7 @@ class EmbeddedLog:
             raise LogError(f"log {directory} cannot be used: {with_advice(error)}") from error
         self._timeout_ms = timeout_ms
         self._synchronous = synchronous
-        warn_of_others(self._file)
+        warn_if_readable_by_others(self._file)
         self._writer = EmbeddedWriter(self._file, lock, timeout_ms, synchronous)
         self._reads = SharedConnection(self._file, timeout_ms, synchronous)
         self._maintenance_reads = SharedConnection(self._file, timeout_ms, synchronous)

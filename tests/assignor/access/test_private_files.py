@@ -18,7 +18,7 @@ from assignor.access.private_files import (
     make_private_directory,
     open_lock,
     private_opener,
-    warn_of_others,
+    warn_if_readable_by_others,
     write_private_text,
 )
 
@@ -158,7 +158,7 @@ def test_should_warn_once_in_a_process(reachable: Path, caplog: pytest.LogCaptur
     file.touch()
     file.chmod(0o640)
 
-    warn_of_others(file)
-    warn_of_others(file)
+    warn_if_readable_by_others(file)
+    warn_if_readable_by_others(file)
 
     assert [record.getMessage() for record in caplog.records] == [how_to_close(file)]

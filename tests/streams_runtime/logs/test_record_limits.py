@@ -6,7 +6,7 @@ import pytest
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition
 from streams_runtime.logs.errors import InvalidRecord, InvalidTimestamp
-from streams_runtime.logs.record_limits import EVERY_TIMESTAMP, BrokerChecks, RecordLimits
+from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS, BrokerChecks, RecordLimits
 from streams_runtime.logs.topic_configs import TopicConfigs
 from tests.streams_runtime.manual_clock import ManualClock
 
@@ -36,17 +36,17 @@ def test_should_take_what_is_as_far_from_the_clock_as_the_topic_says(clock: Manu
 def test_should_take_everything_without_a_limit(clock: ManualClock) -> None:
     checks = BrokerChecks(clock=clock)
     for timestamp_ms in (0, JAVA_LONG_MAX):
-        assert timestamp_ms <= checks.rows_pass_to_ms
+        assert timestamp_ms <= checks.accepted_to_ms
         checks.check_timestamp(timestamp_ms)
 
 
 def test_should_let_rows_pass_that_are_certainly_not_too_late(clock: ManualClock) -> None:
     checks = BrokerChecks(HOUR_MS, clock=clock)
-    assert checks.rows_pass_to_ms == NOW_MS + HOUR_MS
+    assert checks.accepted_to_ms == NOW_MS + HOUR_MS
     clock.advance(10)
     checks.check_timestamp(NOW_MS + HOUR_MS + 5)
-    assert checks.rows_pass_to_ms == NOW_MS + HOUR_MS + 10
-    assert BrokerChecks(HOUR_MS, DAY_MS, clock).rows_pass_to_ms == -1  # time alone makes a record too early
+    assert checks.accepted_to_ms == NOW_MS + HOUR_MS + 10
+    assert BrokerChecks(HOUR_MS, DAY_MS, clock).accepted_to_ms == -1  # time alone makes a record too early
 
 
 def test_should_recognise_a_record_that_the_brokers_have_refused_once(clock: ManualClock) -> None:
@@ -74,9 +74,9 @@ def test_should_learn_that_the_brokers_clock_is_behind(clock: ManualClock) -> No
 
 def test_should_check_no_timestamp_of_a_topic_that_takes_the_broker_s() -> None:
     given = {"message.timestamp.after.max.ms": "5", "message.timestamp.before.max.ms": "5"}
-    assert TopicConfigs.of("t", given).record_limits.checks is not EVERY_TIMESTAMP
+    assert TopicConfigs.of("t", given).record_limits.checks is not NO_TIMESTAMP_CHECKS
     assert (
         TopicConfigs.of("t", {**given, "message.timestamp.type": "LogAppendTime"}).record_limits.checks
-        is EVERY_TIMESTAMP
+        is NO_TIMESTAMP_CHECKS
     )
-    assert TopicConfigs.of("t", {}).record_limits.checks is EVERY_TIMESTAMP
+    assert TopicConfigs.of("t", {}).record_limits.checks is NO_TIMESTAMP_CHECKS

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignor.types import TaskId
-from streams_runtime.logs.record_limits import EVERY_TIMESTAMP
+from streams_runtime.logs.record_limits import NO_TIMESTAMP_CHECKS
 from streams_runtime.serdes import BYTES, LONG, STRING
 from streams_runtime.state_stores import (
     StoreContext,
@@ -439,11 +439,11 @@ class Below:
 
     flush_listener: FlushListener | None = None
     key_overhead = 0
-    unchecked_bytes = -1
-    timestamp_checks = EVERY_TIMESTAMP
+    always_accepted_bytes = -1
+    timestamp_checks = NO_TIMESTAMP_CHECKS
 
-    def __init__(self, *, keeps_reads: bool = False) -> None:
-        self.keeps_reads = keeps_reads
+    def __init__(self, *, caches_reads: bool = False) -> None:
+        self.caches_reads = caches_reads
         self.content: dict[bytes, bytes] = {}
         self.written: list[tuple[bytes, bytes | None]] = []
 
@@ -473,7 +473,7 @@ CLEAN = [("put clean", number) for number in range(4)]
 @example([*CLEAN[:2], ("read", 0), ("read", 1), *CLEAN[2:]], 2)
 @given(USES, st.integers(1, 8))
 def test_should_evict_what_was_not_used_for_the_longest_time(uses: list[tuple[str, int]], room: int) -> None:
-    below = Below(keeps_reads=True)
+    below = Below(caches_reads=True)
     cache = below.cached_in(ThreadCache(room * 47))  # 45 of overhead, 1 of the key, 1 of the value
     in_order: list[bytes] = []
     for use, number in uses:

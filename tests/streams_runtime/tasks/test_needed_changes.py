@@ -24,7 +24,7 @@ def batch(first_offset: int, timestamps_ms: list[int]) -> RecordBatch:
 def test_should_need_nothing_before_the_first_change() -> None:
     changes = NeededChanges(HOUR_MS)
     assert (changes.needed_from, changes.needed, changes.newest_ms) == (None, 0, -1)
-    changes.has_read(500)
+    changes.advance_to(500)
     changes.sent([DAY_MS])
     assert (changes.needed_from, changes.needed, changes.newest_ms) == (500, 1, DAY_MS)
 
@@ -54,7 +54,7 @@ def test_should_not_need_less_because_of_late_changes() -> None:
 def test_should_take_the_offsets_that_the_log_gave() -> None:
     """Between the changes of two transactions lies a marker; from the second on it is known before."""
     changes = NeededChanges(HOUR_MS)
-    changes.has_read(10)
+    changes.advance_to(10)
     changes.sent([0])
     changes.acknowledged(10)
     changes.acknowledged(10)  # once more, with nothing sent since
@@ -81,7 +81,7 @@ def test_should_leave_the_offsets_of_restored_changes_as_they_are() -> None:
 
 def test_should_go_on_after_a_checkpoint_with_what_was_committed() -> None:
     changes = NeededChanges(HOUR_MS)
-    changes.has_read(300)
+    changes.advance_to(300)
     changes.restored(batch(300, [DAY_MS + 5]))
     changes.continue_from(120, DAY_MS)
     assert changes.needed_from == 120
@@ -93,7 +93,7 @@ def test_should_go_on_after_a_checkpoint_with_what_was_committed() -> None:
 
 def test_should_know_where_it_began_when_nothing_was_committed() -> None:
     changes = NeededChanges(HOUR_MS)
-    changes.has_read(300)
+    changes.advance_to(300)
     changes.continue_from(None, DAY_MS)
     assert (changes.needed_from, changes.newest_ms) == (300, DAY_MS)
 

@@ -274,7 +274,7 @@ ILLEGAL_WHEN_CLOSED: list[tuple[str, Callable[[StreamTask], object]]] = [
 def test_should_tell_its_story_when_asked_for_what_cannot_be_yet(
     tmp_path: Path, what: str, call: Callable[[StreamTask], object]
 ) -> None:
-    with pytest.raises(StreamsRuntimeError, match=rf"\[0_0\] \(active\) is created and cannot {what}.*story: created"):
+    with pytest.raises(StreamsRuntimeError, match=rf"\[0_0\] \(active\) is created and cannot {what}.*states were created"):
         call(RunningTask(tmp_path).task)
 
 
@@ -285,7 +285,8 @@ def test_should_tell_its_story_when_asked_for_what_cannot_be_any_more(
     one = RunningTask(tmp_path).start()
     one.stop()
     with pytest.raises(
-        StreamsRuntimeError, match=rf"cannot {what}; its story: created -> restoring -> running -> suspended -> closed"
+        StreamsRuntimeError,
+        match=rf"cannot {what}; its states were created -> restoring -> running -> suspended -> closed",
     ):
         call(one.task)
 

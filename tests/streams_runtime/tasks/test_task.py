@@ -61,7 +61,7 @@ def test_should_tell_the_tasks_story_when_a_step_is_illegal(task: Steps) -> None
         task.suspend()
     assert str(error.value) == (
         "task [0_1] (standby) is closed and cannot be suspended; "
-        "its story: created -> restoring -> running -> suspended -> closed"
+        "its states were created -> restoring -> running -> suspended -> closed"
     )
     assert error.value.task_id == TASK
 
