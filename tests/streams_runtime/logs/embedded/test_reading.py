@@ -1,9 +1,9 @@
-"""A consumer that has read everything asks the file for nothing but its version."""
+"""A consumer asks the file for its version only, unless the file has changed or it needs records."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,10 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Consumer
-from streams_runtime.logs.embedded import EmbeddedLog
+from streams_runtime.logs.embedded import EmbeddedLog, reads
 from streams_runtime.logs.embedded.reads import EmbeddedSource
-from streams_runtime.logs.errors import OffsetOutOfRange
-from tests.streams_runtime.logs.reading_and_writing import T0, T1, records_of, write
+from streams_runtime.logs.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, records_of, write
 
 
 @pytest.fixture
@@ -81,6 +81,74 @@ def test_should_give_the_rest_to_a_partition_that_is_read_again(log: EmbeddedLog
     assert [values(consumer), values(consumer)] == [[], []]
     consumer.resume([T1])
     assert values(consumer) == [b"a"]
+
+
+def test_should_read_bounds_again_only_after_a_change_or_for_other_partitions(
+    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[TopicPartition]] = []
+    bounds_of = reads.bounds_of
+
+    def noting(connection: Any, known: Mapping[TopicPartition, Any]) -> Any:
+        asked.append(list(known))
+        return bounds_of(connection, known)
+
+    monkeypatch.setattr(reads, "bounds_of", noting)
+    write(log, T0, *[b"x"] * 6)
+    write(log, T1, *[b"x"] * 6)
+    consumer = log.consumer()
+    consumer.assign([T0])
+    consumer.seek(T0, 0)
+    assert [len(consumer.poll(0, 1)) for _ in range(3)] == [1, 1, 1]
+    assert asked == [[T0]]
+    consumer.assign([T0, T1])
+    consumer.seek(T1, 0)
+    assert [len(consumer.poll(0, 2)) for _ in range(2)] == [2, 2]
+    consumer.pause([T0])
+    assert len(consumer.poll(0, 1)) == 1
+    assert asked == [[T0], [T0, T1]]
+    write(log, T1, b"y")
+    assert values(consumer) == [b"x", b"x", b"x", b"y"]
+    assert asked == [[T0], [T0, T1], [T1]]
+
+
+def test_should_read_on_after_a_poll_of_a_topic_that_another_process_has_deleted(
+    log: EmbeddedLog, directory: Path
+) -> None:
+    write(log, T0, b"a")
+    write(log, T0, b"b")
+    write(log, C0, b"c")  # so this process knows the partition
+    other = EmbeddedLog(directory)
+    other.delete_topics([C0.topic])
+    other.close()
+    consumer = log.consumer()
+    consumer.assign([T0])
+    consumer.seek(T0, 0)
+    assert len(consumer.poll(0, 1)) == 1
+    consumer.assign([C0])
+    consumer.seek(C0, 0)
+    with pytest.raises(UnknownTopicOrPartition):
+        consumer.poll(0, 1)
+    consumer.assign([T0])
+    consumer.seek(T0, 1)
+    assert values(consumer) == [b"b"]
+
+
+def test_should_notice_an_append_that_came_while_a_snapshot_began(
+    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_version = reads._data_version
+
+    def overtaken(connection: Any) -> int:
+        version = data_version(connection)
+        monkeypatch.setattr(reads, "_data_version", data_version)
+        write(log, T0, b"just after")
+        return version
+
+    consumer = at_the_end(log, T0)
+    monkeypatch.setattr(reads, "_data_version", overtaken)
+    assert values(consumer) == []
+    assert values(consumer) == [b"just after"]
 
 
 def test_should_notice_records_that_were_deleted_behind_it(log: EmbeddedLog) -> None:
