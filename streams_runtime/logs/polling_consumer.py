@@ -173,7 +173,11 @@ class PollingConsumer:
                 self._rests.pop(partition, None)
             else:
                 self._rests[partition] = of_it.rest
-        return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
+        return [
+            of_it.batches[0] if len(of_it.batches) == 1 else concatenated(of_it.batches)
+            for of_it in taken.values()
+            if of_it.batches
+        ]
 
     def _wanted(self) -> list[TopicPartition]:
         return [p for p in self._assigned if p in self._positions and p not in self._paused]
