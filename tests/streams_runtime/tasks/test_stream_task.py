@@ -274,7 +274,8 @@ ILLEGAL_WHEN_CLOSED: list[tuple[str, Callable[[StreamTask], object]]] = [
 def test_should_tell_its_story_when_asked_for_what_cannot_be_yet(
     tmp_path: Path, what: str, call: Callable[[StreamTask], object]
 ) -> None:
-    with pytest.raises(StreamsRuntimeError, match=rf"\[0_0\] \(active\) is created and cannot {what}.*states were created"):
+    expected = rf"\[0_0\] \(active\) is created and cannot {what}.*states were created"
+    with pytest.raises(StreamsRuntimeError, match=expected):
         call(RunningTask(tmp_path).task)
 
 
