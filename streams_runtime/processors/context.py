@@ -195,7 +195,8 @@ class NodeContext:
             old_value = None if old is None else read(old)[1]
             forward(key_of(stored_key), (value, old_value), timestamp_ms, headers)
 
-        return entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
+        entries.set_flush_listener(flushed, sends_old_values=sends_old_values)
+        return True
 
     def failed(self, error: Exception) -> bool:
         """Whether the task goes on after an error of this node or of one below it. See `TaskRuntime.node_failed`."""

@@ -19,7 +19,6 @@ Kafka returns with the value null.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any, TypeVar
@@ -32,7 +31,7 @@ from streams_runtime.state_stores.change_logging import (
     ChangeLoggingWindowBytesStore,
 )
 from streams_runtime.state_stores.key_ranges import is_within, merged
-from streams_runtime.state_stores.thread_cache import ContextTuple, FlushedChange, FlushListener, NamedCache, TaskCache
+from streams_runtime.state_stores.thread_cache import NamedCache, TaskCache
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 
 LoggingStore = TypeVar("LoggingStore", bound=ChangeLoggingStore[Any])
@@ -41,26 +40,20 @@ _SEGMENT_BYTES = 8
 """In Kafka each cache key of a window store begins with the number of its segment."""
 
 
-class CachingStore(WrappedStateStore[LoggingStore], ABC):
+class CachingStore(WrappedStateStore[LoggingStore]):
     """`cache`: None in a standby, and in a task without a cache. Its keys are those of the changelog."""
 
-    __slots__ = ("_owner", "_sends_old_values", "_task_cache", "cache", "flush_listener")
+    __slots__ = ("_owner", "_task_cache", "cache")
 
     key_overhead = 0
-    """The bytes by which a cache key is longer in Kafka. The cache counts them, as Kafka's does."""
     caches_reads = False
-    """Whether values that are read from the store below stay in the cache."""
+    """See `TaskCache.add`."""
 
     def __init__(self, inner: LoggingStore) -> None:
         super().__init__(inner)
         self._task_cache: TaskCache | None = None
         self.cache: NamedCache | None = None
         self._owner = 0  # the thread of the task
-        self._forget_listener()
-
-    @abstractmethod
-    def read_below(self, key: bytes) -> bytes | None:
-        """The value of a cache key in the store below."""
 
     # --- open and close
 
@@ -81,44 +74,13 @@ class CachingStore(WrappedStateStore[LoggingStore], ABC):
         if context.cache is not None:
             self._owner = get_ident()
             self._task_cache = context.cache
-            self.cache = context.cache.add(self, self._inner)
+            self.cache = context.cache.add(self._inner, key_overhead=self.key_overhead, caches_reads=self.caches_reads)
 
     def _unbind(self) -> None:
         cache, self.cache = self.cache, None
         if cache is not None and self._task_cache is not None:
             self._task_cache.remove(cache)
         self._task_cache = None
-        self._forget_listener()
-
-    def _forget_listener(self) -> None:
-        self.flush_listener: FlushListener | None = None
-        self._sends_old_values = False
-
-    # --- flushing
-
-    def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> bool:
-        """Call `listener` for each change that is flushed until the store is closed. False if there is no cache."""
-        if self.cache is None:
-            return False
-        self.flush_listener = listener
-        self._sends_old_values = sends_old_values
-        return True
-
-    def needed_changes(self, dirty: list[tuple[bytes, bytes | None, ContextTuple]]) -> list[FlushedChange]:
-        """See `CachedStore`. With a listener, a key that was put and deleted since the last flush is left out."""
-        if self.flush_listener is None:
-            return [(key, value, None, context) for key, value, context in dirty]
-        changes: list[FlushedChange] = []
-        sends_old_values = self._sends_old_values
-        for key, value, context in dirty:
-            old = self.read_below(key) if sends_old_values or value is None else None
-            if value is not None or old is not None:
-                changes.append((key, value, old if sends_old_values else None, context))
-        return changes
-
-    def write(self, changes: list[FlushedChange]) -> None:
-        """See `CachedStore`."""
-        self._inner.put_flushed([(key, value, context[0]) for key, value, _, context in changes])
 
     # --- reads
 
@@ -127,7 +89,7 @@ class CachingStore(WrappedStateStore[LoggingStore], ABC):
         if get_ident() == self._owner:
             return cache.get(key)
         entry = cache.peek(key)
-        return self.read_below(key) if entry is None else entry[0]
+        return self._inner.read(key) if entry is None else entry[0]
 
 
 class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
@@ -136,9 +98,6 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
     __slots__ = ()
 
     caches_reads = True
-
-    def read_below(self, key: bytes) -> bytes | None:
-        return self._inner.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
         if self.cache is None:
@@ -193,9 +152,6 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     def __init__(self, inner: ChangeLoggingWindowBytesStore, segment_interval_ms: int) -> None:
         super().__init__(inner)
         self._segment_interval_ms = segment_interval_ms
-
-    def read_below(self, key: bytes) -> bytes | None:
-        return self._inner.fetch(key, suffix_of(key)[0])
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         if self.cache is None:

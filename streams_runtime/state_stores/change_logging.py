@@ -25,6 +25,7 @@ from streams_runtime.state_stores.base import (
     WindowBytesStore,
     WrappedStateStore,
 )
+from streams_runtime.state_stores.thread_cache import CheckedChange
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 
@@ -47,9 +48,6 @@ class _NoRecord:
     record_timestamp_ms = -1
     stream_time_ms = -1
 
-
-CheckedChange = tuple[bytes, bytes | None, int]
-"""Key, value, and the timestamp of the record that made the change, in milliseconds."""
 
 _NOT_LOGGED: ChangeLogger = _NotLogged()
 _NO_RECORD: RecordClock = _NoRecord()
@@ -113,6 +111,10 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
             self._changes.check_change(self._name, key, logged, timestamp_ms)
 
     @abstractmethod
+    def read(self, key: bytes) -> bytes | None:
+        """The value of a key, which is as in the changelog."""
+
+    @abstractmethod
     def put_flushed(self, changes: list[CheckedChange]) -> None:
         """Put changes that `check` has accepted, in a store without duplicates. The keys are those of the changelog."""
 
@@ -141,6 +143,8 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
 
     def get(self, key: bytes) -> bytes | None:
         return self._inner.get(key)
+
+    read = get
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.check(key, value)
@@ -192,6 +196,9 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._inner.fetch(key, start_ms)
+
+    def read(self, key: bytes) -> bytes | None:
+        return self._inner.fetch(key, suffix_of(key)[0])
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
         return self._inner.fetch_range(key, from_ms, to_ms)

@@ -165,7 +165,7 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         read, write = serde.entry_reader(), serde.entry_writer()
         if isinstance(layer, CachingKeyValueStore) and layer.cache is not None:
             return EntryAccess(
-                stored_key_of, layer.cache.get, layer.cache.put, read, write, key_of, layer.set_flush_listener
+                stored_key_of, layer.cache.get, layer.cache.put, read, write, key_of, layer.cache.set_flush_listener
             )
         put_bytes = layer.put
         return EntryAccess(

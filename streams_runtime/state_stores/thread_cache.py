@@ -49,6 +49,12 @@ tuple, because each change needs one. Source: `ProcessorRecordContext`.
 _POSITION = slice(2, 4)
 """Topic, partition and offset in a `ContextTuple`."""
 
+DirtyValue = tuple[bytes, bytes | None, ContextTuple]
+"""A cache key, its value, and the context of the record that changed it last."""
+
+CheckedChange = tuple[bytes, bytes | None, int]
+"""Key, value, and the timestamp of the record that made the change, in milliseconds."""
+
 FlushedChange = tuple[bytes, bytes | None, bytes | None, ContextTuple]
 """A change that is flushed: the cache key, the new value, the old value (None also if the listener wants none), and the
 context of the record that made the change."""
@@ -89,35 +95,21 @@ class RecordContexts(Protocol):
         ...
 
 
-class ChangeCheck(Protocol):
-    """Refuses a change that the store below or its changelog does not accept."""
+class StoreBelow(Protocol):
+    """The store below a cache, with the changelog: a `ChangeLoggingStore`. Cache keys are the keys of the changelog."""
 
     always_accepted_bytes: int
     timestamp_checks: BrokerChecks
     """See `ChangeLoggingStore`."""
 
-    def check(self, key: bytes, value: bytes | None) -> None: ...
-
-
-class CachedStore(Protocol):
-    """The store that a cache belongs to.
-
-    `key_overhead`: the bytes by which a cache key is longer in Kafka. `caches_reads`: whether values that are read from
-    the store below stay in the cache. `flush_listener`: gets each change after it was written; None if nobody does.
-    """
-
-    key_overhead: int
-    caches_reads: bool
-    flush_listener: FlushListener | None
-
-    def read_below(self, key: bytes) -> bytes | None: ...
-
-    def needed_changes(self, dirty: list[tuple[bytes, bytes | None, ContextTuple]]) -> list[FlushedChange]:
-        """The changes to write and to forward. `dirty`: keys with their values and contexts."""
+    def check(self, key: bytes, value: bytes | None) -> None:
+        """Raise for a change that the store or its changelog does not accept."""
         ...
 
-    def write(self, changes: list[FlushedChange]) -> None:
-        """Write changes to the store below and to its changelog."""
+    def read(self, key: bytes) -> bytes | None: ...
+
+    def put_flushed(self, changes: list[CheckedChange]) -> None:
+        """Put changes that `check` has accepted, and log them."""
         ...
 
 
@@ -131,9 +123,9 @@ class ThreadCache:
         self.size_bytes = 0
         self._caches: list[NamedCache] = []
 
-    def add(self, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> NamedCache:
-        """A new cache for one store. `contexts`: those of the store's task."""
-        cache = NamedCache(self, store, check, contexts)
+    def add(self, below: StoreBelow, contexts: RecordContexts, *, key_overhead: int, caches_reads: bool) -> NamedCache:
+        """A new cache. `contexts`: those of the store's task. For the other parameters see `TaskCache.add`."""
+        cache = NamedCache(self, below, contexts, key_overhead=key_overhead, caches_reads=caches_reads)
         self._caches.append(cache)
         return cache
 
@@ -160,9 +152,13 @@ class TaskCache:
         self._thread = thread
         self._caches: list[NamedCache] = []
 
-    def add(self, store: CachedStore, check: ChangeCheck) -> NamedCache:
-        """A new cache for one store. `check`: checks each change that is put."""
-        cache = self._thread.add(store, check, self.contexts)
+    def add(self, below: StoreBelow, *, key_overhead: int, caches_reads: bool) -> NamedCache:
+        """A new cache for one store.
+
+        `below`: the store below the cache. `key_overhead`: the bytes by which a cache key is longer in Kafka; the cache
+        counts them, as Kafka's does. `caches_reads`: whether values that are read from `below` stay in the cache.
+        """
+        cache = self._thread.add(below, self.contexts, key_overhead=key_overhead, caches_reads=caches_reads)
         self._caches.append(cache)
         return cache
 
@@ -189,17 +185,21 @@ class NamedCache:
     """The cache of one store: values by key. A dirty value is not yet written to the store. Made by `TaskCache.add`."""
 
     __slots__ = (
-        "_check", "_contexts", "_counter", "_dirty", "_entries", "_eviction_order", "_overhead", "_reads",
-        "_record_context", "_size_bytes", "_store", "_thread", "_written",
+        "_below", "_caches_reads", "_contexts", "_counter", "_dirty", "_entries", "_eviction_order", "_listener",
+        "_overhead", "_reads", "_record_context", "_sends_old_values", "_size_bytes", "_thread", "_written",
     )  # fmt: skip
 
-    def __init__(self, thread: ThreadCache, store: CachedStore, check: ChangeCheck, contexts: RecordContexts) -> None:
+    def __init__(
+        self, thread: ThreadCache, below: StoreBelow, contexts: RecordContexts, *, key_overhead: int, caches_reads: bool
+    ) -> None:
         self._thread = thread
-        self._store = store
-        self._check = check
+        self._below = below
         self._contexts = contexts
         self._record_context = contexts.record_context
-        self._overhead = _ENTRY_OVERHEAD + store.key_overhead
+        self._overhead = _ENTRY_OVERHEAD + key_overhead
+        self._caches_reads = caches_reads
+        self._listener: FlushListener | None = None
+        self._sends_old_values = False
         self._entries: dict[bytes, Entry] = {}
         self._dirty: dict[bytes, ContextTuple] = {}
         """The dirty keys in the order of their last change, with the context of that change."""
@@ -213,6 +213,11 @@ class NamedCache:
         """Numbers and keys, the least recently used key last. A pair is stale if its key was used again since."""
         self._size_bytes = 0
 
+    def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> None:
+        """Call `listener` for each change after it was written."""
+        self._listener = listener
+        self._sends_old_values = sends_old_values
+
     # --- reading
 
     def get(self, key: bytes) -> bytes | None:
@@ -224,8 +229,8 @@ class NamedCache:
         if entry is not None:
             self._reads[key] = next(self._counter)
             return entry[_VALUE]
-        value = self._store.read_below(key)
-        if value is not None and self._store.caches_reads:
+        value = self._below.read(key)
+        if value is not None and self._caches_reads:
             size = self._overhead + len(key) + len(value)
             self._entries[key] = (value, size, next(self._counter))
             self._grow(size)
@@ -269,13 +274,13 @@ class NamedCache:
         Raises the errors of the check, and then changes nothing. May evict, and raises the errors of that flush; the
         change is in the cache then.
         """
-        check = self._check
+        below = self._below
         if (
             value is None
-            or len(key) + len(value) > check.always_accepted_bytes
-            or timestamp_ms > check.timestamp_checks.accepted_to_ms
+            or len(key) + len(value) > below.always_accepted_bytes
+            or timestamp_ms > below.timestamp_checks.accepted_to_ms
         ):
-            check.check(key, value)
+            below.check(key, value)
         context = self._record_context()
         _, headers, partition, _, raw = context
         size = self._overhead + len(key)
@@ -358,22 +363,41 @@ class NamedCache:
 
     def _flush(self, keys: list[bytes]) -> None:
         """Write these dirty keys, then forward all that was written and not yet forwarded."""
-        entries, dirty = self._entries, self._dirty
         if keys:
-            changes = self._store.needed_changes([(key, entries[key][_VALUE], dirty[key]) for key in keys])
-            if self._store.flush_listener is not None:
-                self._written.extend(changes)  # first: if the write raises, the next flush reads other old values
-            self._store.write(changes)
-            for key in keys:
-                del dirty[key]
-                if entries[key][_VALUE] is None:
-                    self._remove(key)
+            self._write(keys)
         if self._written:
             self._forward()
 
+    def _write(self, keys: list[bytes]) -> None:
+        entries, dirty = self._entries, self._dirty
+        changes = [(key, entries[key][_VALUE], dirty[key]) for key in keys]
+        if self._listener is not None:
+            changes = self._keep_to_forward(changes)
+        self._below.put_flushed([(key, value, context[0]) for key, value, context in changes])
+        for key in keys:
+            del dirty[key]
+            if entries[key][_VALUE] is None:
+                self._remove(key)
+
+    def _keep_to_forward(self, changes: list[DirtyValue]) -> list[DirtyValue]:
+        """Returns the changes without the keys that were put and deleted since the last flush.
+
+        Call this before the write, which changes the old values. If the write raises, the next flush forwards these
+        changes a second time, with equal old and new values, so that an aggregate below stays as it is.
+        """
+        needed: list[DirtyValue] = []
+        sends_old_values, read = self._sends_old_values, self._below.read
+        for change in changes:
+            key, value, context = change
+            old = read(key) if sends_old_values or value is None else None
+            if value is not None or old is not None:
+                needed.append(change)
+                self._written.append((key, value, old if sends_old_values else None, context))
+        return needed
+
     def _forward(self) -> None:
-        """A change below may flush this cache again. Then the inner call forwards all, also what is left here."""
-        written, forward, set_context = self._written, self._store.flush_listener, self._contexts.set_context
+        """An operator below may flush this cache. Then the inner call forwards all, also what is left here."""
+        written, forward, set_context = self._written, self._listener, self._contexts.set_context
         assert forward is not None, "changes are kept only for a listener"
         previous = self._contexts.begin_flush()
         try:

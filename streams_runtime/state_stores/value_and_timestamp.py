@@ -69,7 +69,7 @@ class EntryAccess(NamedTuple):
     `stored_key_of`: called with a key, and in a window store also with the start of the window; returns the stored form
     of the key, to pass to `get` and `put`. `put` also takes the timestamp of the entry.
     `read`, `write`: convert the bytes of `get` and `put`.
-    `set_flush_listener`: as `CachingStore.set_flush_listener`; None without a record cache. `key_of`: deserializes a
+    `set_flush_listener`: as `NamedCache.set_flush_listener`; None without a record cache. `key_of`: deserializes a
     cache key, as the listener gets it, to the key or the `Windowed` key.
     """
 
@@ -79,7 +79,7 @@ class EntryAccess(NamedTuple):
     read: EntryReader
     write: EntryWriter
     key_of: Callable[[bytes], Any]
-    set_flush_listener: Callable[..., bool] | None = None
+    set_flush_listener: Callable[..., None] | None = None
 
 
 class ValuesWithTimestamps(Sequence[bytes | None]):

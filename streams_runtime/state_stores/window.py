@@ -97,7 +97,7 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
             return stored_key if is_cached else (stored_key, start_ms)
 
         if isinstance(inner, CachingWindowStore) and inner.cache is not None:
-            get, put, listen = inner.cache.get, inner.cache.put, inner.set_flush_listener
+            get, put, listen = inner.cache.get, inner.cache.put, inner.cache.set_flush_listener
             return EntryAccess(stored_key_of, get, put, read, write, self.window_of, listen)
         put_window = inner.put
         fetch = inner.inner.fetch if isinstance(inner, ChangeLoggingWindowBytesStore) else inner.fetch

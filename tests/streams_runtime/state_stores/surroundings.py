@@ -62,7 +62,10 @@ def set_flush_listener(
         listener(key_of(key), value_of(new), value_of(old), made_by)
 
     cached = store.inner
-    return isinstance(cached, CachingStore) and cached.set_flush_listener(flushed, sends_old_values=sends_old_values)
+    if not isinstance(cached, CachingStore) or cached.cache is None:
+        return False
+    cached.cache.set_flush_listener(flushed, sends_old_values=sends_old_values)
+    return True
 
 
 def context(directory: Path, changes: RecordedChanges | None = None, clock: SetClock | None = None) -> StoreContext:

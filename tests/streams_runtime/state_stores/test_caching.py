@@ -24,9 +24,8 @@ from streams_runtime.state_stores import (
 )
 from streams_runtime.state_stores.builders import builder_without_caching
 from streams_runtime.state_stores.thread_cache import (
+    CheckedChange,
     ContextTuple,
-    FlushedChange,
-    FlushListener,
     NamedCache,
     TaskCache,
     ThreadCache,
@@ -437,30 +436,26 @@ def test_should_find_no_window_that_starts_before_zero_or_too_late(tmp_path: Pat
 class Below:
     """A store whose cache is tested alone. `content`: what the cache reads; `written`: what it has flushed."""
 
-    flush_listener: FlushListener | None = None
-    key_overhead = 0
     always_accepted_bytes = -1
     timestamp_checks = NO_TIMESTAMP_CHECKS
 
     def __init__(self, *, caches_reads: bool = False) -> None:
-        self.caches_reads = caches_reads
+        self._caches_reads = caches_reads
         self.content: dict[bytes, bytes] = {}
         self.written: list[tuple[bytes, bytes | None]] = []
 
     def cached_in(self, thread: ThreadCache) -> NamedCache:
-        return TaskCache(thread, Contexts(SetClock(record_timestamp_ms=5))).add(self, self)
+        task = TaskCache(thread, Contexts(SetClock(record_timestamp_ms=5)))
+        return task.add(self, key_overhead=0, caches_reads=self._caches_reads)
 
     def check(self, key: bytes, value: bytes | None) -> None:
         """Every change is taken."""
 
-    def read_below(self, key: bytes) -> bytes | None:
+    def read(self, key: bytes) -> bytes | None:
         return self.content.get(key)
 
-    def needed_changes(self, dirty: list[tuple[bytes, bytes | None, ContextTuple]]) -> list[FlushedChange]:
-        return [(key, value, None, made_by) for key, value, made_by in dirty]
-
-    def write(self, changes: list[FlushedChange]) -> None:
-        self.written += [(key, value) for key, value, _, _ in changes]
+    def put_flushed(self, changes: list[CheckedChange]) -> None:
+        self.written += [(key, value) for key, value, _ in changes]
 
 
 USES = st.lists(st.tuples(st.sampled_from(["put", "read", "put clean"]), st.integers(0, 9)), max_size=60)
