@@ -97,6 +97,13 @@ class RecordClock(Protocol):
     def stream_time_ms(self) -> int: ...
 
 
+class NoRecords:
+    """The `RecordClock` of a store whose task processes no records: a standby's."""
+
+    record_timestamp_ms = -1
+    stream_time_ms = -1
+
+
 class StateStore(Protocol):
     """A store of any kind, as a task uses it."""
 

@@ -20,6 +20,7 @@ from streams_runtime.state_stores.base import (
     Entries,
     Inner,
     KeyValueBytesStore,
+    NoRecords,
     RecordClock,
     StoreContext,
     WindowBytesStore,
@@ -44,13 +45,7 @@ class _NotLogged:
         """The changes are not logged."""
 
 
-class _NoRecord:
-    record_timestamp_ms = -1
-    stream_time_ms = -1
-
-
 _NOT_LOGGED: ChangeLogger = _NotLogged()
-_NO_RECORD: RecordClock = _NoRecord()
 
 
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
@@ -76,7 +71,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         super().__init__(inner)
         self._name = inner.name  # read once: each change needs it, and the property calls each layer below
         self._timestamped = timestamped
-        self._use(_NOT_LOGGED, _NO_RECORD)
+        self._use(_NOT_LOGGED, NoRecords())
 
     def open(self, context: StoreContext) -> None:
         super().open(context)

@@ -163,10 +163,8 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
         stored_key_of, key_of = self._serialize_key, self._deserialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
-        if isinstance(layer, CachingKeyValueStore) and layer.cache is not None:
-            return EntryAccess(
-                stored_key_of, layer.cache.get, layer.cache.put, read, write, key_of, layer.cache.set_flush_listener
-            )
+        if isinstance(layer, CachingKeyValueStore) and (cache := layer.cache) is not None:
+            return EntryAccess(stored_key_of, cache.get, cache.put, read, write, key_of, cache.set_flush_listener)
         put_bytes = layer.put
         return EntryAccess(
             stored_key_of, self._get, lambda key, stored, _timestamp_ms: put_bytes(key, stored), read, write, key_of

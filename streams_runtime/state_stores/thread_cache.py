@@ -123,11 +123,9 @@ class ThreadCache:
         self.size_bytes = 0
         self._caches: list[NamedCache] = []
 
-    def add(self, below: StoreBelow, contexts: RecordContexts, *, key_overhead: int, caches_reads: bool) -> NamedCache:
-        """A new cache. `contexts`: those of the store's task. For the other parameters see `TaskCache.add`."""
-        cache = NamedCache(self, below, contexts, key_overhead=key_overhead, caches_reads=caches_reads)
+    def add(self, cache: NamedCache) -> None:
+        """Have a new cache share the limit."""
         self._caches.append(cache)
-        return cache
 
     def remove(self, cache: NamedCache) -> None:
         """Drop a cache with all its values, also those that are dirty."""
@@ -158,7 +156,8 @@ class TaskCache:
         `below`: the store below the cache. `key_overhead`: the bytes by which a cache key is longer in Kafka; the cache
         counts them, as Kafka's does. `caches_reads`: whether values that are read from `below` stay in the cache.
         """
-        cache = self._thread.add(below, self.contexts, key_overhead=key_overhead, caches_reads=caches_reads)
+        cache = NamedCache(self._thread, below, self.contexts, key_overhead=key_overhead, caches_reads=caches_reads)
+        self._thread.add(cache)
         self._caches.append(cache)
         return cache
 

@@ -210,9 +210,15 @@ class RecordCollector:
         self._add(rows, key, value, timestamp_ms)
 
     def log_changes(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]) -> None:
-        """As `log_change`, for many changes. After an error, the changes are pending, like other rows."""
+        """As `log_change`, for any number of changes. After an error, the changes are pending, like other rows."""
         rows = self._change_rows.get(store) or self._changes_of(store)
-        self._add_all(rows, keys, values, [max(timestamp_ms, 0) for timestamp_ms in timestamps_ms])
+        if keys and not rows.keys:
+            self.pending.append(rows)
+        rows.keys += keys
+        rows.values += values
+        rows.timestamps_ms += [max(timestamp_ms, 0) for timestamp_ms in timestamps_ms]
+        if len(rows.keys) >= MOST_ROWS:
+            self.send_rows()
 
     def _changes_of(self, store: str) -> _PartitionRows:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
@@ -268,21 +274,6 @@ class RecordCollector:
         rows.values.append(value)
         rows.timestamps_ms.append(timestamp_ms)
         if len(keys) >= MOST_ROWS:
-            self.send_rows()
-
-    def _add_all(
-        self,
-        rows: _PartitionRows,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        timestamps_ms: Sequence[int],
-    ) -> None:
-        if not rows.keys and keys:
-            self.pending.append(rows)
-        rows.keys += keys
-        rows.values += values
-        rows.timestamps_ms += timestamps_ms
-        if len(rows.keys) >= MOST_ROWS:
             self.send_rows()
 
     def _send_alone(

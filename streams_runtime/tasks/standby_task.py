@@ -18,19 +18,13 @@ from assignor.types import TopicPartition
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import StreamsConfig
+from streams_runtime.state_stores.base import NoRecords
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
 
 CHECKPOINT_INTERVAL_MS = 5_000
 
 _MAY_COMMIT = (TaskState.CREATED, TaskState.RUNNING, TaskState.SUSPENDED)
-
-
-class _NoRecords:
-    """The clock of a standby's stores, which has no times, since a standby processes no records."""
-
-    record_timestamp_ms = -1
-    stream_time_ms = -1
 
 
 class StandbyTask(Task):
@@ -48,7 +42,7 @@ class StandbyTask(Task):
     def initialize_if_needed(self) -> None:
         if self.state is TaskState.CREATED:
             self._lock_state()
-            self._open_state(None, _NoRecords())
+            self._open_state(None, NoRecords())
             self._become(TaskState.RESTORING)
             self._become(TaskState.RUNNING)
 
