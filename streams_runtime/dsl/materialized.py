@@ -23,8 +23,8 @@ class Materialized:
     """`name` None: the store has a generated name and cannot be queried. `changelog` None: the store is not logged.
 
     `retention_ms`: how long a window store keeps a window. The default, window size plus grace period, is the shortest
-    that is allowed. Other stores ignore it. `caching`: the record cache holds the updates of a key back, and forwards
-    only the last one at a commit, or when the cache is full.
+    that is allowed. Other stores ignore it. `caching`: the record cache holds the updates of a key back, and a table
+    forwards only the last one at a commit, or when the cache is full. A stream with a store forwards at once.
     """
 
     name: str | None = None

@@ -99,16 +99,16 @@ class KStreamAggregate(StoredTableSupplier):
 
 
 class StreamAggregateProcessor(Operator):
-    def __init__(self, store: str, initializer: Initializer, aggregator: Aggregator, sends_old_values: bool) -> None:
+    def __init__(self, store: str, initializer: Initializer, aggregator: Aggregator, wants_old: bool) -> None:
         self._store = store
         self._initializer = initializer
         self._aggregator = aggregator
-        self._sends_old_values = sends_old_values
+        self._wants_old = wants_old
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
-        return self.receiver(entries, None if forwards_on_flush else child, context, wants_old=self._sends_old_values)
+        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._wants_old)
+        return self.receiver(entries, None if forwards_on_flush else child, context, wants_old=self._wants_old)
 
     def receiver(
         self, entries: EntryAccess, child: Receiver | None, context: NodeContext, *, wants_old: bool
@@ -200,18 +200,18 @@ class WindowAggregateProcessor(Operator):
         windows: TimeWindows,
         initializer: Initializer,
         aggregator: Aggregator,
-        sends_old_values: bool,
+        wants_old: bool,
     ) -> None:
         self._store = store
         self._windows = windows
         self._initializer = initializer
         self._aggregator = aggregator
-        self._sends_old_values = sends_old_values
+        self._wants_old = wants_old
         self._stream_time_ms = -1
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries = context.state_store(self._store).entry_access()
-        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._sends_old_values)
+        forwards_on_flush = context.forwards_when_flushed(entries, child, sends_old_values=self._wants_old)
         update = aggregation(
             entries,
             self._initializer,
@@ -219,7 +219,7 @@ class WindowAggregateProcessor(Operator):
             # guarded: after an error below, the other windows are updated
             None if forwards_on_flush else context.guarded(child),
             context,
-            wants_old=self._sends_old_values,
+            wants_old=self._wants_old,
         )
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)

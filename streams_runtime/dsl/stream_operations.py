@@ -61,9 +61,10 @@ def with_store(
     """An operation with a key-value store of its own. Its task gets all records of a key: the stream is repartitioned
     first if the key may have changed.
 
-    `supplier`: makes the supplier of the operators for this store. `value_serde`: the serde of the values in the store
-    and in the result. The result of an operation that forwards at once may serve as a stream; if its operator changes
-    values, set `node.changes_value` of the result.
+    `supplier`: called with the maker of the store, returns the supplier of the operators. `value_serde`: the serde of
+    the values in the store and in the result. The node takes its generated number before the store. The result of an
+    operation that forwards at once may serve as a stream; if its operator changes values, set `node.changes_value` of
+    the result.
     """
     naming = stream.graph.naming
     node_name = naming.name_or_generated(name, prefix)

@@ -18,6 +18,10 @@ class Driven:
         self.driver = driver
         self._outputs: dict[str, Any] = {}
 
+    @property
+    def application_id(self) -> str:
+        return self.driver._application.id
+
     def pipe(self, topic: str, *records: tuple[str | None, str | None, int]) -> None:
         source = self.driver.create_input_topic(topic, STRING, STRING)
         for key, value, timestamp_ms in records:

@@ -73,7 +73,7 @@ def test_should_bring_records_of_a_new_key_together_by_way_of_a_repartition_topi
     with driven(builder) as run:
         run.pipe("in", ("1", "to be", 1), ("2", "not to be", 2))
         assert run.read("out", LONG) == [("to", 1, 1), ("be", 1, 1), ("not", 1, 2), ("to", 2, 2), ("be", 2, 2)]
-        full = f"{run.driver._application.id}-by-word-repartition"
+        full = f"{run.application_id}-by-word-repartition"
         assert [key for key, _, _ in run.read(full)] == ["to", "be", "not", "to", "be"]
 
 
@@ -94,7 +94,7 @@ def test_should_log_every_change_of_an_aggregate_at_its_time() -> None:
     grouped(builder).count(store="counts")
     with driven(builder) as run:
         run.pipe("in", ("a", "x", 9), ("a", "y", 4))
-        assert run.read(f"{run.driver._application.id}-counts-changelog", LONG) == [("a", 1, 9), ("a", 2, 9)]
+        assert run.read(f"{run.application_id}-counts-changelog", LONG) == [("a", 1, 9), ("a", 2, 9)]
 
 
 def test_should_count_records_without_key_before_a_repartition_topic_apart_from_dropped_ones() -> None:
