@@ -235,8 +235,10 @@ class ThreadWork:
         committed = 0
         due = now_ms - self._last_commit_ms >= self._configs.effective_commit_interval_ms
         if due or self._executor.commit_is_late:
-            self._last_commit_ms = now_ms
-            committed = self._executor.commit((*tasks.running, *tasks.updating))
+            try:
+                committed = self._executor.commit((*tasks.running, *tasks.updating))
+            finally:  # as in Kafka, the interval begins when the commit ends
+                self._last_commit_ms = self._clock.monotonic_ms()
         elif any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
             committed = self._executor.commit(tasks.running)
         if committed:

@@ -29,7 +29,7 @@ from tests.streams_runtime.tasks.thread_rig import (
     rig,
 )
 from tests.streams_runtime.tasks.watched_log import WatchedLog
-from tests.streams_runtime.word_counting import STORE, TOTALS
+from tests.streams_runtime.word_counting import PARTITIONS, STORE, TOTALS
 
 EXACTLY, AT_LEAST = "exactly_once_v2", "at_least_once"
 LINES = ["the cat and the dog"] * 20
@@ -64,6 +64,29 @@ def test_should_commit_again_in_the_next_pass_when_the_log_was_away(
     thread.commits = False  # the interval is not over; it is late
     thread.one_pass()
     assert thread.committed() == {"lines-0": 10}
+
+
+def test_should_begin_the_commit_interval_when_a_commit_has_ended(
+    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = rig(tmp_path, guarantee, commit_interval_ms=100)
+    commit = StreamsProducer.commit
+
+    def slow(*arguments: Any, **named: Any) -> object:
+        thread.clock.ms += 400
+        return commit(*arguments, **named)
+
+    thread.run([SPLIT_0])
+    thread.commits = False
+    monkeypatch.setattr(StreamsProducer, "commit", slow)
+    committed = []
+    for passed_ms in (100, 99, 1):
+        thread.write(["the cat"] * PARTITIONS)
+        thread.clock.ms += passed_ms
+        thread.one_pass()
+        committed.append(thread.committed()["lines-0"])
+    assert committed == [1, 1, 3]
+    thread.close()
 
 
 def test_should_process_nothing_else_until_a_transaction_has_ended_whose_commit_timed_out(
