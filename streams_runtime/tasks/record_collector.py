@@ -139,8 +139,10 @@ class RecordCollector:
                 rows = find_rows(hashed, partition)
             if headers or not rows.limits.takes_unchecked(key_bytes, value_bytes, timestamp_ms):
                 self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
-            else:
-                self._add(rows, key_bytes, value_bytes, timestamp_ms)
+                return
+            if len(rows.keys) >= MOST_ROWS:
+                self.send_rows()  # before the record is a row: after an error, the record is processed again
+            self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
         def find_rows(key: bytes | None, partition: int | None) -> _PartitionRows:
             nonlocal targets, only
@@ -208,6 +210,8 @@ class RecordCollector:
         if timestamp_ms < 0:  # in `init`, no record has set a time yet, and the log takes no negative timestamp
             timestamp_ms = 0
         self._add(rows, key, value, timestamp_ms)
+        if len(rows.keys) >= MOST_ROWS:
+            self.send_rows()  # after the change is a row: the store has it already
 
     def log_changes(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]) -> None:
         """As `log_change`, for any number of changes. After an error, the changes are pending, like other rows."""
@@ -273,8 +277,6 @@ class RecordCollector:
         keys.append(key)
         rows.values.append(value)
         rows.timestamps_ms.append(timestamp_ms)
-        if len(keys) >= MOST_ROWS:
-            self.send_rows()
 
     def _send_alone(
         self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers

@@ -11,10 +11,12 @@ import pytest
 
 from streams_runtime.common.errors import ProcessingFailed
 from streams_runtime.common.records import Headers, Record
+from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.tasks import record_collector
 from streams_runtime.tasks.record_collector import MOST_ROWS
 from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, RunningTask, Trouble
 
@@ -95,7 +97,7 @@ class LastWords(Processor[Any, Any]):
 
 
 @pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
-@pytest.mark.parametrize(("count", "headers"), [(1, ()), (1, (("alone", b"sent"),)), (MOST_ROWS, ())])
+@pytest.mark.parametrize(("count", "headers"), [(1, ()), (1, (("alone", b"sent"),)), (MOST_ROWS + 1, ())])
 def test_should_commit_what_close_has_forwarded_even_if_the_log_has_it_by_then(
     tmp_path: Path, configs: dict[str, object], count: int, headers: Headers
 ) -> None:
@@ -110,3 +112,20 @@ def test_should_commit_what_close_has_forwarded_even_if_the_log_has_it_by_then(
     assert one.task.commit_needed()
     one.commit()
     assert one.output() == ["last"] * count
+
+
+def test_should_send_a_record_once_that_is_processed_again_because_its_rows_were_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_collector, "MOST_ROWS", 3)
+    one = RunningTask(tmp_path).start()
+    one.write(IN, "a", "b", "c", "d", "e")
+    one.log.fail["send"] = LogTimeout("away")
+    one.poll()
+    assert one.process() == 3
+    with pytest.raises(LogTimeout):
+        one.process()
+    one.log.fail.clear()
+    one.run()
+    one.commit()
+    assert one.output() == ["A", "B", "C", "D", "E"]
