@@ -46,10 +46,6 @@ class ChangeLogger(Protocol):
         """Send a change after its check."""
         ...
 
-    def log_changes(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]) -> None:
-        """As `log_change`, for many changes after their checks. After an error, all of them will be sent."""
-        ...
-
 
 RocksDBConfigSetter = Callable[[str, Any], object]
 """Called with a store's name and the `rocksdict.Options` to open the store with, which it may change. Source:

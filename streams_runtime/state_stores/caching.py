@@ -4,16 +4,16 @@ Rules:
 - A change that the changelog would not accept is refused when it is put, as without a cache. So the error belongs to
   the record that makes the change, and the handler of processing errors decides about that record.
 - Reads see the changes in the cache. Only reads of the task's thread add values to the cache.
-- At a flush each changed key is written once, to the store and its changelog, with the record that changed it last.
-  Then the flush listener gets the new value and, as the old value, the value that the store had before the flush. A key
-  that was put and deleted between two flushes is neither written nor forwarded.
+- At a flush each changed key is written once, to the store and its changelog, with the record that changed it last. The
+  flush listener gets the new value and, as the old value, the value that the store has had since the previous flush. A
+  key that was put and deleted between two flushes is neither forwarded nor written.
 - Only a flush writes to the store below. So a checkpoint, a standby and a restore have the flushed changes only.
 - In a standby, and in a task without a cache, this layer only passes calls on. A close discards the changes that were
   not flushed.
 
 Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `SegmentedCacheFunction`. Differs from Kafka:
-a flush writes all its changes before it forwards the first; Kafka forwards each before it writes the next. A close
-never flushes. A read of a range does not count as a use of its keys. A reverse range leaves out deleted keys, which
+a change is forwarded before it is written, so that a flush can be repeated after an error of the log. A close never
+flushes. A read of a range does not count as a use of its keys. A reverse range leaves out deleted keys, which
 Kafka returns with the value null.
 """
 

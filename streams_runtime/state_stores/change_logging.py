@@ -26,7 +26,6 @@ from streams_runtime.state_stores.base import (
     WindowBytesStore,
     WrappedStateStore,
 )
-from streams_runtime.state_stores.thread_cache import CheckedChange
 from streams_runtime.state_stores.value_and_timestamp import TIMESTAMP_BYTES, unpack_timestamp
 from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, window_key
 
@@ -40,9 +39,6 @@ class _NotLogged:
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         """The change is not logged."""
-
-    def log_changes(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]) -> None:
-        """The changes are not logged."""
 
 
 _NOT_LOGGED: ChangeLogger = _NotLogged()
@@ -101,7 +97,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         if self._limits is None:  # read at the first change, because a standby never needs the limits
             self._limits = limits = self._changes.limits_of(self._name)
             self.always_accepted_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
-        logged, timestamp_ms = self._logged(value)
+        logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
         if not self._limits.takes_unchecked(key, logged, timestamp_ms):
             self._changes.check_change(self._name, key, logged, timestamp_ms)
 
@@ -110,25 +106,17 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         """The value of a key, which is as in the changelog."""
 
     @abstractmethod
-    def put_flushed(self, changes: list[CheckedChange]) -> None:
-        """Put changes that `check` has accepted, in a store without duplicates. The keys are those of the changelog."""
+    def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
+        """As `put`, without the check: for a change that `check` has accepted, in a store without duplicates.
 
-    def _logged(self, value: bytes | None) -> tuple[bytes | None, int]:
+        `key`, `value`: as for `check`. `record_ms`: the timestamp of the record that made the change.
+        """
+
+    def _logged(self, value: bytes | None, record_ms: int) -> tuple[bytes | None, int]:
         """The value and the timestamp of the changelog's record for a value in the store."""
         if value is None or not self._timestamped:
-            return value, self._clock.record_timestamp_ms
+            return value, record_ms
         return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
-
-    def _log_all(self, changes: list[CheckedChange]) -> None:
-        values = [value for _, value, _ in changes]
-        timestamps_ms = [record_ms for _, _, record_ms in changes]
-        if self._timestamped:
-            timestamps_ms = [
-                record_ms if value is None else unpack_timestamp(value)[0]
-                for value, record_ms in zip(values, timestamps_ms, strict=True)
-            ]
-            values = [None if value is None else value[TIMESTAMP_BYTES:] for value in values]
-        self._changes.log_changes(self._name, [key for key, _, _ in changes], values, timestamps_ms)
 
 
 class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
@@ -143,19 +131,20 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.check(key, value)
-        logged, timestamp_ms = self._logged(value)
+        logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
         self._inner.put(key, value)
         self._log_change(self._name, key, logged, timestamp_ms)
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in entries:
             self.check(key, value)
-        record_ms = self._clock.record_timestamp_ms
-        self.put_flushed([(key, value, record_ms) for key, value in entries])
+        self._inner.put_all(entries)
+        for key, value in entries:
+            self._log_change(self._name, key, *self._logged(value, self._clock.record_timestamp_ms))
 
-    def put_flushed(self, changes: list[CheckedChange]) -> None:
-        self._inner.put_all([(key, value) for key, value, _ in changes])
-        self._log_all(changes)
+    def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
+        self._inner.put(key, value)
+        self._log_change(self._name, key, *self._logged(value, record_ms))
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         return self._inner.scan(start, exclusive_end, reverse=reverse)
@@ -175,7 +164,7 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         self.check(key, value)
-        logged, timestamp_ms = self._logged(value)
+        logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
         sequence = self._inner.put(key, value, start_ms)
         if sequence is not None:  # None: the store made no change, so there is nothing to log
             if sequence:  # 0: `key` has this sequence number already
@@ -183,11 +172,9 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
             self._log_change(self._name, key, logged, timestamp_ms)
         return sequence
 
-    def put_flushed(self, changes: list[CheckedChange]) -> None:
-        put = self._inner.put
-        for key, value, _ in changes:
-            put(key, value, suffix_of(key)[0])
-        self._log_all(changes)
+    def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
+        self._inner.put(key, value, suffix_of(key)[0])
+        self._log_change(self._name, key, *self._logged(value, record_ms))
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._inner.fetch(key, start_ms)

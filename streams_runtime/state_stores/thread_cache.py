@@ -12,11 +12,9 @@ Rules:
   thread, all caches evict their clean values; the dirty ones follow at the next commit.
 - The caches of a task are flushed together before a commit, and caches of other tasks are not.
 
-- A flush first writes its keys to the store and the changelog, all together, then forwards them one by one.
-
 The task's thread writes; any thread may read. A value is written to the store before it leaves the cache or counts as
 clean, so that a reader who has seen it never sees an older value. If a flush fails, the values that were not written
-stay dirty, and those that were not forwarded are kept. So the flush can be repeated.
+stay dirty, and the flush can be repeated.
 
 The order of use matters only when the cache is full. So a use stores the next number of a counter, and no linked list
 is kept. The first eviction sorts all keys by their numbers. When each key of that order was evicted, or used again, all
@@ -32,13 +30,13 @@ waits only if a processor answers every change of a table with another change of
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, Protocol
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.records import Headers, RawRecord
+from streams_runtime.logs.errors import LogTimeout
 from streams_runtime.logs.record_limits import BrokerChecks
 
 ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None]
@@ -49,18 +47,9 @@ tuple, because each change needs one. Source: `ProcessorRecordContext`.
 _POSITION = slice(2, 4)
 """Topic, partition and offset in a `ContextTuple`."""
 
-DirtyValue = tuple[bytes, bytes | None, ContextTuple]
-"""A cache key, its value, and the context of the record that changed it last."""
-
-CheckedChange = tuple[bytes, bytes | None, int]
-"""Key, value, and the timestamp of the record that made the change, in milliseconds."""
-
-FlushedChange = tuple[bytes, bytes | None, bytes | None, ContextTuple]
-"""A change that is flushed: the cache key, the new value, the old value (None also if the listener wants none), and the
-context of the record that made the change."""
-
 FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None]
-"""Called with the four parts of a `FlushedChange`."""
+"""Called with the cache key, the new value, the old value (None if the listener wants none), and the context of the
+record that made the change."""
 
 Entry = tuple[bytes | None, int, int]
 """The value (None: deleted), the size in bytes, and the counter when the value was put or loaded."""
@@ -108,8 +97,8 @@ class StoreBelow(Protocol):
 
     def read(self, key: bytes) -> bytes | None: ...
 
-    def put_flushed(self, changes: list[CheckedChange]) -> None:
-        """Put changes that `check` has accepted, and log them."""
+    def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
+        """Put a change that `check` has accepted, and log it. `record_ms`: the timestamp of the record that made it."""
         ...
 
 
@@ -171,7 +160,7 @@ class TaskCache:
         return any(cache.has_dirty for cache in self._caches)
 
     def flush(self) -> None:
-        """Write and forward all dirty values. After an error, the next flush goes on where this one ended."""
+        """Forward and write all dirty values. After an error, the values that were not written stay dirty."""
         for _ in range(_MAX_FLUSH_ROUNDS):
             if not self.is_dirty:
                 return
@@ -184,8 +173,21 @@ class NamedCache:
     """The cache of one store: values by key. A dirty value is not yet written to the store. Made by `TaskCache.add`."""
 
     __slots__ = (
-        "_below", "_caches_reads", "_contexts", "_counter", "_dirty", "_entries", "_eviction_order", "_listener",
-        "_overhead", "_reads", "_record_context", "_sends_old_values", "_size_bytes", "_thread", "_written",
+        "_below",
+        "_caches_reads",
+        "_contexts",
+        "_counter",
+        "_dirty",
+        "_entries",
+        "_eviction_order",
+        "_forwarding",
+        "_listener",
+        "_overhead",
+        "_reads",
+        "_record_context",
+        "_sends_old_values",
+        "_size_bytes",
+        "_thread",
     )  # fmt: skip
 
     def __init__(
@@ -202,8 +204,8 @@ class NamedCache:
         self._entries: dict[bytes, Entry] = {}
         self._dirty: dict[bytes, ContextTuple] = {}
         """The dirty keys in the order of their last change, with the context of that change."""
-        self._written: deque[FlushedChange] = deque()
-        """Changes that were written, and are to be forwarded."""
+        self._forwarding: tuple[bytes, Entry, ContextTuple] | None = None
+        """Key, entry and context of the change that a flush is forwarding, if it is not written yet."""
         self._counter = count()
         """Its next number goes to each use, so a higher number is a later use."""
         self._reads: dict[bytes, int] = {}
@@ -213,7 +215,7 @@ class NamedCache:
         self._size_bytes = 0
 
     def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> None:
-        """Call `listener` for each change after it was written."""
+        """Call `listener` for each change that is flushed, before it is written."""
         self._listener = listener
         self._sends_old_values = sends_old_values
 
@@ -248,8 +250,7 @@ class NamedCache:
 
     @property
     def has_dirty(self) -> bool:
-        """Whether there is anything to flush: a value to write, or a change to forward."""
-        return bool(self._dirty or self._written)
+        return bool(self._dirty)
 
     def items(self) -> list[tuple[bytes, bytes | None]]:
         """All keys and values at one moment. Any thread may call."""
@@ -327,9 +328,7 @@ class NamedCache:
             self._remove(key)
 
     def flush(self) -> None:
-        """Write and forward the values that are dirty now. After an error, the next flush goes on where this one
-        ended.
-        """
+        """Forward and write the values that are dirty now. After an error, those that were not written stay dirty."""
         self._flush(list(self._dirty))
 
     def evict_one(self) -> None:
@@ -355,61 +354,55 @@ class NamedCache:
         self._thread.size_bytes -= self._size_bytes
         self._size_bytes = 0
         self._dirty.clear()
-        self._written.clear()
         self._entries.clear()
         self._reads.clear()
         self._eviction_order.clear()
 
     def _flush(self, keys: list[bytes]) -> None:
-        """Write these dirty keys, then forward all that was written and not yet forwarded."""
-        if keys:
-            self._write(keys)
-        if self._written:
-            self._forward()
-
-    def _write(self, keys: list[bytes]) -> None:
+        """Forward and write these keys, one after the other."""
+        if self._forwarding is not None:
+            # An operator below that change causes this flush, which may forward a newer value of its key. The old value
+            # of that is the value of this change.
+            self._write(*self._forwarding)
         entries, dirty = self._entries, self._dirty
-        changes = [(key, entries[key][_VALUE], dirty[key]) for key in keys]
-        if self._listener is not None:
-            changes = self._keep_to_forward(changes)
-        self._below.put_flushed([(key, value, context[0]) for key, value, context in changes])
-        for key in keys:
-            del dirty[key]
-            if entries[key][_VALUE] is None:
-                self._remove(key)
-
-    def _keep_to_forward(self, changes: list[DirtyValue]) -> list[DirtyValue]:
-        """Returns the changes without the keys that were put and deleted since the last flush.
-
-        Call this before the write, which changes the old values. If the write raises, the next flush forwards these
-        changes a second time, with equal old and new values, so that an aggregate below stays as it is.
-        """
-        needed: list[DirtyValue] = []
-        sends_old_values, read = self._sends_old_values, self._below.read
-        for change in changes:
-            key, value, context = change
-            old = read(key) if sends_old_values or value is None else None
-            if value is not None or old is not None:
-                needed.append(change)
-                self._written.append((key, value, old if sends_old_values else None, context))
-        return needed
-
-    def _forward(self) -> None:
-        """An operator below may flush this cache. Then the inner call forwards all, also what is left here."""
-        written, forward, set_context = self._written, self._listener, self._contexts.set_context
-        assert forward is not None, "changes are kept only for a listener"
         previous = self._contexts.begin_flush()
         try:
-            while written:
-                change = written.popleft()
-                set_context(change[-1])
-                try:
-                    forward(*change)
-                except BaseException:
-                    written.appendleft(change)
-                    raise
+            for key in keys:
+                context = dirty.get(key)
+                if context is not None:  # else a flush that an earlier key has caused has written this one
+                    self._flush_one(key, entries[key], context)
         finally:
+            self._forwarding = None
             self._contexts.end_flush(previous)
+
+    def _flush_one(self, key: bytes, entry: Entry, context: ContextTuple) -> None:
+        listener, value = self._listener, entry[_VALUE]
+        if listener is not None:
+            old = self._below.read(key) if value is None or self._sends_old_values else None
+            if value is None and old is None:  # the key was put and deleted since the previous flush
+                self._set_clean(key, entry)
+                return
+            self._contexts.set_context(context)
+            self._forwarding = change = (key, entry, context)
+            listener(key, value, old if self._sends_old_values else None, context)
+            if self._forwarding is not change:  # a flush that an operator below has caused has written it
+                return
+        self._write(key, entry, context)
+
+    def _write(self, key: bytes, entry: Entry, context: ContextTuple) -> None:
+        self._forwarding = None
+        try:
+            self._below.put_checked(key, entry[_VALUE], context[0])
+        except LogTimeout:  # the store has the change, and the record collector keeps it, to send it later
+            self._set_clean(key, entry)
+            raise
+        self._set_clean(key, entry)
+
+    def _set_clean(self, key: bytes, entry: Entry) -> None:
+        if self._entries.get(key) is entry:  # else an operator below has changed the key again
+            self._dirty.pop(key, None)
+            if entry[_VALUE] is None:
+                self._remove(key)
 
     def _remove(self, key: bytes) -> None:
         size = self._entries.pop(key)[_SIZE]

@@ -213,17 +213,6 @@ class RecordCollector:
         if len(rows.keys) >= MOST_ROWS:
             self.send_rows()  # after the change is a row: the store has it already
 
-    def log_changes(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]) -> None:
-        """As `log_change`, for any number of changes. After an error, the changes are pending, like other rows."""
-        rows = self._change_rows.get(store) or self._changes_of(store)
-        if keys and not rows.keys:
-            self.pending.append(rows)
-        rows.keys += keys
-        rows.values += values
-        rows.timestamps_ms += [max(timestamp_ms, 0) for timestamp_ms in timestamps_ms]
-        if len(rows.keys) >= MOST_ROWS:
-            self.send_rows()
-
     def _changes_of(self, store: str) -> _PartitionRows:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
         return rows

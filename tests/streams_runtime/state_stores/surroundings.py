@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,9 +37,6 @@ class RecordedChanges:
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         self.changes.append(Change(store, key, value, timestamp_ms))
-
-    def log_changes(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]) -> None:
-        self.changes += map(Change, repeat(store), keys, values, timestamps_ms)
 
 
 @dataclass

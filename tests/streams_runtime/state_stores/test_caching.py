@@ -24,7 +24,6 @@ from streams_runtime.state_stores import (
 )
 from streams_runtime.state_stores.builders import builder_without_caching
 from streams_runtime.state_stores.thread_cache import (
-    CheckedChange,
     ContextTuple,
     NamedCache,
     TaskCache,
@@ -288,33 +287,6 @@ def test_should_keep_the_newest_value_where_a_flush_changes_its_key_and_flushes_
     one.store.close()
 
 
-def test_should_forward_after_a_failure_what_was_written_before_it(cached: Cached) -> None:
-    """Each change is forwarded once, with the old value from before the flush that wrote it."""
-    fails = [True, False, True, False, False]
-    forwarded: list[tuple[str, int, int | None]] = []
-
-    def downstream(key: str, new: int, old: int | None, _made_by: ContextTuple) -> None:
-        if fails and fails.pop():
-            raise TimeoutError
-        forwarded.append((key, new, old))
-
-    set_flush_listener(cached.store, downstream, sends_old_values=True)
-    for key in "abcd":
-        cached.store.put(key, 1)
-    fails.reverse()
-    with pytest.raises(TimeoutError):
-        cached.task.flush()
-    assert cached.task.is_dirty
-    cached.store.put("b", 2)
-    with pytest.raises(TimeoutError):
-        cached.task.flush()
-    cached.task.flush()
-
-    assert forwarded == [("a", 1, None), ("b", 1, None), ("c", 1, None), ("d", 1, None), ("b", 2, 1)]
-    assert not cached.task.is_dirty
-    assert len(cached.changes.changes) == 5
-
-
 def test_should_drop_what_was_not_flushed_at_a_close(tmp_path: Path) -> None:
     one = Cached(key_value_store("store", STRING, LONG, caching=True).build(), tmp_path)
     one.store.put("a", 1)
@@ -454,8 +426,8 @@ class Below:
     def read(self, key: bytes) -> bytes | None:
         return self.content.get(key)
 
-    def put_flushed(self, changes: list[CheckedChange]) -> None:
-        self.written += [(key, value) for key, value, _ in changes]
+    def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
+        self.written.append((key, value))
 
 
 USES = st.lists(st.tuples(st.sampled_from(["put", "read", "put clean"]), st.integers(0, 9)), max_size=60)

@@ -31,9 +31,6 @@ class ChangesSeen:
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
         raise NotImplementedError
 
-    def log_changes(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]) -> None:
-        raise NotImplementedError
-
 
 def store_context(task: TaskId, directory: Path, changes: ChangesSeen | None = None) -> StoreContext:
     return StoreContext(task, directory, changes, NoRecordClock())

@@ -145,17 +145,6 @@ def test_should_send_changes_to_the_tasks_own_changelog_partition(log: WatchedLo
     assert log.read(CHANGELOG) == [(b"k", b"1", 5), (b"k", None, NO_TIME)]
 
 
-def test_should_send_many_changes_in_their_order(log: WatchedLog) -> None:
-    one, producer = collector(log)
-    one.log_changes("counts", [], [], [])
-    assert one.pending == []
-    one.log_change("counts", b"k", b"1", 5)
-    one.log_changes("counts", [b"k", b"l"], [b"2", None], [6, -1])
-    one.send_rows()
-    producer.flush()
-    assert log.read(CHANGELOG) == [(b"k", b"1", 5), (b"k", b"2", 6), (b"l", None, NO_TIME)]
-
-
 @pytest.mark.parametrize("transactional_id", [None, "app-0"])
 def test_should_know_changelog_offsets_when_they_are_acknowledged(
     log: WatchedLog, transactional_id: str | None

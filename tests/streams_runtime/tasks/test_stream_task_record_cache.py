@@ -28,6 +28,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from streams_runtime.tasks import record_collector
 from streams_runtime.tasks.exception_handling import dead_letter, fail, log_and_continue
 from streams_runtime.tasks.standby_task import StandbyTask
 from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, EXACTLY_ONCE, IN, OTHER, OUT, RunningTask, Trouble
@@ -528,6 +529,97 @@ def test_should_remove_a_joined_row_that_both_tables_lost_between_two_commits(
     assert keys[-1] == (b"both", b"None")
     assert {key for key, _ in keys} == {b"both"}
     one.stop()
+
+
+def newest_or_none(_so_far: str, value: str) -> Any:
+    return None if value == "remove" else value
+
+
+def run_and_commit(one: RunningTask) -> None:
+    one.run()
+    one.commit()
+
+
+def test_should_remove_a_joined_row_when_one_flush_causes_the_other(tmp_path: Path) -> None:
+    """The flush of `left` forwards k1, which evicts from `right`, while both hold back the removal of k2."""
+    builder = StreamsBuilder()
+    left = builder.table("other", STRING, STRING, store="left")
+    both = builder.stream("in", STRING, STRING).merge(left.to_stream())
+    right = both.group_by_key(key_serde=STRING, value_serde=STRING).reduce(newest_or_none, store="right")
+    left.join(right, str.__add__).to_stream().to("out", key_serde=STRING, value_serde=STRING)
+    cache = ThreadCache(PLENTY)
+    one = RunningTask(tmp_path, builder.build(), cache=cache)
+    one.log.create_topics([NewTopic(f"app-{store}-changelog", 1) for store in ("left", "right")])
+    one.start()
+    one.log.write(OTHER, (b"k1", b"1", 1), (b"k2", b"1", 2))
+    one.run()
+    one.commit()
+    one.log.write(IN, (b"k2", b"remove", 5))
+    one.run()
+    one.log.write(OTHER, (b"k1", b"2", 3), (b"k2", None, 4))
+    one.run()
+    cache.resize(1)
+    one.commit()
+    assert dict(row[:2] for row in one.log.read(OUT)) == {b"k1": b"22", b"k2": None}
+
+
+@pytest.mark.parametrize("cache_bytes", [600, PLENTY], ids=["evicted", "committed"])
+def test_should_forward_to_groups_after_a_restart_what_a_failed_flush_left(tmp_path: Path, cache_bytes: int) -> None:
+    """Only k0 fails. All other keys still have the store's old value when they are processed again."""
+    fails = False
+
+    def group(key: str, value: str) -> tuple[str, str]:
+        if fails and key == "k0":
+            raise Trouble("k0")
+        return key, value
+
+    builder = StreamsBuilder()
+    table = builder.table("other", STRING, STRING, store="counts")
+    table.group_by(group, key_serde=STRING, value_serde=STRING, name="groups").count()
+    topology, groups = builder.build(), TopicPartition("app-groups-repartition", 0)
+    one = RunningTask(tmp_path, topology, cache=ThreadCache(cache_bytes))
+    one.log.create_topics([NewTopic(groups.topic, 1)])
+    one.start()
+    one.log.write(OTHER, (b"first", b"1", 1))
+    one.run()
+    one.commit(enforce_checkpoint=True)
+    fails = True
+    one.log.write(OTHER, *[(b"k%d" % number, b"1", 1) for number in range(20)])
+    with pytest.raises(ProcessingFailed):
+        run_and_commit(one)
+    one.task.close_dirty()
+    one.producer.reset()
+    fails = False
+    next_owner = RunningTask(tmp_path, topology, after=one, cache=ThreadCache(cache_bytes)).start()
+    next_owner.run()
+    next_owner.commit()
+    added = [key for key, value, _ in next_owner.log.read(groups) if value == b"1\1"]
+    assert {b"k%d" % number for number in range(1, 20)} <= set(added)
+    next_owner.task.close_dirty()
+
+
+def test_should_count_once_below_a_flush_whose_changelog_did_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_collector, "MOST_ROWS", 10)
+    builder = StreamsBuilder()
+    words = builder.stream("in", STRING, STRING).group_by_key(key_serde=STRING, value_serde=STRING)
+    changes = words.count(store="counts").to_stream().map_values(str)
+    changes.group_by_key(key_serde=STRING, value_serde=STRING).count(store="below")
+    one = RunningTask(tmp_path, builder.build(), cache=ThreadCache(PLENTY))
+    one.log.create_topics([NewTopic("app-below-changelog", 1)])
+    one.start()
+    one.log.write(IN, *[(b"k%d" % number, b"a", 1) for number in range(50)])
+    one.run()
+    one.log.fail["send"] = LogTimeout("away")
+    for _ in range(3):
+        with pytest.raises(LogTimeout):
+            one.commit()
+    one.log.fail.clear()
+    one.commit()
+    below: Any = one.task.stores["below"]
+    assert [(key, count.value) for key, count in below.all() if count.value != 1] == []
+    assert len(one.log.read(COUNTS)) == 50
 
 
 def test_should_evict_through_a_long_chain_of_tables(tmp_path: Path) -> None:
