@@ -143,8 +143,9 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
             self._log_change(self._name, key, *self._logged(value, self._clock.record_timestamp_ms))
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
+        logged, timestamp_ms = self._logged(value, record_ms)
         self._inner.put(key, value)
-        self._log_change(self._name, key, *self._logged(value, record_ms))
+        self._log_change(self._name, key, logged, timestamp_ms)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         return self._inner.scan(start, exclusive_end, reverse=reverse)
@@ -173,8 +174,9 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
         return sequence
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
+        logged, timestamp_ms = self._logged(value, record_ms)
         self._inner.put(key, value, suffix_of(key)[0])
-        self._log_change(self._name, key, *self._logged(value, record_ms))
+        self._log_change(self._name, key, logged, timestamp_ms)
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._inner.fetch(key, start_ms)

@@ -380,7 +380,8 @@ class NamedCache:
         if listener is not None:
             old = self._below.read(key) if value is None or self._sends_old_values else None
             if value is None and old is None:  # the key was put and deleted since the previous flush
-                self._set_clean(key, entry)
+                del self._dirty[key]
+                self._remove(key)
                 return
             self._contexts.set_context(context)
             self._forwarding = change = (key, entry, context)
@@ -391,18 +392,17 @@ class NamedCache:
 
     def _write(self, key: bytes, entry: Entry, context: ContextTuple) -> None:
         self._forwarding = None
+        timeout: LogTimeout | None = None
         try:
             self._below.put_checked(key, entry[_VALUE], context[0])
-        except LogTimeout:  # the store has the change, and the record collector keeps it, to send it later
-            self._set_clean(key, entry)
-            raise
-        self._set_clean(key, entry)
-
-    def _set_clean(self, key: bytes, entry: Entry) -> None:
+        except LogTimeout as error:  # the store has the change, and the record collector keeps it, to send it later
+            timeout = error
         if self._entries.get(key) is entry:  # else an operator below has changed the key again
             self._dirty.pop(key, None)
             if entry[_VALUE] is None:
                 self._remove(key)
+        if timeout is not None:
+            raise timeout
 
     def _remove(self, key: bytes) -> None:
         size = self._entries.pop(key)[_SIZE]
