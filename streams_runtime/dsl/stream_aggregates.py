@@ -223,16 +223,22 @@ class WindowAggregateProcessor(Operator):
         )
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)
-        size_ms, grace_ms, starts_for = self._windows.size_ms, self._windows.grace_ms, self._windows.starts_for
+        windows, size_ms, grace_ms = self._windows, self._windows.size_ms, self._windows.grace_ms
+        starts = range(0)
+        from_ms = to_ms = 0  # timestamps from `from_ms` to before `to_ms` are in the windows with these starts
 
         def window_aggregate(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
+            nonlocal starts, from_ms, to_ms
             if key is None:
                 context.drop(DropReason.NULL_KEY, "null key")
                 return
             if timestamp_ms > self._stream_time_ms:
                 self._stream_time_ms = timestamp_ms
             close_ms = self._stream_time_ms - grace_ms
-            for start_ms in starts_for(timestamp_ms):
+            if not from_ms <= timestamp_ms < to_ms:  # most records are in the windows of the record before
+                starts = windows.starts_for(timestamp_ms)
+                from_ms, to_ms = windows.timestamps_with(starts)
+            for start_ms in starts:
                 if start_ms + size_ms <= close_ms:
                     drop_late(start_ms, timestamp_ms, close_ms)
                     continue

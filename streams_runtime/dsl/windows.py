@@ -59,6 +59,12 @@ class TimeWindows:
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
+    def timestamps_with(self, starts: range) -> tuple[int, int]:
+        """The first timestamp that is in exactly the windows with these starts, and the first one after those."""
+        # the end of the window before the first of them; no window starts before 1970
+        ended_ms = starts[0] - self.advance_ms + self.size_ms if starts[0] else 0
+        return max(starts[-1], ended_ms), min(starts[-1] + self.advance_ms, starts[0] + self.size_ms)
+
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TimeWindowedSerde(Generic[K]):

@@ -37,6 +37,15 @@ def test_should_start_at_multiples_of_the_advance_and_hold_the_timestamp(size: i
     assert starts == [start for start in range(0, time + 1, advance) if start <= time < start + size]
 
 
+@given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 500))
+def test_should_know_which_timestamps_have_the_same_windows(size: int, advance: int, time: int) -> None:
+    windows = TimeWindows(size, min(size, advance))
+    starts = windows.starts_for(time)
+    first, end = windows.timestamps_with(starts)
+    same = [each for each in range(time + 2 * size) if windows.starts_for(each) == starts]
+    assert list(range(first, end)) == same
+
+
 @pytest.mark.parametrize("size, advance, grace", [(0, 1, 0), (-1, None, 0), (10, 0, 0), (10, 11, 0), (10, 10, -1)])
 def test_should_refuse_windows_that_cannot_be(size: int, advance: int | None, grace: int) -> None:
     with pytest.raises(IllegalArgumentError):
