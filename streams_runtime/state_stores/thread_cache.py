@@ -8,8 +8,10 @@ Rules:
 - A deleted key leaves the cache when its deletion is flushed.
 - Sizes are counted as Kafka counts them, so that a cache of the same size evicts at the same record. An input record
   that is kept for an error handler is counted, too, which Kafka does not do.
-- A put evicts from the cache of its own store only. When the thread's share shrinks, because the instance got another
-  thread, all caches evict their clean values; the dirty ones follow at the next commit.
+- A put evicts from the cache of its own store only. It evicts nothing while that cache is flushed, because an operator
+  below may put into the store whose change it gets; the next put evicts.
+- When the thread's share shrinks, because the instance got another thread, all caches evict their clean values; the
+  dirty ones follow at the next commit.
 - The caches of a task are flushed together before a commit, and caches of other tasks are not.
 
 The task's thread writes; any thread may read. A value is written to the store before it leaves the cache or counts as
@@ -173,21 +175,8 @@ class NamedCache:
     """The cache of one store: values by key. A dirty value is not yet written to the store. Made by `TaskCache.add`."""
 
     __slots__ = (
-        "_below",
-        "_caches_reads",
-        "_contexts",
-        "_counter",
-        "_dirty",
-        "_entries",
-        "_eviction_order",
-        "_forwarding",
-        "_listener",
-        "_overhead",
-        "_reads",
-        "_record_context",
-        "_sends_old_values",
-        "_size_bytes",
-        "_thread",
+        "_below", "_caches_reads", "_contexts", "_counter", "_dirty", "_entries", "_eviction_order", "_is_flushing",
+        "_listener", "_overhead", "_reads", "_record_context", "_sends_old_values", "_size_bytes", "_thread",
     )  # fmt: skip
 
     def __init__(
@@ -204,8 +193,7 @@ class NamedCache:
         self._entries: dict[bytes, Entry] = {}
         self._dirty: dict[bytes, ContextTuple] = {}
         """The dirty keys in the order of their last change, with the context of that change."""
-        self._forwarding: tuple[bytes, Entry, ContextTuple] | None = None
-        """Key, entry and context of the change that a flush is forwarding, if it is not written yet."""
+        self._is_flushing = False
         self._counter = count()
         """Its next number goes to each use, so a higher number is a later use."""
         self._reads: dict[bytes, int] = {}
@@ -314,6 +302,8 @@ class NamedCache:
         """Evict until all caches of the thread together fit the limit, or this cache is empty. Raises what a flush
         raises.
         """
+        if self._is_flushing:
+            return
         thread, entries, reads, dirty = self._thread, self._entries, self._reads, self._dirty
         while thread.size_bytes > thread.max_bytes and entries:
             if dirty or not self._eviction_order:
@@ -359,47 +349,33 @@ class NamedCache:
         self._eviction_order.clear()
 
     def _flush(self, keys: list[bytes]) -> None:
-        """Forward and write these keys, one after the other."""
-        if self._forwarding is not None:
-            # An operator below that change causes this flush, which may forward a newer value of its key. The old value
-            # of that is the value of this change.
-            self._write(*self._forwarding)
-        entries, dirty = self._entries, self._dirty
+        self._is_flushing = True
         previous = self._contexts.begin_flush()
         try:
             for key in keys:
-                context = dirty.get(key)
-                if context is not None:  # else a flush that an earlier key has caused has written this one
-                    self._flush_one(key, entries[key], context)
+                self._flush_one(key, self._entries[key], self._dirty[key])
         finally:
-            self._forwarding = None
+            self._is_flushing = False
             self._contexts.end_flush(previous)
 
     def _flush_one(self, key: bytes, entry: Entry, context: ContextTuple) -> None:
-        listener, value = self._listener, entry[_VALUE]
+        listener, value, old = self._listener, entry[_VALUE], None
+        is_needed, timeout = True, None
         if listener is not None:
-            old = self._below.read(key) if value is None or self._sends_old_values else None
-            if value is None and old is None:  # the key was put and deleted since the previous flush
-                del self._dirty[key]
-                self._remove(key)
-                return
-            self._contexts.set_context(context)
-            self._forwarding = change = (key, entry, context)
-            listener(key, value, old if self._sends_old_values else None, context)
-            if self._forwarding is not change:  # a flush that an operator below has caused has written it
-                return
-        self._write(key, entry, context)
-
-    def _write(self, key: bytes, entry: Entry, context: ContextTuple) -> None:
-        self._forwarding = None
-        timeout: LogTimeout | None = None
-        try:
-            self._below.put_checked(key, entry[_VALUE], context[0])
-        except LogTimeout as error:  # the store has the change, and the record collector keeps it, to send it later
-            timeout = error
-        if self._entries.get(key) is entry:  # else an operator below has changed the key again
-            self._dirty.pop(key, None)
-            if entry[_VALUE] is None:
+            if value is None or self._sends_old_values:
+                old = self._below.read(key)
+                is_needed = value is not None or old is not None  # else it was put and deleted since the last flush
+            if is_needed:
+                self._contexts.set_context(context)
+                listener(key, value, old if self._sends_old_values else None, context)
+        if is_needed:
+            try:
+                self._below.put_checked(key, value, context[0])
+            except LogTimeout as error:  # the store has the change, and the record collector sends it later
+                timeout = error
+        if self._entries[key] is entry:  # else an operator below has changed the key again
+            del self._dirty[key]
+            if value is None:
                 self._remove(key)
         if timeout is not None:
             raise timeout

@@ -287,6 +287,26 @@ def test_should_keep_the_newest_value_where_a_flush_changes_its_key_and_flushes_
     one.store.close()
 
 
+def test_should_evict_after_a_flush_what_operators_below_put_meanwhile(tmp_path: Path) -> None:
+    """A full cache that was flushed again by each put below would call itself once for each key."""
+    one = Cached(key_value_store("store", STRING, LONG, persistent=False, caching=True).build(), tmp_path)
+
+    def downstream(key: str, new: int, *_: Any) -> None:
+        if not key.endswith("below"):
+            one.store.put(f"{key} below", new)
+
+    set_flush_listener(one.store, downstream, sends_old_values=True)
+    for number in range(1_000):
+        one.store.put(f"{number}", number)
+    one.thread.resize(1)
+    one.store.put("last", 1)
+
+    assert one.thread.size_bytes == 0
+    assert one.store.approximate_num_entries() == 2_002
+    assert one.store.get("999 below") == 999
+    one.store.close()
+
+
 def test_should_drop_what_was_not_flushed_at_a_close(tmp_path: Path) -> None:
     one = Cached(key_value_store("store", STRING, LONG, caching=True).build(), tmp_path)
     one.store.put("a", 1)

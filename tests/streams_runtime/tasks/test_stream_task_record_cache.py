@@ -26,6 +26,7 @@ from streams_runtime.processors.api import (
 )
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
+from streams_runtime.state_stores.base import ValueAndTimestamp
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks import record_collector
@@ -596,6 +597,40 @@ def test_should_forward_to_groups_after_a_restart_what_a_failed_flush_left(tmp_p
     added = [key for key, value, _ in next_owner.log.read(groups) if value == b"1\1"]
     assert {b"k%d" % number for number in range(1, 20)} <= set(added)
     next_owner.task.close_dirty()
+
+
+def test_should_send_a_count_after_the_log_was_away_though_an_operator_below_changed_its_store(tmp_path: Path) -> None:
+    """The first operator below puts into the full cache that is flushed; then the second one cannot send."""
+    is_away = True
+
+    class Put(Processor[str, int]):
+        def init(self, context: ProcessorContext) -> None:
+            self.store = context.state_store("counts")
+
+        def process(self, record: Record[str, int]) -> None:
+            if record.key == "k1":
+                self.store.put("other", ValueAndTimestamp(7, 1))
+
+    def sent(value: int) -> int:
+        if is_away:
+            raise LogTimeout("away")
+        return value
+
+    builder = StreamsBuilder()
+    counts = builder.stream("in", STRING, STRING).group_by_key().count(store="counts").to_stream()
+    counts.process(Put, stores=["counts"])
+    counts.map_values(sent).to("out", key_serde=STRING, value_serde=LONG)
+    cache = ThreadCache(PLENTY)
+    one = RunningTask(tmp_path, builder.build(), cache=cache).start()
+    one.log.write(IN, (b"k1", b"a", 1))
+    one.run()
+    cache.resize(1)
+    with pytest.raises(LogTimeout):
+        one.commit()
+    is_away = False
+    one.commit()
+    assert [(key, LONG.deserialize(value or b"")) for key, value, _ in one.log.read(OUT)] == [(b"k1", 1), (b"other", 7)]
+    one.stop()
 
 
 def test_should_count_once_below_a_flush_whose_changelog_did_not_answer(
