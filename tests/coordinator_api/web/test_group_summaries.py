@@ -86,7 +86,8 @@ async def test_should_describe_a_group_once_for_all_who_ask_at_one_time(
 
     monkeypatch.setattr(group_documents, "described_group", counting)
     monkeypatch.setattr(group_documents, "KEPT_S", 3_600.0)
-    async with tenants(tmp_path, PRINCIPALS) as service:
+    # the rebalance after the join would be a commit of its own, at any time
+    async with tenants(tmp_path, PRINCIPALS, group_initial_rebalance_delay_ms=3_600_000) as service:
         await with_groups(service, "a")
         documents = GroupDocuments(service.coordinator)
 
