@@ -74,7 +74,8 @@ class CopartitionChoice:
 
     def decided(self) -> CopartitionedSources:
         """Raises InputError: for facts that do not fit the topology, and for each open fact that decides something."""
-        found = [self._by_facts(each) for each in copartitionings(self._definition)]
+        shown = copartitionings(self._definition)
+        found = [self._by_facts(each) for each in shown]
         given = tuple(
             sources
             for sources in self._given_groups()
@@ -97,7 +98,34 @@ class CopartitionChoice:
             assumptions.append(self._assumption(each, decided))
         if questions:
             raise InputError("; ".join(questions.values()), "co-partitioned topics")
+        self._check_answers(shown, chosen)
         return CopartitionedSources(self._in_order(found, chosen), tuple(dict.fromkeys(assumptions)))
+
+    def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
+        """Raises InputError when one answer fits several joins, and would decide something if it were for one alone:
+        an answer names topics, not joins.
+        """
+        if self._outcome is None:
+            return
+        for topics in self._facts.together:
+            answered = [
+                index
+                for index, each in enumerate(shown)
+                if len(each.alternatives) > 1 and self._topics(chosen[index]) == self._short(topics)
+            ]
+            questions = {frozenset(map(self._topics, shown[index].alternatives)) for index in answered}
+            if len(questions) < 2:  # the nodes of one join have the same question
+                continue
+            for index in answered:
+                others = [each for each in shown[index].alternatives if each != chosen[index]]
+                outcomes = self._outcomes(tuple(chosen), index, (chosen[index], *others))
+                if any(outcome != outcomes[0] for outcome in outcomes):
+                    nodes = ", ".join(shown[each].node for each in answered)
+                    raise InputError(
+                        f"the answer {','.join(sorted(topics))} fits several joins and cogroups: {nodes}. "
+                        f"{_what_it_decides(outcomes)}; give the topology as JSON",
+                        COPARTITIONED,
+                    )
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
         """The groups in the order of the calls, as far as it matters: Kafka's builder joins a group with the first

@@ -51,6 +51,8 @@ _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windo
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
 """Whose repartition topic it reads itself, unless the optimizer has moved the topic."""
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
+_STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
+"""Has a number also where the join has a name of the user's own."""
 _NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16
 _ALL = frozenset({"all sources"})
@@ -110,6 +112,7 @@ class _ShownJoins:
         unnoted = self._unnoted_readers()
         self._above = _sources_above(definition, self._users, unnoted.certain)
         self._least_above = _sources_above(definition, self._users, {**unnoted.certain, **unnoted.possible})
+        self._unnoted = unnoted
         self._writers: dict[str, list[str]] = {}
         for name, node in definition.nodes.items():
             if isinstance(node, SinkNode):
@@ -139,7 +142,12 @@ class _ShownJoins:
         if fillers and (certain or self._may_be_join(name, node)):
             choices = itertools.islice(itertools.product(*fillers.values()), _MOST_ALTERNATIVES)
             groups = [
-                self._together(above, name, each) for each in choices for above in (self._above, self._least_above)
+                self._together(above, left_out, name, each)
+                for each in choices
+                for above, left_out in (
+                    (self._above, self._unnoted.certain),
+                    (self._least_above, {**self._unnoted.certain, **self._unnoted.possible}),
+                )
             ]
             yield self._copartitioning(
                 name,
@@ -176,9 +184,18 @@ class _ShownJoins:
             each for each in users if each != user and not _GENERATED.fullmatch(each) and not self._is_join(each)
         )
 
-    def _together(self, above: Mapping[str, Sources], name: str, fillers: Sequence[str]) -> Sources:
-        """Kafka notes no source for a table that a cogroup made."""
-        sides = (above[name], *(() if self._is_cogroup_aggregate(each) else above[each] for each in fillers))
+    def _together(
+        self, above: Mapping[str, Sources], left_out: Mapping[str, frozenset[str]], name: str, fillers: Sequence[str]
+    ) -> Sources:
+        """The sources of the join's own records, without those in `left_out`, and of the tables that it joins with.
+        Kafka notes no source for a table that a cogroup made.
+        """
+        own = left_out.get(name, frozenset())
+        parents = () if own is _ALL else self._definition.nodes[name].parents
+        sides = (
+            *(tuple(source for source in above[parent] if source not in own) for parent in parents),
+            *(() if self._is_cogroup_aggregate(each) else above[each] for each in fillers),
+        )
         return tuple(dict.fromkeys(source for side in sides for source in side))
 
     def _cogroup_sources(self, aggregate: str, store: str) -> tuple[Sources, ...]:
@@ -223,15 +240,17 @@ class _ShownJoins:
             elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):  # the optimizer made no node of it
                 certain |= {name: frozenset((source,)) for name in readers[1:]}
             else:
-                later = self._later_joins(source)
-                certain |= {name: frozenset((source,)) for name in later} if _GENERATED.fullmatch(owner) else {}
+                later = dict(self._later_joins(source))
+                if _GENERATED.fullmatch(owner):
+                    certain |= {name: frozenset((source,)) for name, is_certain in later.items() if is_certain}
                 possible |= {name: frozenset((source,)) for name in (*readers[1:], *later)}
         return _UnnotedReaders(certain, possible)
 
-    def _later_joins(self, source: str) -> Iterator[str]:
-        """Joins of a stream that has been joined before, for streams between a repartition topic that the optimizer has
-        moved and the first operator with a state. A call of a join notes a new source for the repartition topic that
-        the stream needs. For a later call without a name of its own no such topic is made, so its source is no node.
+    def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
+        """Joins of a stream that has been joined before, each with whether that is certain, for streams between a
+        repartition topic that the optimizer has moved and the first operator with a state. A call of a join notes a new
+        source for the repartition topic that the stream needs. For a later call without a name of its own no such topic
+        is made, so its source is no node.
         """
         streams = [source]
         while streams:
@@ -239,7 +258,10 @@ class _ShownJoins:
             children = [name for name, each in self._definition.nodes.items() if stream in each.parents]
             joins = [name for name in children if self._is_join(name) or _WINDOW_FILLER.fullmatch(name)]
             joins.sort(key=self._order.__getitem__)
-            yield from (name for name in joins[1:] if _GENERATED.fullmatch(name))
+            for name in filter(_GENERATED.fullmatch, joins):
+                others = [other for other in joins if other != name and self._order[other] < self._order[name]]
+                if others:
+                    yield name, any(self._latest[other] < self._order[name] for other in others)
             streams += [
                 name
                 for name in children
@@ -304,11 +326,12 @@ def _sources_above(
             return ()
         before = node.parents
         if isinstance(node, ProcessorNode) and _OF_BOTH_SIDES.fullmatch(name):
-            sharing = [user.name for store in node.stores for user in users[store]]
-            fillers = [each for each in sharing if not _JOIN.fullmatch(each) and not _NAMED_JOIN.fullmatch(each)]
-            fillers = [each for each in fillers if _FILLER.fullmatch(each)] or fillers
-            if not any(_is_cogroup_aggregate(definition, each) for each in sharing):
-                before = (*before, *fillers[:1])
+            for store in node.stores:  # several, if the table is a join of tables itself
+                sharing = [user.name for user in users[store]]
+                fillers = [each for each in sharing if not _JOIN.fullmatch(each) and not _NAMED_JOIN.fullmatch(each)]
+                fillers = [each for each in fillers if _FILLER.fullmatch(each)] or fillers
+                if not any(_is_cogroup_aggregate(definition, each) for each in sharing):
+                    before = (*before, *fillers[:1])
         return tuple(dict.fromkeys(source for each in before for source in of(each) if source not in left_out))
 
     for name in definition.nodes:
@@ -326,7 +349,8 @@ def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence
     for name, node in definition.nodes.items():
         if isinstance(node, ProcessorNode) and _ENDS_WITH_NUMBER.search(name) is None:
             fillers = [each.name for store in node.stores for each in users[store] if _FILLER.fullmatch(each.name)]
-            order[name] = max((order[name], *map(order.__getitem__, (*fillers, *node.parents))))
+            own_stores = [int(match[1]) for match in map(_STORE_OF_JOIN.fullmatch, node.stores) if match]
+            order[name] = max((order[name], *own_stores, *map(order.__getitem__, (*fillers, *node.parents))))
     of_call: dict[str, int] = {}
     for name, match in ((name, _NAMED_JOIN.fullmatch(name)) for name in order):
         if match is not None:
@@ -348,14 +372,21 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
     def of(name: str) -> int:
         if name not in latest:
             latest[name] = order[name]  # no node is below itself, but a text may be anything
-            if _ENDS_WITH_NUMBER.search(name) is None and _NAMED_JOIN.fullmatch(name) is None:
+            if _ENDS_WITH_NUMBER.search(name) is None:
                 below = [of(child) - 1 for child in children.get(name, ())]
                 latest[name] = max(order[name], min(below, default=_NO_CALL_LATER))
         return latest[name]
 
     for name in definition.nodes:
         of(name)
-    return latest
+    of_call: dict[str, int] = {}
+    for name, match in ((name, _NAMED_JOIN.fullmatch(name)) for name in latest):
+        if match is not None:
+            of_call[match["name"]] = min(latest[name], of_call.get(match["name"], _NO_CALL_LATER))
+    return {
+        name: max(order[name], of_call[match["name"]]) if (match := _NAMED_JOIN.fullmatch(name)) is not None else number
+        for name, number in latest.items()
+    }
 
 
 def _is_cogroup_aggregate(definition: TopologyDefinition, name: str) -> bool:
