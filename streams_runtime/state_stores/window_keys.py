@@ -16,8 +16,7 @@ Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesSto
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from operator import itemgetter
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
@@ -42,8 +41,9 @@ def window_key(key: bytes, start_ms: int, sequence: int) -> bytes:
     return key + _SUFFIX.pack(start_ms, sequence)
 
 
-suffix_of: Callable[[bytes], tuple[int, int]] = partial(_SUFFIX.unpack_from, offset=-SUFFIX_BYTES)
-"""Window start and sequence number of a window key. No Python function, because each read and write calls it."""
+def suffix_of(window_key: bytes) -> tuple[int, int]:
+    """Window start and sequence number."""
+    return _SUFFIX.unpack_from(window_key, len(window_key) - SUFFIX_BYTES)
 
 
 def next_sequence(sequence: int) -> int:

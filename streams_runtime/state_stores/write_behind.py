@@ -137,12 +137,11 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
         """Puts all of them or, after an error, none."""
-        put = self.put
         for key, value in entries:
             if not _are_bytes(key, value):
                 raise self._not_bytes(key, value)
         for key, value in entries:
-            put(key, value)
+            self.put(key, value)
 
     def delete_range(self, start: bytes, exclusive_end: bytes) -> None:
         """As `RocksDBStore.delete_range`."""
