@@ -18,10 +18,6 @@ The task's thread writes; any thread may read. A value is written to the store b
 clean, so that a reader who has seen it never sees an older value. If a flush fails, the values that were not written
 stay dirty, and the flush can be repeated.
 
-The order of use matters only when the cache is full. So a use stores the next number of a counter, and no linked list
-is kept. The first eviction sorts all keys by their numbers. When each key of that order was evicted, or used again, all
-keys are sorted again.
-
 Source: `ThreadCache`, `NamedCache`, `LRUCacheEntry`, `ProcessorStateManager.flushCache`,
 `InternalProcessorContext.setRecordContext`.
 Differs from Kafka: in Kafka a share that shrinks flushes at once. Here a flush is repeated until nothing is dirty,
@@ -32,8 +28,8 @@ waits only if a processor answers every change of a table with another change of
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from itertools import count
 from typing import Any, Final, Protocol
 
 from assignor.types import JAVA_LONG_MAX
@@ -53,11 +49,10 @@ FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None
 """Called with the cache key, the new value, the old value (None if the listener wants none), and the context of the
 record that made the change."""
 
-Entry = tuple[bytes | None, int, int]
-"""The value (None: deleted), the size in bytes, and the counter when the value was put or loaded."""
+Entry = tuple[bytes | None, int]
+"""The value (None: deleted), and the size in bytes."""
 _VALUE: Final = 0
 _SIZE: Final = 1
-_COUNTER: Final = 2
 
 _ENTRY_OVERHEAD = 24 + 1 + 8 + 8 + 4
 """Bytes that Kafka counts for each entry: the node of its list, the dirty flag, and timestamp, offset and partition of
@@ -175,8 +170,8 @@ class NamedCache:
     """The cache of one store: values by key. A dirty value is not yet written to the store. Made by `TaskCache.add`."""
 
     __slots__ = (
-        "_below", "_caches_reads", "_contexts", "_counter", "_dirty", "_entries", "_eviction_order", "_is_flushing",
-        "_listener", "_overhead", "_reads", "_record_context", "_sends_old_values", "_size_bytes", "_thread",
+        "_below", "_caches_reads", "_contexts", "_dirty", "_entries", "_is_flushing", "_listener", "_overhead",
+        "_record_context", "_sends_old_values", "_size_bytes", "_thread",
     )  # fmt: skip
 
     def __init__(
@@ -190,16 +185,11 @@ class NamedCache:
         self._caches_reads = caches_reads
         self._listener: FlushListener | None = None
         self._sends_old_values = False
-        self._entries: dict[bytes, Entry] = {}
+        self._entries: OrderedDict[bytes, Entry] = OrderedDict()
+        """The least recently used key first."""
         self._dirty: dict[bytes, ContextTuple] = {}
         """The dirty keys in the order of their last change, with the context of that change."""
         self._is_flushing = False
-        self._counter = count()
-        """Its next number goes to each use, so a higher number is a later use."""
-        self._reads: dict[bytes, int] = {}
-        """The number of a key's last read. A key is absent if it was not read from the cache."""
-        self._eviction_order: list[tuple[int, bytes]] = []
-        """Numbers and keys, the least recently used key last. A pair is stale if its key was used again since."""
         self._size_bytes = 0
 
     def set_flush_listener(self, listener: FlushListener, *, sends_old_values: bool) -> None:
@@ -216,12 +206,12 @@ class NamedCache:
         """
         entry = self._entries.get(key)
         if entry is not None:
-            self._reads[key] = next(self._counter)
+            self._entries.move_to_end(key)
             return entry[_VALUE]
         value = self._below.read(key)
         if value is not None and self._caches_reads:
             size = self._overhead + len(key) + len(value)
-            self._entries[key] = (value, size, next(self._counter))
+            self._entries[key] = (value, size)
             self._grow(size)
         return value
 
@@ -241,17 +231,19 @@ class NamedCache:
         return bool(self._dirty)
 
     def items(self) -> list[tuple[bytes, bytes | None]]:
-        """All keys and values at one moment. Any thread may call."""
-        entries = dict.copy(self._entries)  # atomic under the GIL: the task's thread cannot change the dict meanwhile
-        return [(key, entry[_VALUE]) for key, entry in entries.items()]
+        """All keys and values. Any thread may call."""
+        return self._values_of(list(self._entries))
 
     def dirty_items(self, is_wanted: Callable[[bytes], bool]) -> dict[bytes, bytes | None]:
         """The dirty keys that are wanted, with their values. Any thread may call."""
         if not self._dirty:
             return {}
-        entries = self._entries
-        dirty = [(key, entries.get(key)) for key in list(self._dirty) if is_wanted(key)]
-        return {key: entry[_VALUE] for key, entry in dirty if entry is not None}
+        return dict(self._values_of([key for key in list(self._dirty) if is_wanted(key)]))
+
+    def _values_of(self, keys: list[bytes]) -> list[tuple[bytes, bytes | None]]:
+        """A key that the task's thread has removed meanwhile is left out: the store below has its value."""
+        entries = [(key, self._entries.get(key)) for key in keys]
+        return [(key, entry[_VALUE]) for key, entry in entries if entry is not None]
 
     # --- changing
 
@@ -280,12 +272,13 @@ class NamedCache:
             size += _extra_bytes(headers, raw)
         entries, dirty, thread = self._entries, self._dirty, self._thread
         previous = entries.get(key)
-        entries[key] = (value, size, next(self._counter))
-        if key in dirty:
-            del dirty[key]  # the key moves to the end
-        dirty[key] = context
+        entries[key] = (value, size)
         if previous is not None:
+            entries.move_to_end(key)
             size -= previous[_SIZE]
+            if key in dirty:
+                del dirty[key]  # the key moves to the end
+        dirty[key] = context
         # The limit may be exceeded even if this cache does not grow: an eviction from another cache forwards its value,
         # which may lead to this put, before it removes the value.
         if size or thread.size_bytes > thread.max_bytes:
@@ -304,35 +297,23 @@ class NamedCache:
         """
         if self._is_flushing:
             return
-        thread, entries, reads, dirty = self._thread, self._entries, self._reads, self._dirty
+        thread, entries, dirty = self._thread, self._entries, self._dirty
         while thread.size_bytes > thread.max_bytes and entries:
-            if dirty or not self._eviction_order:
-                self.evict_one()
-                continue
-            # Clean values are evicted here, because `evict_one` would look up each key twice, and a store with more
-            # keys than fit in the cache evicts a value for each record.
-            number, key = self._eviction_order.pop()
-            entry = entries.get(key)
-            if entry is None or entry[_COUNTER] > number or (reads and reads.get(key, 0) > number):
-                continue  # the key is not in the cache any more, or was used again
+            key = next(iter(entries))
+            if key in dirty:
+                entry = entries[key]
+                self._flush([key, *(other for other in dirty if other != key)])
+                if key in dirty or entries.get(key) is not entry:
+                    continue  # an operator below has changed the key again
             self._remove(key)
 
     def flush(self) -> None:
         """Forward and write the values that are dirty now. After an error, those that were not written stay dirty."""
         self._flush(list(self._dirty))
 
-    def evict_one(self) -> None:
-        """Evict the least recently used value. If it is dirty, flush first, and raise what the flush raises."""
-        key = self._least_recently_used()
-        entry = self._entries[key]
-        if key in self._dirty:
-            self._flush([key, *(other for other in self._dirty if other != key)])
-        if self._entries.get(key) is entry and key not in self._dirty:
-            self._remove(key)
-
     def evict_clean(self) -> None:
         """Evict clean values until all caches of the thread together fit the limit, or no clean value is left."""
-        for _, key in reversed(self._newest_first()):
+        for key in list(self._entries):
             if key in self._dirty:
                 continue
             if self._thread.size_bytes <= self._thread.max_bytes:
@@ -345,8 +326,6 @@ class NamedCache:
         self._size_bytes = 0
         self._dirty.clear()
         self._entries.clear()
-        self._reads.clear()
-        self._eviction_order.clear()
 
     def _flush(self, keys: list[bytes]) -> None:
         self._is_flushing = True
@@ -382,26 +361,8 @@ class NamedCache:
 
     def _remove(self, key: bytes) -> None:
         size = self._entries.pop(key)[_SIZE]
-        self._reads.pop(key, None)
         self._size_bytes -= size
         self._thread.size_bytes -= size
-
-    def _least_recently_used(self) -> bytes:
-        """The cache must not be empty."""
-        order, entries, reads = self._eviction_order, self._entries, self._reads
-        while True:
-            while order:
-                number, key = order[-1]
-                entry = entries.get(key)
-                if entry is not None and max(entry[_COUNTER], reads.get(key, 0)) == number:
-                    return key
-                order.pop()
-            self._eviction_order = order = self._newest_first()
-
-    def _newest_first(self) -> list[tuple[int, bytes]]:
-        reads = self._reads
-        numbers = ((max(entry[_COUNTER], reads.get(key, 0)), key) for key, entry in self._entries.items())
-        return sorted(numbers, reverse=True)
 
 
 def _extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
