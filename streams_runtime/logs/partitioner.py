@@ -6,14 +6,11 @@ Rule: partition = (murmur2(key bytes) & 0x7fffffff) % partitions. `setup.py` has
 
 from __future__ import annotations
 
-from functools import lru_cache
 from struct import Struct
-from types import FunctionType
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
-_HOT_KEYS = 100_000
 _SHORT = 64
 _WORDS = [Struct(f"<{words}I").unpack_from for words in range(_SHORT)]
 
@@ -37,11 +34,6 @@ def murmur2(data: bytes) -> int:
 def positive_hash(key: bytes) -> int:
     """The hash of a key, from 0 up to 2**31 - 1."""
     return murmur2(key) & 0x7FFFFFFF
-
-
-if isinstance(murmur2, FunctionType):
-    # not compiled, a hash takes ten times as long as to look one up, and keys repeat
-    positive_hash = lru_cache(maxsize=_HOT_KEYS)(positive_hash)
 
 
 def partition_of(key: bytes, partitions: int) -> int:
