@@ -60,6 +60,9 @@ class FreshEnvironment:
         uv, python = Path(sys.executable).with_name("uv"), self.bin / "python"
         registry = {_FOR_UV[name]: value for name, value in os.environ.items() if name in _FOR_UV}
         self._installed(str(uv), "pip", "install", "--python", str(python), *requirements, variables=registry)
+        # uv keeps each build of a source distribution. pyspark is one, with 1.6 GB a build and several builds a run, so
+        # without this the machine's disk fills up. It is no fault of the package if the cache cannot be pruned.
+        self.run(str(uv), "cache", "prune", "--quiet")
 
     def install_by_pip(self, *requirements: str) -> None:
         """The same with the environment's own pip."""
