@@ -108,19 +108,19 @@ class CopartitionChoice:
         if self._outcome is None:
             return
         for topics in self._facts.together:
-            answered = [
-                index
-                for index, each in enumerate(shown)
-                if len(each.alternatives) > 1 and self._topics(chosen[index]) == self._short(topics)
-            ]
-            questions = {frozenset(map(self._topics, shown[index].alternatives)) for index in answered}
-            if len(questions) < 2:  # the nodes of one join have the same question
+            answered: dict[str, list[int]] = {}
+            for index, each in enumerate(shown):
+                if len(each.alternatives) > 1 and self._topics(chosen[index]) == self._short(topics):
+                    answered.setdefault(each.call, []).append(index)
+            if len(answered) < 2:
                 continue
-            for index in answered:
-                others = [each for each in shown[index].alternatives if each != chosen[index]]
-                outcomes = self._outcomes(tuple(chosen), index, (chosen[index], *others))
+            for indexes in answered.values():
+                outcomes = [self._outcome(self._in_order(shown, chosen))]
+                for alternative in shown[indexes[0]].alternatives:
+                    changed = [alternative if index in indexes else each for index, each in enumerate(chosen)]
+                    outcomes.append(self._outcome(self._in_order(shown, changed)))
                 if any(outcome != outcomes[0] for outcome in outcomes):
-                    nodes = ", ".join(shown[each].node for each in answered)
+                    nodes = ", ".join(shown[indexes[0]].node for indexes in answered.values())
                     raise InputError(
                         f"the answer {','.join(sorted(topics))} fits several joins and cogroups: {nodes}. "
                         f"{_what_it_decides(outcomes)}; give the topology as JSON",

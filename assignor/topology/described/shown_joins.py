@@ -56,6 +56,12 @@ _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10
 _NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16
 _ALL = frozenset({"all sources"})
+_ONE_SIDE = re.compile(
+    rf"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER){_NUMBER}|KTABLE-JOIN(?:THIS|OTHER){_NUMBER}"
+    r"|.+-(?:this|other)-join|.+-join-(?:this|other)",
+    re.ASCII | re.DOTALL,
+)
+"""One of the two nodes of a join whose results a node below merges."""
 _SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
 """The store of a join by foreign key that both of its sides use; Kafka requires nothing of them for it."""
 _OF_BOTH_SIDES = re.compile(
@@ -76,11 +82,13 @@ class Copartitioning:
     """The source nodes that one join or cogroup has co-partitioned, none for none. With several `alternatives` the text
     does not tell which; `reason`: the nodes that leave it open.
 
-    `node`: the node that shows the join or cogroup. `earliest`, `latest`: the numbers between which the DSL counted its
-    call. They differ for a node with a name of the user's own.
+    `node`: the node that shows the join or cogroup. `call`: equal for the nodes of one join, and different for any two
+    joins or cogroups. `earliest`, `latest`: the numbers between which the DSL counted its call. They differ for a node
+    with a name of the user's own.
     """
 
     node: str
+    call: str
     alternatives: tuple[Sources, ...]
     reason: str = ""
     earliest: int = 0
@@ -158,7 +166,17 @@ class _ShownJoins:
             )
 
     def _copartitioning(self, name: str, alternatives: tuple[Sources, ...], reason: str) -> Copartitioning:
-        return Copartitioning(name, alternatives, reason, self._order[name], self._latest[name])
+        return Copartitioning(name, self._call_of(name), alternatives, reason, self._order[name], self._latest[name])
+
+    def _call_of(self, name: str) -> str:
+        node = self._definition.nodes[name]
+        if isinstance(node, ProcessorNode) and self._is_join(name):
+            for store in node.stores:
+                if _SUBSCRIPTIONS.fullmatch(store):  # both sides of a join by foreign key use it
+                    return store
+            if _ONE_SIDE.fullmatch(name):
+                return next((below for below, each in self._definition.nodes.items() if name in each.parents), name)
+        return name
 
     def _cogroup(self, name: str, store: str) -> Copartitioning:
         """The sources of all aggregates that share the store."""
