@@ -29,20 +29,18 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              levers          what operators have set beside Kafka's behaviour
              persistent_map  what keeps a change from copying them all
              events          what can happen to a group
-             records         what a group remembers
+             records         what a group remembers; what each record makes of the state, and its wording in errors
              record_codec    records as JSON, under names that never change
              packed_assignments  the assignments of a rebalance as they are stored
              outcome         what comes of an event: records, answer, effects, next timer
              limits          timeouts and sizes, as the settings set them
     loop     group           `Group`, and which rule handles which event
              transition      one event being handled: records emitted one by one
-             replay          what each record makes of the state
              snapshot        the state as the shortest list of records
              log_repair      what can be saved of records that cannot all be read
              liveness        sessions and timers, in memory only
              connections     which members were heard on which connection, and which broke
              invariants      what always holds
-             story           the last records, for errors
     rules    rebalancing     where every rebalance starts, waits for joins, is computed and stored
              ticking         where sessions expire, waits end and probing rebalances start
              fencing         where a member is fenced or refused

@@ -360,7 +360,9 @@ class WarmUpsCaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The first event after `replay`: asks again for a rebalance that was being computed. Answered with `Accepted`."""
+    """The first event after `Group.replay`: asks again for a rebalance that was being computed. Answered with
+    `Accepted`.
+    """
 
 
 Event = (

@@ -1,8 +1,8 @@
 """Who is fenced, and who is refused because it is no member or has missed a rebalance.
 
 - A member id that a newer incarnation of a static member replaced is fenced: `FENCED_INSTANCE_ID`. The group remembers
-  the last `MAX_FENCED_MEMBER_IDS` of each member (`replay` adds them), so that an older incarnation is fenced even when
-  its request does not name its instance id. Differs from Kafka, which remembers none.
+  the last `MAX_FENCED_MEMBER_IDS` of each member (`MemberReplaced` adds them), so that an older incarnation is fenced
+  even when its request does not name its instance id. Differs from Kafka, which remembers none.
 - An incarnation that is lower than the one that joined last is fenced as well. Differs from Kafka, which knows no
   incarnations.
 - A member that is away has left: `UNKNOWN_MEMBER_ID`, until its process joins again and takes its place.

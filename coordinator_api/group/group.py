@@ -5,6 +5,7 @@ The docstring of this package shows the loop around it. Source: the classic grou
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Self
@@ -61,14 +62,15 @@ from coordinator_api.group.rebalancing import (
     rebalance_when_topics_changed,
     store_rebalance,
 )
-from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, RebalanceKept
-from coordinator_api.group.replay import IllegalTransition, next_image
+from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, IllegalTransition, RebalanceKept
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import GroupState
-from coordinator_api.group.story import Story
 from coordinator_api.group.ticking import tick
 from coordinator_api.group.transition import GroupTransition
+
+HISTORY_LENGTH = 64
+"""A broken invariant cannot be understood without what led to it: each IllegalTransition ends with so many records."""
 
 _COMPUTED_NEXT = (GenerationStarted, RebalanceKept)
 
@@ -88,7 +90,7 @@ class Group:
         self.limits = limits
         self._image = GroupImage()
         self._liveness = Liveness(limits)
-        self._story = Story()
+        self._history: deque[str] = deque(maxlen=HISTORY_LENGTH)
         self._decided: _DecidedImages | None = None
 
     @classmethod
@@ -134,7 +136,7 @@ class Group:
             response = _dispatch(step, event)
             end_drains_of_gone(step)
         except IllegalTransition as illegal:
-            raise self._with_story(f"{event!r}: {illegal}") from illegal
+            raise self._with_history(f"{event!r}: {illegal}") from illegal
         outcome = step.outcome(response)
         self._decided = _DecidedImages(outcome.records, tuple(step.images)) if outcome.records else None
         if isinstance(event, Recovered) or any(isinstance(record, _COMPUTED_NEXT) for record in outcome.records):
@@ -169,9 +171,9 @@ class Group:
             return
         for record in records:
             try:
-                image = next_image(self._image, record)
+                image = record.apply(self._image)
             except IllegalTransition as illegal:
-                raise self._with_story(str(illegal)) from illegal
+                raise self._with_history(str(illegal)) from illegal
             self._take_in(record, image, now_ms)
 
     def snapshot(self) -> tuple[CoordinatorRecord, ...]:
@@ -197,23 +199,23 @@ class Group:
         """By member: the offset sum of each of its tasks, as its last heartbeat reported them. Not durable."""
         return {member_id: session.task_offset_sums for member_id, session in self._liveness.sessions.items()}
 
-    def story(self) -> tuple[str, ...]:
-        """The last records that the group took in, oldest first, one line each."""
-        return self._story.lines()
+    def history(self) -> tuple[str, ...]:
+        """The last records that the group took in, oldest first: `<ms> <what happened> -> <state> generation <n>`."""
+        return tuple(self._history)
 
     def validate_state(self) -> None:
-        """Raises IllegalTransition, with the story, when an invariant is broken."""
+        """Raises IllegalTransition, with the history, when an invariant is broken."""
         broken = broken_invariants(self._image, self._liveness)
         if broken:
-            raise self._with_story("; ".join(broken))
+            raise self._with_history("; ".join(broken))
 
     def _take_in(self, record: CoordinatorRecord, image: GroupImage, now_ms: int) -> None:
         before, self._image = self._image, image
         self._liveness.applied(record, before, image, now_ms)
-        self._story.add(record, image, now_ms)
+        self._history.append(f"{now_ms} {record.in_words()} -> {image.state} generation {image.generation_id}")
 
-    def _with_story(self, what: str) -> IllegalTransition:
-        return IllegalTransition("\n  ".join((f"group {self.group_id}: {what}", *self._story.lines())))
+    def _with_history(self, what: str) -> IllegalTransition:
+        return IllegalTransition("\n  ".join((f"group {self.group_id}: {what}", *self._history)))
 
 
 def _dispatch(step: GroupTransition, event: Event) -> Response:

@@ -11,7 +11,7 @@ Tasks without a living owner never wait: they are placed at once, and the follow
 generation is computed again once at most, so nothing goes round in circles here; a follow-up that is computed to the
 same again is settled (`rebalance_result`). A follow-up of what was kept after a discard keeps everything as well. An
 approval covers the follow-up and the probing rebalances that come from it, because without them it would stay half
-done. Whatever else begins a rebalance asks again (`replay`).
+done. Whatever else begins a rebalance asks again (`RebalanceStarted`).
 
 Kafka has no counterpart.
 """

@@ -1,4 +1,4 @@
-"""The durable state of one group, as immutable values. Nothing here changes state: `replay` does, record by record.
+"""The durable state of one group, as immutable values. Only `apply` of a record (`records`) makes another state.
 
 Records and snapshots carry these same values, so each field of a rebalance is declared once; those of a member stand in
 `members`. Source: `ClassicGroup`.
@@ -7,7 +7,7 @@ Records and snapshots carry these same values, so each field of a rebalance is d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from assignor.protocol.shared_assignments import SharedAssignments
 from assignor.types import TaskId
@@ -131,6 +131,22 @@ class GroupImage:
     kept_because: KeptBecause | None = None
     approved_generation: int | None = None
     promoted: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
+
+    def with_member(self, member: ClassicGroupMember) -> GroupImage:
+        """With this member in the place of the one of its id, or behind all others."""
+        return replace(self, members=self.members.with_member(member))
+
+    def with_nothing_approved(self) -> GroupImage:
+        """Approvals, discards and promoted warm-ups of earlier rebalances no longer count."""
+        return replace(self, approved_generation=None, kept_because=None, promoted={})
+
+    def prepares_generation(self, generation_id: int) -> bool:
+        """Whether the rebalance that is being prepared may begin this generation."""
+        return self.state is GroupState.PREPARING_REBALANCE and generation_id == self.generation_id + 1
+
+    def completes_generation(self, generation_id: int) -> bool:
+        """Whether the assignment of this generation is being computed, or waits for approval."""
+        return self.state is GroupState.COMPLETING_REBALANCE and generation_id == self.generation_id
 
     def has_joined(self, member: ClassicGroupMember) -> bool:
         """While a rebalance is being prepared: whether the member has sent its subscription for it."""

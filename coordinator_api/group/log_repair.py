@@ -33,6 +33,7 @@ from coordinator_api.group.records import (
     GenerationStarted,
     GroupEmptied,
     GroupRestored,
+    IllegalTransition,
     LastRebalanceRestored,
     MemberReplaced,
     MemberReported,
@@ -42,7 +43,6 @@ from coordinator_api.group.records import (
     RebalanceLedElsewhere,
 )
 from coordinator_api.group.recovered import LOST_GENERATIONS, without_members
-from coordinator_api.group.replay import IllegalTransition, next_image
 from coordinator_api.group.snapshot import snapshot_records
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
@@ -160,7 +160,7 @@ def _longest(
     ends: list[tuple[int, GroupImage]] = []
     for count, record in enumerate(whole, start=1):
         try:
-            image = next_image(image, record)
+            image = record.apply(image)
         except IllegalTransition:
             break
         if image.input_json is None:  # its declaration is missing: nothing that follows can be right

@@ -8,14 +8,19 @@ and `snapshot` gives the shortest list that replays to the same state. Only a sn
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
+from assignor.errors import AssignorFault
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.image import (
+    MAX_FENCED_MEMBER_IDS,
     DefinitionOrigin,
+    GroupImage,
     HeldRebalance,
     LastRebalance,
     RebalanceBasis,
@@ -23,79 +28,187 @@ from coordinator_api.group.image import (
     RebalanceEnd,
 )
 from coordinator_api.group.levers import Drained, Hold, RejoinGrace, Said
-from coordinator_api.group.members import ClassicGroupMember, LastJoin
+from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import PackedAssignments
-from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RemovalReason
+from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason, RemovalReason
+
+FOLLOWS_BY_ITSELF = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
+"""Rebalances that follow from an earlier one. Approval of the earlier rebalance covers them, and a warm-up that has
+begun a rebalance begins no other while only such rebalances follow.
+"""
+
+CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
+
+REPORTED_REVISION = 1
+"""A group that is led elsewhere has one definition here. Each reported rebalance replaces its content."""
+
+
+class IllegalTransition(AssignorFault):
+    """A record does not fit the state of its group, or the state breaks a rule: a bug, or a damaged log.
+
+    The message names the group and lists the last records that it took in.
+    """
+
+
+class CoordinatorRecord(ABC):
+    """One change of a group. `apply` is the only place where state changes, for a live group and for one that is
+    replayed from the store. Source: `GroupMetadataManager.replay`.
+    """
+
+    __slots__ = ()
+
+    types: ClassVar[dict[str, type[CoordinatorRecord]]] = {}
+    """Every type of record, by its name."""
+
+    def __init_subclass__(cls) -> None:
+        CoordinatorRecord.types[cls.__name__] = cls  # `slots` makes each class a second time, and that one counts
+
+    @abstractmethod
+    def apply(self, image: GroupImage) -> GroupImage:
+        """The state after this record. Raises IllegalTransition."""
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """The record in a few words, for the history of its group."""
+
+    def _expect(self, holds: bool, image: GroupImage) -> None:
+        if not holds:
+            raise IllegalTransition(f"{self!r} does not fit {image.state} at generation {image.generation_id}")
 
 
 @dataclass(frozen=True, slots=True)
-class DefinitionChanged:
+class DefinitionChanged(CoordinatorRecord):
     """The group was declared, or declared differently. `revision`: 1, 2, 3 ..."""
 
     revision: int
     input_json: str
     origin: DefinitionOrigin = field(default_factory=DefinitionOrigin)
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(self.revision == image.revision + 1 or image.revision == 0, image)
+        changed = replace(image, revision=self.revision, input_json=self.input_json, origin=self.origin)
+        return changed.with_nothing_approved()
+
+    def in_words(self) -> str:
+        return f"definition {self.revision}" + (f" by {self.origin.declared_by}" if self.origin.declared_by else "")
+
 
 @dataclass(frozen=True, slots=True)
-class DrainChanged:
+class DrainChanged(CoordinatorRecord):
     """`draining`: whether heartbeats ask members to stop."""
 
     draining: bool
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        return replace(image, draining=self.draining)
+
+    def in_words(self) -> str:
+        return "draining" if self.draining else "no longer draining"
+
 
 @dataclass(frozen=True, slots=True)
-class HoldChanged:
+class HoldChanged(CoordinatorRecord):
     """Computed rebalances wait for approval. None: they no longer do."""
 
     hold: Hold | None
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        return replace(image, levers=replace(image.levers, hold=self.hold))
+
+    def in_words(self) -> str:
+        return (
+            "rebalances wait for no approval" if self.hold is None else f"rebalances wait {self.hold.time_limit_ms} ms"
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class RejoinGraceChanged:
+class RejoinGraceChanged(CoordinatorRecord):
     """Tasks of members that leave wait for them. None: they no longer do."""
 
     rejoin_grace: RejoinGrace | None
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        return replace(image, levers=replace(image.levers, rejoin_grace=self.rejoin_grace))
+
+    def in_words(self) -> str:
+        return "no rejoin grace" if self.rejoin_grace is None else f"rejoin grace of {self.rejoin_grace.grace_ms} ms"
+
 
 @dataclass(frozen=True, slots=True)
-class PromotionChanged:
+class PromotionChanged(CoordinatorRecord):
     """A rebalance follows as soon as the warm-ups have caught up. None: at the probing deadline, as in Kafka."""
 
     promotion: Said | None
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        """An operator who switches promotion on again asks for the warm-ups of now."""
+        return replace(image, levers=replace(image.levers, promotion=self.promotion), promoted={})
+
+    def in_words(self) -> str:
+        return "promotion at the probing deadline" if self.promotion is None else "promotion when caught up"
+
 
 @dataclass(frozen=True, slots=True)
-class PauseChanged:
+class PauseChanged(CoordinatorRecord):
     """Members process no records. None: they do."""
 
     pause: Said | None
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        return replace(image, levers=replace(image.levers, pause=self.pause))
+
+    def in_words(self) -> str:
+        return "no longer paused" if self.pause is None else "paused"
+
 
 @dataclass(frozen=True, slots=True)
-class InstanceDrained:
+class InstanceDrained(CoordinatorRecord):
     """An instance, or one of its members, is to have no tasks."""
 
     drained: Drained
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        drained = {**image.levers.drained, self.drained.target: self.drained}
+        return replace(image, levers=replace(image.levers, drained=drained)).with_nothing_approved()
+
+    def in_words(self) -> str:
+        return f"{self.drained.target} is to have no tasks"
+
 
 @dataclass(frozen=True, slots=True)
-class InstanceDrainEnded:
+class InstanceDrainEnded(CoordinatorRecord):
     """The instance, or the member, may have tasks again, or is gone. `target`: as in `Drained`."""
 
     target: str
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(self.target in image.levers.drained, image)
+        left = {target: drained for target, drained in image.levers.drained.items() if target != self.target}
+        return replace(image, levers=replace(image.levers, drained=left)).with_nothing_approved()
+
+    def in_words(self) -> str:
+        return f"{self.target} may have tasks"
+
 
 @dataclass(frozen=True, slots=True)
-class MemberSubscribed:
+class MemberSubscribed(CoordinatorRecord):
     """A new member joined, or a known one sent another subscription."""
 
     member_id: str
     join: LastJoin
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        known = image.members.get(self.member_id)
+        if known is None:
+            return image.with_nothing_approved().with_member(ClassicGroupMember(self.member_id, self.join))
+        return image.with_member(replace(known, last_join=self.join, away_until_ms=None))
+
+    def in_words(self) -> str:
+        return f"{self.member_id} joined for generation {self.join.generation_id}"
+
 
 @dataclass(frozen=True, slots=True)
-class MemberReplaced:
+class MemberReplaced(CoordinatorRecord):
     """A newer incarnation of a static member took over its place and assignment; or the process of a dynamic one that
     was away came back, then `group_instance_id` is None. The old member id is fenced.
     """
@@ -104,48 +217,117 @@ class MemberReplaced:
     old_member_id: str
     new_member_id: str
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        old = image.members.get(self.old_member_id)
+        self._expect(old is not None and old.last_join.group_instance_id == self.group_instance_id, image)
+        self._expect(self.new_member_id not in image.members, image)
+        assert old is not None
+        fenced = (*old.fenced_member_ids, self.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
+        member = replace(old, member_id=self.new_member_id, fenced_member_ids=fenced)
+        if image.state is GroupState.PREPARING_REBALANCE:  # else it begins a rebalance, or its assignment still holds
+            image = image.with_nothing_approved()
+        return replace(image, members=image.members.without(self.old_member_id).with_member(member))
+
+    def in_words(self) -> str:
+        if self.group_instance_id is None:
+            return f"{self.new_member_id} came back in the place of {self.old_member_id}"
+        return f"{self.new_member_id} replaced {self.old_member_id} as {self.group_instance_id}"
+
 
 @dataclass(frozen=True, slots=True)
-class MemberAway:
+class MemberAway(CoordinatorRecord):
     """A member left, and its place waits for its process to come back until `until_ms`."""
 
     member_id: str
     until_ms: int
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(self.member_id in image.members, image)
+        return image.with_member(replace(image.members[self.member_id], away_until_ms=self.until_ms))
+
+    def in_words(self) -> str:
+        return f"{self.member_id} is away, until {self.until_ms}"
+
 
 @dataclass(frozen=True, slots=True)
-class MemberRemoved:
+class MemberRemoved(CoordinatorRecord):
     """The group no longer knows the member. The next rebalance gives its tasks to others."""
 
     member_id: str
     reason: RemovalReason
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(self.member_id in image.members, image)
+        return replace(image, members=image.members.without(self.member_id)).with_nothing_approved()
+
+    def in_words(self) -> str:
+        return f"{self.member_id} removed: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
-class RebalanceStarted:
+class RebalanceStarted(CoordinatorRecord):
     """PreparingRebalance: all members have to rejoin. `initial`: the group was empty, so the initial delay applies."""
 
     cause: RebalanceCause
     initial: bool
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        begins = image.state not in (GroupState.PREPARING_REBALANCE, GroupState.DEAD) and image.led_by is None
+        self._expect(begins and self.initial == (image.state is GroupState.EMPTY), image)
+        follows = self.cause.reason in FOLLOWS_BY_ITSELF
+        keeps = self.cause.reason is RebalanceReason.FOLLOWUP_REBALANCE
+        return replace(
+            image,
+            state=GroupState.PREPARING_REBALANCE,
+            cause=self.cause,
+            initial=self.initial,
+            held=None,
+            kept_because=image.kept_because if keeps else None,
+            approved_generation=image.approved_generation if follows else None,
+            promoted=image.promoted if follows else {},
+        )
+
+    def in_words(self) -> str:
+        return f"rebalance started: {self.cause.reason}" + (f", {self.cause.detail}" if self.cause.detail else "")
+
 
 @dataclass(frozen=True, slots=True)
-class GenerationStarted:
+class GenerationStarted(CoordinatorRecord):
     """CompletingRebalance: this generation is being computed from this revision of the definition."""
 
     generation_id: int
     definition_revision: int
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(image.prepares_generation(self.generation_id) and bool(image.members), image)
+        return replace(
+            image,
+            state=GroupState.COMPLETING_REBALANCE,
+            generation_id=self.generation_id,
+            initial=False,
+            rebalance_revision=self.definition_revision,
+        )
+
+    def in_words(self) -> str:
+        return f"generation {self.generation_id} started"
+
 
 @dataclass(frozen=True, slots=True)
-class GroupEmptied:
+class GroupEmptied(CoordinatorRecord):
     """Empty: the last member has gone. As in Kafka, the group gets a new generation."""
 
     generation_id: int
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(image.prepares_generation(self.generation_id) and not image.members, image)
+        return replace(image, state=GroupState.EMPTY, generation_id=self.generation_id, initial=False, cause=None)
+
+    def in_words(self) -> str:
+        return f"generation {self.generation_id} is empty"
+
 
 @dataclass(frozen=True, slots=True)
-class RebalanceCompleted:
+class RebalanceCompleted(CoordinatorRecord):
     """Stable: what the rebalance decided.
 
     `assignments`: member id to ConsumerProtocolAssignment, for every member; packed, unless an earlier release stored
@@ -159,17 +341,50 @@ class RebalanceCompleted:
     warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     basis: RebalanceBasis = field(default_factory=RebalanceBasis)
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(image.state is GroupState.COMPLETING_REBALANCE and image.held is None, image)
+        self._expect(self.generation_id == image.generation_id, image)
+        self._expect(self.assignments.keys() == image.members.keys(), image)
+        parts, warm_ups = self.assignments.parts, self.warm_ups
+
+        def assigned(member: ClassicGroupMember) -> ClassicGroupMember:
+            key = member.member_id
+            last = LastAssignment(self.generation_id, parts[key], tuple(warm_ups.get(key, ())))
+            # not `replace`, which is slower: this runs once for each of thousands of members
+            return ClassicGroupMember(key, member.last_join, last, member.fenced_member_ids, member.away_until_ms)
+
+        return replace(
+            image,
+            state=GroupState.STABLE,
+            members=image.members.assigned(assigned),
+            last_rebalance=LastRebalance(
+                self.generation_id, image.cause, image.rebalance_revision, self.end, self.basis
+            ),
+            kept_because=image.kept_because if image.kept_because is KeptBecause.DISCARDED else None,
+        )
+
+    def in_words(self) -> str:
+        return f"rebalance {self.generation_id} completed: {self.end.outcome}"
+
 
 @dataclass(frozen=True, slots=True)
-class RebalanceHeld:
+class RebalanceHeld(CoordinatorRecord):
     """The rebalance of this generation was computed and waits for approval. The state stays CompletingRebalance."""
 
     generation_id: int
     held: HeldRebalance
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(image.completes_generation(self.generation_id) and image.held is None, image)
+        self._expect(self.held.assignments.keys() == image.members.keys(), image)
+        return replace(image, held=self.held)
+
+    def in_words(self) -> str:
+        return f"rebalance {self.generation_id} waits for approval: {self.held.end.outcome}"
+
 
 @dataclass(frozen=True, slots=True)
-class HeldRebalanceEnded:
+class HeldRebalanceEnded(CoordinatorRecord):
     """The rebalance waits no more. What is carried out is completed by the next record. `said`: who ended the wait
     and why, by nobody when time did, or another rebalance.
     """
@@ -178,17 +393,34 @@ class HeldRebalanceEnded:
     end: HoldEnd
     said: Said
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(image.completes_generation(self.generation_id) and image.held is not None, image)
+        return replace(image, held=None, approved_generation=self.generation_id if self.end in CARRIED_OUT else None)
+
+    def in_words(self) -> str:
+        why = f", {self.said.reason}" if self.said.reason else ""
+        return f"rebalance {self.generation_id} waits no more: {self.end}{why}"
+
 
 @dataclass(frozen=True, slots=True)
-class RebalanceKept:
+class RebalanceKept(CoordinatorRecord):
     """The generation is computed again, with every task kept where it is that has a living owner."""
 
     generation_id: int
     because: KeptBecause
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        """In a snapshot the group may be in any state."""
+        self._expect(self.generation_id == image.generation_id, image)
+        self._expect(image.held is None and image.kept_because is None, image)
+        return replace(image, kept_because=self.because)
+
+    def in_words(self) -> str:
+        return f"rebalance {self.generation_id} is computed again, all kept: {self.because}"
+
 
 @dataclass(frozen=True, slots=True)
-class RebalanceLedElsewhere:
+class RebalanceLedElsewhere(CoordinatorRecord):
     """Stable: another leader ran a rebalance and reported it. A `MemberReported` for each member follows.
 
     `led_by`: who leads the group. `input_json`: what that leader knew; it stands in for a definition.
@@ -200,9 +432,29 @@ class RebalanceLedElsewhere:
     input_json: str
     end: RebalanceEnd
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        """The whole state is what this report says. Nothing of an earlier report is left."""
+        new = image.state is GroupState.EMPTY and image.revision == 0
+        self._expect(new or (image.led_by is not None and self.generation_id > image.generation_id), image)
+        cause = RebalanceCause(RebalanceReason.LED_ELSEWHERE)
+        return GroupImage(
+            state=GroupState.STABLE,
+            generation_id=self.generation_id,
+            revision=REPORTED_REVISION,
+            input_json=self.input_json,
+            cause=cause,
+            rebalance_revision=REPORTED_REVISION,
+            last_rebalance=LastRebalance(self.generation_id, cause, REPORTED_REVISION, self.end),
+            led_by=self.led_by,
+            reported_at_ms=self.reported_at_ms,
+        )
+
+    def in_words(self) -> str:
+        return f"rebalance {self.generation_id} led by {self.led_by}: {self.end.outcome}"
+
 
 @dataclass(frozen=True, slots=True)
-class MemberReported:
+class MemberReported(CoordinatorRecord):
     """A member of a rebalance that was led elsewhere, in the order in which its leader received the members.
 
     `assignment`: None for none, and when an `AssignmentsPacked` follows.
@@ -213,14 +465,40 @@ class MemberReported:
     assignment: AssignmentParts | None
     warm_ups: tuple[TaskId, ...]
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        """Its timeouts are unknown here, and 0: the coordinator that leads the group keeps its session."""
+        self._expect(image.led_by is not None and self.member_id not in image.members, image)
+        join = LastJoin(
+            group_instance_id=self.member.group_instance_id,
+            incarnation=None,
+            client_id=self.member.client_id,
+            session_timeout_ms=0,
+            rebalance_timeout_ms=0,
+            subscription=self.member.subscription,
+            generation_id=image.generation_id,
+        )
+        assigned_generation = 0 if self.assignment is None else image.generation_id
+        last_assignment = LastAssignment(assigned_generation, self.assignment, self.warm_ups)
+        return image.with_member(ClassicGroupMember(self.member_id, join, last_assignment))
+
+    def in_words(self) -> str:
+        return f"{self.member_id} reported"
+
 
 @dataclass(frozen=True, slots=True)
-class GroupDeleted:
+class GroupDeleted(CoordinatorRecord):
     """Dead."""
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        self._expect(image.state is GroupState.EMPTY or image.led_by is not None, image)
+        return replace(image, state=GroupState.DEAD, members=ClassicGroupMembers())
+
+    def in_words(self) -> str:
+        return "group deleted"
+
 
 @dataclass(frozen=True, slots=True)
-class GroupRestored:
+class GroupRestored(CoordinatorRecord):
     """In a snapshot: where the group stands. `definition_revision`: the one that the current rebalance started from."""
 
     state: GroupState
@@ -229,30 +507,67 @@ class GroupRestored:
     cause: RebalanceCause | None
     definition_revision: int
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        return replace(
+            image,
+            state=self.state,
+            generation_id=self.generation_id,
+            initial=self.initial,
+            cause=self.cause,
+            rebalance_revision=self.definition_revision,
+        )
+
+    def in_words(self) -> str:
+        return "group restored"
+
 
 @dataclass(frozen=True, slots=True)
-class LastRebalanceRestored:
+class LastRebalanceRestored(CoordinatorRecord):
     """In a snapshot: the last rebalance that was completed."""
 
     last_rebalance: LastRebalance
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        return replace(image, last_rebalance=self.last_rebalance)
+
+    def in_words(self) -> str:
+        return "last rebalance restored"
+
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRestored:
+class ApprovalRestored(CoordinatorRecord):
     """In a snapshot: what follows from the rebalance of this generation needs no approval."""
 
     generation_id: int
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        return replace(image, approved_generation=self.generation_id)
+
+    def in_words(self) -> str:
+        return f"rebalance {self.generation_id} was approved"
+
 
 @dataclass(frozen=True, slots=True)
-class WarmUpsPromoted:
+class WarmUpsPromoted(CoordinatorRecord):
     """A rebalance is to begin because these warm-ups, by member, have caught up. In a snapshot: all such that count."""
 
     warm_ups: Mapping[str, tuple[TaskId, ...]]
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        before, more = image.promoted, self.warm_ups
+        together = {
+            member_id: tuple(sorted({*before.get(member_id, ()), *more.get(member_id, ())}))
+            for member_id in sorted(before.keys() | more.keys())
+        }
+        return replace(image, promoted=together)
+
+    def in_words(self) -> str:
+        named = (f"{member_id} {' '.join(map(str, tasks))}" for member_id, tasks in self.warm_ups.items())
+        return f"warm-ups have caught up: {', '.join(named)}"
+
 
 @dataclass(frozen=True, slots=True)
-class MemberRestored:
+class MemberRestored(CoordinatorRecord):
     """In a snapshot: one member with all that the group remembers of it, in the order of joining.
 
     An assignment that shares bytes with others comes in an `AssignmentsPacked`.
@@ -260,43 +575,34 @@ class MemberRestored:
 
     member: ClassicGroupMember
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        return image.with_member(self.member)
+
+    def in_words(self) -> str:
+        return f"{self.member.member_id} restored"
+
 
 @dataclass(frozen=True, slots=True)
-class AssignmentsPacked:
+class AssignmentsPacked(CoordinatorRecord):
     """The assignments of members that the records before it have named without one: in a snapshot, or in a report of a
     rebalance that was led elsewhere. So the part that all of them share is stored once.
     """
 
     assignments: PackedAssignments
 
+    def apply(self, image: GroupImage) -> GroupImage:
+        parts = self.assignments.parts
+        self._expect(parts.keys() <= image.members.keys(), image)
 
-CoordinatorRecord = (
-    DefinitionChanged
-    | DrainChanged
-    | HoldChanged
-    | RejoinGraceChanged
-    | PromotionChanged
-    | PauseChanged
-    | InstanceDrained
-    | InstanceDrainEnded
-    | MemberSubscribed
-    | MemberReplaced
-    | MemberAway
-    | MemberRemoved
-    | RebalanceStarted
-    | GenerationStarted
-    | GroupEmptied
-    | RebalanceCompleted
-    | RebalanceHeld
-    | HeldRebalanceEnded
-    | RebalanceKept
-    | ApprovalRestored
-    | WarmUpsPromoted
-    | RebalanceLedElsewhere
-    | MemberReported
-    | GroupDeleted
-    | GroupRestored
-    | LastRebalanceRestored
-    | MemberRestored
-    | AssignmentsPacked
-)
+        def given(member: ClassicGroupMember) -> ClassicGroupMember:
+            assignment = parts.get(member.member_id)
+            if assignment is None:
+                return member
+            last = member.last_assignment
+            generation_id = last.generation_id if image.led_by is None else image.generation_id
+            return replace(member, last_assignment=replace(last, generation_id=generation_id, assignment=assignment))
+
+        return replace(image, members=image.members.assigned(given))
+
+    def in_words(self) -> str:
+        return f"assignments of {len(self.assignments)} members"

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.members import ClassicGroupMembers
 from coordinator_api.group.record_codec import decode_record, encode_record
-from coordinator_api.group.replay import IllegalTransition, next_image
+from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import GroupState
 
@@ -57,8 +56,10 @@ def log_after_a_loss(records: Sequence[str]) -> tuple[str, ...]:
 
     Raises LogDoesNotReplay, and InputError when no generation is left.
     """
+    image = GroupImage()
     try:
-        image = reduce(next_image, map(decode_record, records), GroupImage())
+        for record in records:
+            image = decode_record(record).apply(image)
     except (InputError, IllegalTransition) as fault:
         raise LogDoesNotReplay(str(fault)) from fault
     if image.led_by is not None or image.state is GroupState.DEAD:

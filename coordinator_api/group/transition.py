@@ -13,7 +13,6 @@ from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.liveness import InitialDelay, Liveness, RejoinTimeout
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.records import CoordinatorRecord
-from coordinator_api.group.replay import next_image
 
 
 class GroupTransition:
@@ -32,7 +31,7 @@ class GroupTransition:
     def emit(self, record: CoordinatorRecord) -> None:
         """Add a record. Handlers make their notes about liveness before the first one."""
         before = self.image
-        self.image = next_image(before, record)
+        self.image = record.apply(before)
         if self._preview is None:
             self._preview = self.liveness.copy()
         self._preview.applied(record, before, self.image, self.now_ms)

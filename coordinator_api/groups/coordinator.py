@@ -24,7 +24,7 @@ from coordinator_api.group.events import Event
 from coordinator_api.group.group import Group
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Accepted, Response
-from coordinator_api.group.replay import IllegalTransition
+from coordinator_api.group.records import IllegalTransition
 from coordinator_api.group.states import GroupState
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.allowed_assignors import AllowedAssignors

@@ -23,8 +23,7 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Session
 from coordinator_api.group.outcome import Outcome, Response
 from coordinator_api.group.record_codec import decode_record, encode_record
-from coordinator_api.group.records import CoordinatorRecord
-from coordinator_api.group.replay import IllegalTransition
+from coordinator_api.group.records import CoordinatorRecord, IllegalTransition
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.held_recordings import notes_of

@@ -11,7 +11,7 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.log_repair import LoggedRecord, LogRepair, NothingToKeep, plan_repair
 from coordinator_api.group.record_codec import decode_record
-from coordinator_api.group.replay import IllegalTransition
+from coordinator_api.group.records import IllegalTransition
 from coordinator_api.store.stored_logs import StoredLog, damage_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from assignor.steering import NO_STEERING
 from coordinator_api.group import group as group_module
-from coordinator_api.group import hearing, holding, joining, rebalancing, replay, ticking
+from coordinator_api.group import hearing, holding, joining, rebalancing, ticking
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.levers import Levers
 from coordinator_api.group.liveness import Liveness, Session, rejoin_timeout
@@ -37,11 +37,11 @@ from tests.simulation.bug import (
 
 
 def emptied_to_zero(original: Any) -> Any:
-    def moved(image: GroupImage, record: Any) -> GroupImage:
-        after: GroupImage = original(image, record)
-        return replace(after, generation_id=0) if isinstance(record, GroupEmptied) else after
+    def apply(self: GroupEmptied, image: GroupImage) -> GroupImage:
+        after: GroupImage = original(self, image)
+        return replace(after, generation_id=0)
 
-    return moved
+    return apply
 
 
 def close_joins_for_all(_: Any) -> Any:
@@ -173,7 +173,7 @@ BUGS_OF_GROUP = (
         "generations begin again",
         "A group that was empty counts its generations from the beginning.",
         GENERATIONS_RISE,
-        (replay, "_moved", emptied_to_zero),
+        (GroupEmptied, "apply", emptied_to_zero),
     ),
     bug(
         "members that are away pushed out",

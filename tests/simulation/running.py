@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from coordinator_api.group.replay import IllegalTransition
+from coordinator_api.group.records import IllegalTransition
 from tests.simulation.coverage import Coverage
 from tests.simulation.rule_names import FITS_TOGETHER
 from tests.simulation.rules import RuleBroken

@@ -613,7 +613,7 @@ class GroupSimulation(RuleBasedStateMachine):
         self._start(self.recorded.restart())
 
     def _story(self) -> str:
-        return "\n".join(self.recorded.group.story())
+        return "\n".join(self.recorded.group.history())
 
 
 def _tasks_owned_by(member: ClassicGroupMember) -> set[TaskId]:

@@ -73,7 +73,6 @@ from coordinator_api.group.outcome import (
     Rejected,
     Response,
 )
-from coordinator_api.group.story import in_words
 from tests.coordinator_api.group.declarations import declared, definition_text
 from tests.coordinator_api.group.member_bytes import (
     MemberState,
@@ -205,7 +204,7 @@ class _Player:
     def _told(self, outcome: Outcome) -> Words:
         group = self._recorded.group
         said = [_answer(outcome.response)]
-        said += [f"* {in_words(record)}" for record in outcome.records]
+        said += [f"* {record.in_words()}" for record in outcome.records]
         said += [
             f"> compute {effect.generation_id} from definition {effect.definition_revision} "
             f"for {' '.join(effect.members)} ({effect.reason})" + _steered(effect.steering)

@@ -20,8 +20,7 @@ from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Accepted, HeartbeatAnswered, JoinAnswered, Outcome, Rejected, Response
-from coordinator_api.group.records import CoordinatorRecord, MemberSubscribed
-from coordinator_api.group.replay import IllegalTransition
+from coordinator_api.group.records import CoordinatorRecord, IllegalTransition, MemberSubscribed
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups import durable_group
