@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from assignor.protocol.shared_assignments import SharedAssignments
 from assignor.types import TaskId
 from coordinator_api.group.levers import NO_LEVERS, Levers
 from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers
@@ -82,16 +81,14 @@ class HeldRebalance:
 
     since_ms: int
     end: RebalanceEnd
-    assignments: SharedAssignments | PackedAssignments
+    assignments: PackedAssignments
     warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     basis: RebalanceBasis = field(default_factory=RebalanceBasis)
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionOrigin:
-    """Where a definition came from. `declared_by`: the caller, as the service knew it; `declared_at_ms`: when it came.
-    Both are None for a definition that an earlier release stored.
-    """
+    """Where a definition came from. `declared_by`: the caller, as the service knew it."""
 
     declared_by: str | None = None
     declared_at_ms: int | None = None

@@ -1,9 +1,10 @@
 """What a group remembers. The state of a group is what its records replay to; nothing else changes it.
 
 A record is one small fact, and records have an order. `Group.handle` computes them, the caller commits them in one
-transaction, and `Group.apply` takes them in. `record_codec` writes each one as a JSON object. Source:
-`GroupCoordinatorRecordHelpers`. Differs from Kafka: there one record holds a whole group; here a record is one change,
-and `snapshot` gives the shortest list that replays to the same state. Only a snapshot has the `...Restored` records.
+transaction, and `Group.apply` takes them in. `record_codec` writes each one as a JSON object, under the names of its
+class and fields, which therefore never change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: there one
+record holds a whole group; here a record is one change, and `snapshot` gives the shortest list that replays to the same
+state. Only a snapshot has the `...Restored` records.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from assignor.errors import AssignorFault
-from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
+from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.snapshot import Member
 from assignor.types import TaskId
 from coordinator_api.group.image import (
@@ -58,7 +59,7 @@ class CoordinatorRecord(ABC):
     __slots__ = ()
 
     types: ClassVar[dict[str, type[CoordinatorRecord]]] = {}
-    """Every type of record, by its name."""
+    """Every type of record, by its stored name."""
 
     def __init_subclass__(cls) -> None:
         CoordinatorRecord.types[cls.__name__] = cls  # `slots` makes each class a second time, and that one counts
@@ -330,14 +331,13 @@ class GroupEmptied(CoordinatorRecord):
 class RebalanceCompleted(CoordinatorRecord):
     """Stable: what the rebalance decided.
 
-    `assignments`: member id to ConsumerProtocolAssignment, for every member; packed, unless an earlier release stored
-    them. `warm_ups`: which of a member's
-    standby tasks are warm-ups; members without any may be left out.
+    `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: which of a member's standby
+    tasks are warm-ups; members without any may be left out.
     """
 
     generation_id: int
     end: RebalanceEnd
-    assignments: SharedAssignments | PackedAssignments
+    assignments: PackedAssignments
     warm_ups: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
     basis: RebalanceBasis = field(default_factory=RebalanceBasis)
 

@@ -15,7 +15,6 @@
     write_ahead_log  whether SQLite takes all of it that was answered
     write_turns      one write of SQLite at a time, also while somebody else has locked the database
     leases           one process for an SQLite file
-    migration_lock   one process that changes the schema of PostgreSQL
     postgresql       how long it is waited for, and which connections are given up
     engine, tables, schema           connection, tables, and their version
 

@@ -166,7 +166,7 @@ def _stored_columns(connection: Connection, called: str) -> Mapping[str, list[Co
     found = schema.version_of(connection)
     if found is None:
         raise InputError("is not a coordinator's database: it has no schema version", called)
-    _refuse_newer(found, called)
+    _refuse_unknown(found, called)
     inspector = inspect(connection)
     stored = set(inspector.get_table_names())
     columns = {}
@@ -176,13 +176,10 @@ def _stored_columns(connection: Connection, called: str) -> Mapping[str, list[Co
     return columns
 
 
-def _refuse_newer(found: str, where: str) -> None:
-    if found > schema.VERSION:
-        raise InputError(
-            f"has schema version {found}, which this release does not know (its own is {schema.VERSION}): "
-            "use the release that wrote it, or a newer one",
-            where,
-        )
+def _refuse_unknown(found: str, where: str) -> None:
+    unknown = schema.why_unknown(found)
+    if unknown is not None:
+        raise InputError(unknown, where)
 
 
 async def _header(connection: AsyncConnection, columns: Mapping[str, Sequence[Column[Any]]]) -> Header:
@@ -310,7 +307,7 @@ def _verified(file: Path) -> Header:
     """Raises InputError for a file of which anything cannot be restored."""
     with BackupReader(file) as reader:
         header = reader.header()
-        _refuse_newer(header.schema, str(file))
+        _refuse_unknown(header.schema, str(file))
         for number, (name, row) in enumerate(reader.rows(_BINARY, header.counts), start=2):
             columns = _COLUMNS[name]
             needed = {column.name for column in columns if not column.nullable and column.server_default is None}

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assignor.access.private_files import create_private_file
@@ -26,13 +29,18 @@ from coordinator_api.store.engine import (
     parse_url,
     sqlite_file,
 )
-from coordinator_api.store.errors import NoTables
+from coordinator_api.store.errors import NoTables, StoreInUse
 from coordinator_api.store.leases import lease
-from coordinator_api.store.migration_lock import take_to_migrate
 from coordinator_api.store.ownership_store import SqlOwnershipStore
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.store.token_store import TokenStore
+
+_MIGRATING = zlib.crc32(b"assignor coordinator migrates")
+"""Key of the advisory lock on PostgreSQL."""
+
+PATIENCE_S = 60.0
+_LOOKS_EVERY_S = 0.05
 
 
 class OpenStore(NamedTuple):
@@ -80,9 +88,7 @@ async def _of_several(settings: Settings) -> AsyncIterator[OpenStore]:
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
-    """The schema version before and after. Raises StoreError; StoreInUse while a coordinator uses an SQLite file, or
-    PostgreSQL if it is of an earlier release.
-    """
+    """The schema version before and after. Raises StoreError; StoreInUse while a coordinator uses an SQLite file."""
     async with exclusive_engine(settings) as (engine, begin):
         return await _upgraded(engine, begin)
 
@@ -123,6 +129,23 @@ def _begin_to_migrate(engine: AsyncEngine) -> Begin:
             yield connection
 
     return begin_to_migrate
+
+
+async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIENCE_S) -> None:
+    """On PostgreSQL one process at a time changes the schema, or fills an empty database: until its transaction ends.
+
+    Waits for `patience_s` while another process does; then raises StoreInUse.
+    """
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + patience_s
+    query = text("SELECT pg_try_advisory_xact_lock(:key)")
+    while not (await connection.execute(query, {"key": _MIGRATING})).scalar_one():
+        if loop.time() >= until_s:
+            raise StoreInUse(
+                f"another process has been changing the schema of the database for {patience_s:.0f} s, or restores a "
+                "backup into it: wait until it has ended"
+            )
+        await asyncio.sleep(_LOOKS_EVERY_S)
 
 
 async def _upgraded(engine: AsyncEngine, begin: Begin) -> tuple[str | None, str]:

@@ -87,11 +87,8 @@ async def _check_schema(engine: AsyncEngine, called: str) -> None:
     if found is None:
         raise InputError("is not a coordinator's database: it has no schema version", called)
     if not is_usable:
-        raise InputError(
-            f"has schema version {found}, and this release reads {schema.VERSION}: "
-            "run `assignor migrate` on an older database, a newer release for a newer one",
-            called,
-        )
+        unknown = schema.why_unknown(found)
+        raise InputError(unknown or f"has schema version {found}: run `assignor migrate` on it first", called)
 
 
 async def _page(engine: AsyncEngine, after: _Stored | None, called: str) -> list[_Stored]:

@@ -20,8 +20,11 @@ from coordinator_api.store.tables import metadata, schema_support
 if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
     from alembic.config import Config
 
-VERSION = "0004"
+VERSION = "0005"
 """The newest file in `migrations/versions`."""
+
+OLDEST = "0005"
+"""The oldest version that can be brought up to date: the names of stored records are fixed from it on."""
 
 
 async def upgrade(
@@ -33,8 +36,8 @@ async def upgrade(
     `begin`: begins the transaction, as whoever may change the schema has it; by default the engine does. `has_tables`:
     that a coordinator has had its tables there before.
 
-    Raises UnusableDatabase when the schema is of a newer release, DatabaseOutOfReach when it cannot be read, NoTables,
-    and what `begin` raises.
+    Raises UnusableDatabase when the schema is of a newer release or older than `OLDEST`, DatabaseOutOfReach when it
+    cannot be read, NoTables, and what `begin` raises.
     """
     try:
         async with (begin or engine.begin)() as connection:
@@ -60,18 +63,14 @@ def upgrade_within(connection: Connection, has_tables: bool = False) -> tuple[st
         raise NoTables
     if before is not None and takes_this_release(connection, before):
         return before, before
+    unknown = None if before is None else why_unknown(before)
+    if unknown is not None:
+        raise UnusableDatabase(f"the database {unknown}")
     # Alembic takes long to import, and most starts find the schema up to date
     from alembic import command
-    from alembic.script import ScriptDirectory
 
     config = alembic_config()
     config.attributes["connection"] = connection
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if before is not None and before not in known:
-        raise UnusableDatabase(
-            f"the database has schema version {before}, which this release does not know (its own is {VERSION}): "
-            "run a newer release, or name another database"
-        )
     command.upgrade(config, "head")
     return before, VERSION
 
@@ -86,6 +85,22 @@ def takes_this_release(connection: Connection, version: str | None) -> bool:
         return False
     oldest = connection.execute(select(schema_support.c.oldest)).scalar()
     return oldest is not None and oldest <= VERSION
+
+
+def why_unknown(version: str) -> str | None:
+    """Why this release cannot read a database or a backup of this schema version, and what to do; None if it can."""
+    if version < OLDEST:
+        return (
+            f"has schema version {version}, from before the names of stored records were fixed, and cannot be read any "
+            f"more ({OLDEST} and later can): export its recordings with the release that wrote it (`assignor "
+            "rebalances show GROUP GENERATION --format json`), and start with an empty database"
+        )
+    if version > VERSION:
+        return (
+            f"has schema version {version}, which this release does not know (its own is {VERSION}): use the release "
+            "that wrote it, or a newer one"
+        )
+    return None
 
 
 def alembic_config() -> Config:

@@ -276,9 +276,9 @@ def test_should_send_the_token(tmp_path: Path) -> None:
 def test_should_migrate_an_empty_database_and_find_nothing_to_do_after(tmp_path: Path) -> None:
     url = ("--database-url", f"sqlite:///{tmp_path / 'm.sqlite3'}")
 
-    assert assignor("migrate", *url) == (0, "schema 0004: upgraded from nothing\n", "")
-    assert assignor("migrate", *url) == (0, "schema 0004: nothing to do\n", "")
-    assert assignor("migrate", *url, "--format", "json") == (0, '{"schema_before":"0004","schema":"0004"}\n', "")
+    assert assignor("migrate", *url) == (0, "schema 0005: upgraded from nothing\n", "")
+    assert assignor("migrate", *url) == (0, "schema 0005: nothing to do\n", "")
+    assert assignor("migrate", *url, "--format", "json") == (0, '{"schema_before":"0005","schema":"0005"}\n', "")
 
 
 def test_should_be_commands_of_the_installed_program(tmp_path: Path) -> None:
@@ -286,5 +286,5 @@ def test_should_be_commands_of_the_installed_program(tmp_path: Path) -> None:
         (*PROGRAM, "migrate"), cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False
     )
 
-    assert (done.returncode, done.stdout) == (0, "schema 0004: upgraded from nothing\n")
+    assert (done.returncode, done.stdout) == (0, "schema 0005: upgraded from nothing\n")
     assert (tmp_path / "assignor.sqlite3").exists()

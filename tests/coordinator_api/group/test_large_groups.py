@@ -149,7 +149,7 @@ def test_should_store_what_all_assignments_share_once_in_log_and_snapshot() -> N
 
 def test_should_keep_the_packed_bytes_that_the_worker_made() -> None:
     fleet = Fleet(3)
-    (stored,) = (line for line in fleet.lines if '"RoundCompleted"' in line)
+    (stored,) = (line for line in fleet.lines if '"RebalanceCompleted"' in line)
     assert encode_record(decode_record(stored)) == stored
 
 

@@ -28,7 +28,7 @@ from coordinator_api.group.records import (
 )
 from coordinator_api.group.recovered import LOST_GENERATIONS, LogDoesNotReplay, log_after_a_loss
 from coordinator_api.group.states import GroupState, RejectionCode
-from tests.coordinator_api.store.test_last_version import DATABASE, EXPECTED
+from tests.coordinator_api.store.test_stored_database import DATABASE, EXPECTED
 
 NOW_MS = 1
 LED_HERE = sorted(name for name, group in EXPECTED["groups"].items() if group["led_by"] is None)

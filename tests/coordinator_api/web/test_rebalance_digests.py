@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from assignor.protocol.shared_assignments import SharedAssignments
 from coordinator_api.group.image import GroupImage, HeldRebalance, LastRebalance, RebalanceEnd
+from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.web.rebalance_digests import rebalances_digest
 
 SETTLED = RebalanceEnd(RebalanceOutcome.STABLE)
 FIRST = GroupImage(GroupState.STABLE, generation_id=1, last_rebalance=LastRebalance(1, None, 1, SETTLED))
 COMPUTED = replace(FIRST, state=GroupState.COMPLETING_REBALANCE, generation_id=2)
-HELD = replace(COMPUTED, held=HeldRebalance(0, SETTLED, SharedAssignments({})))
+HELD = replace(COMPUTED, held=HeldRebalance(0, SETTLED, packed_assignments(SharedAssignments({}))))
 SECOND = replace(FIRST, generation_id=2, last_rebalance=LastRebalance(2, None, 1, SETTLED))
 
 

@@ -1,7 +1,7 @@
-"""A database that the last version wrote: every group is what it was, its members are answered, and it goes on.
+"""A database of schema 0005 opens in every later release: every group is what it was, is answered as then, and goes on.
 
-`last_version.sqlite3.gz` was written by `assignor serve` of the last version; `last_version.json` is what that version
-answered about it over HTTP, after a restart. There is one group for each shape that a log can have: static, dynamic and
+`stored_database.sqlite3.gz` never changes. `stored_database.json` is what the release that wrote it answered about it
+over HTTP, after a restart. There is one group for each shape that a log can have: static, dynamic and
 replaced members, a snapshot, a rebalance being prepared, a failed one, a probing one, a drained group, and groups that
 are led elsewhere.
 """
@@ -23,8 +23,8 @@ from tests.coordinator_api.group_members import HttpMember, definition, problem,
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.store.databases import settings_for
 
-DATABASE = Path(__file__).with_name("last_version.sqlite3.gz")
-EXPECTED: dict[str, Any] = json.loads(Path(__file__).with_name("last_version.json").read_text(encoding="utf-8"))
+DATABASE = Path(__file__).with_name("stored_database.sqlite3.gz")
+EXPECTED: dict[str, Any] = json.loads(Path(__file__).with_name("stored_database.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def client(tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 def members_of(client: httpx.Client, group_id: str) -> list[HttpMember]:
-    """As the members themselves were when the last version wrote the database."""
+    """As the members themselves were when the database was written."""
     return [resumed(client, group_id, known) for known in EXPECTED["members"][group_id]]
 
 
@@ -53,7 +53,7 @@ def resumed(client: httpx.Client, group_id: str, known: dict[str, Any]) -> HttpM
 
 
 def described(client: httpx.Client, group_id: str) -> dict[str, Any]:
-    """What the last version described, without what it did not know yet, and without when its members were last heard,
+    """What was described then, without what was not known yet, and without when its members were last heard,
     which starts anew when a group is replayed.
     """
     known = EXPECTED["groups"][group_id]
@@ -70,7 +70,7 @@ def as_known(value: Any, known: Any) -> Any:
     return value
 
 
-def test_should_describe_every_group_as_the_last_version_did(client: httpx.Client) -> None:
+def test_should_describe_every_group_as_it_was(client: httpx.Client) -> None:
     listed = [group["group_id"] for group in client.get("/v1/groups").json()["groups"]]
 
     assert {group_id: described(client, group_id) for group_id in listed} == EXPECTED["groups"]
@@ -88,7 +88,7 @@ def test_should_list_the_same_rebalances_and_decide_each_of_them_again(client: h
     assert [address for address in addresses if not client.get(address).json()["same_result"]] == []
 
 
-def test_should_answer_every_member_as_the_last_version_did(client: httpx.Client) -> None:
+def test_should_answer_every_member_as_then(client: httpx.Client) -> None:
     answers = {
         group_id: [member.heartbeat().json() for member in members_of(client, group_id)]
         for group_id in EXPECTED["members"]
