@@ -1,8 +1,8 @@
 """Draining an instance, or one of its members: its tasks go to others without a pause, so that it can be stopped.
 
-    DrainInstance -> InstanceDrained, a rebalance    `RunRebalance.steering` names whom it empties (`assignor.steering`)
-    the last member of the instance is gone          -> InstanceDrainEnded
-    EndInstanceDrain -> InstanceDrainEnded, a rebalance
+    DrainInstance -> the drain is set, a rebalance   `RunRebalance.steering` names whom it empties (`assignor.steering`)
+    the last member of the instance is gone          -> the drain ends
+    EndInstanceDrain -> the drain ends, a rebalance
 
 What waits for a warm-up is handed over as soon as the warm-ups have caught up (`promotion`), not at the probing
 deadline alone. An instance that is started again has another process id, so its drain has ended. Drains are recorded: a
@@ -14,12 +14,14 @@ them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from coordinator_api.group.events import DrainInstance, EndInstanceDrain
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import Drained, Said
+from coordinator_api.group.levers import Decision, Lever, LeverName
 from coordinator_api.group.outcome import Accepted, Rejected, Response
 from coordinator_api.group.rebalancing import start_rebalance
-from coordinator_api.group.records import InstanceDrained, InstanceDrainEnded, MemberRemoved, MemberReplaced
+from coordinator_api.group.records import LeverChanged, MemberRemoved, MemberReplaced
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.group.subscriptions import process_of
 from coordinator_api.group.transition import GroupTransition
@@ -38,12 +40,13 @@ def drain_instance(step: GroupTransition, event: DrainInstance) -> Response:
     elif process_id not in _processes(image):
         return _unknown(image, f"no instance {process_id}")
     assert process_id is not None
-    drained = Drained(process_id, event.member_id, Said(event.by, step.now_ms, event.reason))
-    if drained.target not in image.levers.drained:
-        step.emit(InstanceDrained(drained))
+    decision = Decision(event.by, step.now_ms, event.reason)
+    drain = Lever(LeverName.DRAIN, decision, process_id=process_id, member_id=event.member_id)
+    if drain.target not in image.levers.drained:
+        step.emit(LeverChanged(drain, is_on=True))
         why = f": {event.reason}" if event.reason else ""
         what = "member" if event.member_id else "instance"
-        start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, f"{what} {drained.target} is drained{why}")
+        start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, f"{what} {drain.target} is drained{why}")
     return Accepted()
 
 
@@ -51,7 +54,7 @@ def end_instance_drain(step: GroupTransition, event: EndInstanceDrain) -> Respon
     """Nothing happens to one that is not drained."""
     target = event.member_id or event.process_id or ""
     if target in step.image.levers.drained:
-        step.emit(InstanceDrainEnded(target))
+        _end_drain(step, target)
         if step.image.members:
             start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, f"the drain of {target} was ended")
     return Accepted()
@@ -68,10 +71,15 @@ def end_drains_of_gone(step: GroupTransition) -> None:
         return
     gone = drains_of_gone(step.image)
     for target in gone:
-        step.emit(InstanceDrainEnded(target))
+        _end_drain(step, target)
     if gone and step.image.state is GroupState.STABLE:
         started = f"the drain of {', '.join(gone)} has ended, because it was started again"
         start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, started)
+
+
+def _end_drain(step: GroupTransition, target: str) -> None:
+    by_nobody = Decision(None, step.now_ms)
+    step.emit(LeverChanged(replace(step.image.levers.drained[target], decision=by_nobody), is_on=False))
 
 
 def drains_of_gone(image: GroupImage) -> list[str]:

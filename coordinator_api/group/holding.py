@@ -30,7 +30,7 @@ from coordinator_api.group.events import (
     SetHold,
 )
 from coordinator_api.group.image import GroupImage, HeldRebalance
-from coordinator_api.group.levers import Hold, Said
+from coordinator_api.group.levers import Decision, Lever, LeverName
 from coordinator_api.group.outcome import (
     Accepted,
     AssignmentStored,
@@ -42,7 +42,7 @@ from coordinator_api.group.outcome import (
 from coordinator_api.group.rebalance_result import completed_rebalance
 from coordinator_api.group.records import (
     HeldRebalanceEnded,
-    HoldChanged,
+    LeverChanged,
     RebalanceCompleted,
     RebalanceHeld,
     RebalanceKept,
@@ -80,7 +80,8 @@ def set_hold(step: GroupTransition, event: SetHold) -> Response:
     """Has no effect on what is computed and held already, except that the new time limit holds for it."""
     if _is_unknown(step.image):
         return _unknown()
-    step.emit(HoldChanged(Hold(event.time_limit_ms, Said(event.by, step.now_ms, event.reason))))
+    decision = Decision(event.by, step.now_ms, event.reason)
+    step.emit(LeverChanged(Lever(LeverName.HOLD, decision, value_ms=event.time_limit_ms), is_on=True))
     _carry_out_when_over(step)
     return Accepted()
 
@@ -89,10 +90,11 @@ def end_hold(step: GroupTransition, event: EndHold) -> Response:
     """A rebalance that is held is carried out."""
     if _is_unknown(step.image):
         return _unknown()
+    decision = Decision(event.by, step.now_ms, event.reason)
     if step.image.held is not None:
-        _carry_out(step, HoldEnd.HOLD_ENDED, Said(event.by, step.now_ms, event.reason))
+        _carry_out(step, HoldEnd.HOLD_ENDED, decision)
     if step.image.levers.hold is not None:
-        step.emit(HoldChanged(None))
+        step.emit(LeverChanged(Lever(LeverName.HOLD, decision), is_on=False))
     return Accepted()
 
 
@@ -101,7 +103,7 @@ def approve(step: GroupTransition, event: ApproveRebalance) -> Response:
     refused = _refuse_not_held(step.image, event)
     if refused is not None:
         return refused
-    return _carry_out(step, HoldEnd.APPROVED, Said(event.by, step.now_ms, event.reason))
+    return _carry_out(step, HoldEnd.APPROVED, Decision(event.by, step.now_ms, event.reason))
 
 
 def discard(step: GroupTransition, event: DiscardRebalance) -> Response:
@@ -110,7 +112,7 @@ def discard(step: GroupTransition, event: DiscardRebalance) -> Response:
     if refused is not None:
         return refused
     generation_id = step.image.generation_id
-    step.emit(HeldRebalanceEnded(generation_id, HoldEnd.DISCARDED, Said(event.by, step.now_ms, event.reason)))
+    step.emit(HeldRebalanceEnded(generation_id, HoldEnd.DISCARDED, Decision(event.by, step.now_ms, event.reason)))
     step.emit(RebalanceKept(generation_id, KeptBecause.DISCARDED))
     return ComputedAgain(generation_id)
 
@@ -123,7 +125,7 @@ def end_waiting(step: GroupTransition) -> None:
 def give_up_held(step: GroupTransition, why: str) -> None:
     """Another rebalance begins in the place of the one that is held. `why`: it begins, in words."""
     if step.image.held is not None:
-        step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, Said(None, step.now_ms, why)))
+        step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, Decision(None, step.now_ms, why)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +179,13 @@ def _process(image: GroupImage, member_id: str) -> ProcessId | str:
 def _carry_out_when_over(step: GroupTransition) -> None:
     until_ms = step.image.held_until_ms()
     if until_ms is not None and until_ms <= step.now_ms:
-        _carry_out(step, HoldEnd.TIME_LIMIT, Said(None, step.now_ms))
+        _carry_out(step, HoldEnd.TIME_LIMIT, Decision(None, step.now_ms))
 
 
-def _carry_out(step: GroupTransition, end: HoldEnd, said: Said) -> AssignmentStored:
+def _carry_out(step: GroupTransition, end: HoldEnd, decision: Decision) -> AssignmentStored:
     held, generation_id = step.image.held, step.image.generation_id
     assert held is not None, "only a rebalance that is held is carried out"
-    step.emit(HeldRebalanceEnded(generation_id, end, said))
+    step.emit(HeldRebalanceEnded(generation_id, end, decision))
     step.emit(RebalanceCompleted(generation_id, held.end, held.assignments, held.warm_ups, held.basis))
     return AssignmentStored(generation_id, held.end.outcome)
 

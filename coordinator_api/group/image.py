@@ -165,7 +165,7 @@ class GroupImage:
         """When the rebalance that is held will be carried out by itself; None when none is held."""
         if self.held is None or self.levers.hold is None:
             return None
-        return self.held.since_ms + self.levers.hold.time_limit_ms
+        return self.held.since_ms + self.levers.hold.value_ms
 
     def rebalance_timeout_ms(self) -> int:
         """The longest rebalance timeout of any member; 0 without members."""

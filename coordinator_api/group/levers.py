@@ -1,4 +1,4 @@
-"""What operators have set for a group beside Kafka's behaviour: each lever with who pulled it, when and why.
+"""What operators have set for a group beside Kafka's behaviour: each lever with who set it, when and why.
 
 All levers are off by default, and a group without any behaves as Kafka's does. They are durable: a restart of the
 coordinator changes none of them. The rules that they switch on stand in files of their own.
@@ -7,15 +7,26 @@ coordinator changes none of them. The rules that they switch on stand in files o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from assignor.steering import NO_STEERING, Steering
 from assignor.types import ProcessId
 
 
+class LeverName(StrEnum):
+    """Its value is what is stored."""
+
+    HOLD = "hold"
+    REJOIN_GRACE = "rejoin-grace"
+    PROMOTION = "promotion"
+    PAUSE = "pause"
+    DRAIN = "drain"
+
+
 @dataclass(frozen=True, slots=True)
-class Said:
-    """Who pulled a lever, when, and why. `by`: the caller, as the service knows it; None when nobody is known."""
+class Decision:
+    """Who decided, when, and why. `by`: the caller, as the service knows it; None when nobody is known."""
 
     by: str | None
     at_ms: int
@@ -23,30 +34,19 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """A computed rebalance waits until it is approved or discarded, or for `time_limit_ms`; then it is carried out."""
+class Lever:
+    """A lever, and the decision to set it or to take it back.
 
-    time_limit_ms: int
-    said: Said
-
-
-@dataclass(frozen=True, slots=True)
-class RejoinGrace:
-    """The tasks of a member that leaves wait for `grace_ms` for its process to come back."""
-
-    grace_ms: int
-    said: Said
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """An instance, or one of its members, that is to have no tasks. `process_id`: as text. `member_id`: None for all
-    members of the process.
+    `value_ms`: the time limit of a hold, after which a computed rebalance is carried out; the time for which a rejoin
+    grace keeps the tasks of a member that leaves; 0 for other levers. `process_id` (as text), `member_id`: what a drain
+    empties; `member_id` is None for all members of the process.
     """
 
-    process_id: str
-    member_id: str | None
-    said: Said
+    name: LeverName
+    decision: Decision
+    value_ms: int = 0
+    process_id: str = ""
+    member_id: str | None = None
 
     @property
     def target(self) -> str:
@@ -56,17 +56,38 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Levers:
-    """None, False and empty mean off.
+    """The levers that are set; None and empty mean off.
 
     `promotion`: the next rebalance comes when the warm-ups have caught up, not at the probing deadline. `pause`:
     members process no records. `drained`: by target.
     """
 
-    hold: Hold | None = None
-    rejoin_grace: RejoinGrace | None = None
-    promotion: Said | None = None
-    pause: Said | None = None
-    drained: Mapping[str, Drained] = field(default_factory=dict)
+    hold: Lever | None = None
+    rejoin_grace: Lever | None = None
+    promotion: Lever | None = None
+    pause: Lever | None = None
+    drained: Mapping[str, Lever] = field(default_factory=dict)
+
+    def changed(self, lever: Lever, is_on: bool) -> Levers:
+        """With the lever set, or off."""
+        after = lever if is_on else None
+        match lever.name:
+            case LeverName.HOLD:
+                return replace(self, hold=after)
+            case LeverName.REJOIN_GRACE:
+                return replace(self, rejoin_grace=after)
+            case LeverName.PROMOTION:
+                return replace(self, promotion=after)
+            case LeverName.PAUSE:
+                return replace(self, pause=after)
+            case LeverName.DRAIN:
+                others = {target: drained for target, drained in self.drained.items() if target != lever.target}
+                return replace(self, drained={**others, lever.target: lever} if is_on else others)
+
+    def all_set(self) -> tuple[Lever, ...]:
+        """Those that are set, in the order of the fields."""
+        single = (self.hold, self.rejoin_grace, self.promotion, self.pause)
+        return (*(lever for lever in single if lever is not None), *self.drained.values())
 
     @property
     def steering(self) -> Steering:

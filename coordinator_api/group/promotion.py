@@ -16,21 +16,19 @@ from __future__ import annotations
 
 from coordinator_api.group.events import SetPromotion, WarmUpsCaughtUp
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import Said
+from coordinator_api.group.levers import Decision, Lever, LeverName
 from coordinator_api.group.outcome import Accepted, Response
 from coordinator_api.group.rebalancing import start_rebalance
-from coordinator_api.group.records import PromotionChanged, WarmUpsPromoted
+from coordinator_api.group.records import LeverChanged, WarmUpsPromoted
 from coordinator_api.group.states import GroupState, RebalanceReason
 from coordinator_api.group.transition import GroupTransition
 
 
 def set_promotion(step: GroupTransition, event: SetPromotion) -> Response:
     """Asked twice, it stays as who asked first said."""
-    is_on = step.image.levers.promotion is not None
-    if event.on and not is_on:
-        step.emit(PromotionChanged(Said(event.by, step.now_ms, event.reason)))
-    elif is_on and not event.on:
-        step.emit(PromotionChanged(None))
+    if event.on is not (step.image.levers.promotion is not None):
+        decision = Decision(event.by, step.now_ms, event.reason)
+        step.emit(LeverChanged(Lever(LeverName.PROMOTION, decision), event.on))
     return Accepted()
 
 

@@ -15,11 +15,11 @@ from coordinator_api.group.events import (
     SetRejoinGrace,
     WarmUpsCaughtUp,
 )
-from coordinator_api.group.levers import RejoinGrace, Said
+from coordinator_api.group.levers import Decision, Lever, LeverName
 from coordinator_api.group.outcome import Accepted, Rejected, Response
 from coordinator_api.group.promotion import promote, set_promotion
 from coordinator_api.group.rebalancing import start_rebalance
-from coordinator_api.group.records import PauseChanged, RejoinGraceChanged
+from coordinator_api.group.records import LeverChanged
 from coordinator_api.group.rejoin_grace import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
 from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
 from coordinator_api.group.transition import GroupTransition
@@ -64,20 +64,18 @@ def _request_rebalance(step: GroupTransition, event: RequestRebalance) -> Respon
 
 def _set_pause(step: GroupTransition, event: SetPause) -> Response:
     """Members hear of it by their heartbeats. Asked twice, it stays as who asked first said."""
-    is_paused = step.image.levers.pause is not None
-    if event.paused and not is_paused:
-        step.emit(PauseChanged(Said(event.by, step.now_ms, event.reason)))
-    elif is_paused and not event.paused:
-        step.emit(PauseChanged(None))
+    if event.paused is not (step.image.levers.pause is not None):
+        decision = Decision(event.by, step.now_ms, event.reason)
+        step.emit(LeverChanged(Lever(LeverName.PAUSE, decision), event.paused))
     return Accepted()
 
 
 def _set_rejoin_grace(step: GroupTransition, event: SetRejoinGrace) -> Response:
     """Those who are away keep the deadline that they have, unless the grace is switched off."""
-    grace_ms = event.grace_ms
+    grace_ms, decision = event.grace_ms, Decision(event.by, step.now_ms, event.reason)
     if grace_ms is None:
         if step.image.levers.rejoin_grace is not None:
-            step.emit(RejoinGraceChanged(None))
+            step.emit(LeverChanged(Lever(LeverName.REJOIN_GRACE, decision), is_on=False))
         end_grace(step)
         return Accepted()
     if not SHORTEST_GRACE_MS <= grace_ms <= LONGEST_GRACE_MS:
@@ -85,5 +83,5 @@ def _set_rejoin_grace(step: GroupTransition, event: SetRejoinGrace) -> Response:
             RejectionCode.INVALID_REQUEST,
             f"grace_ms must be from {SHORTEST_GRACE_MS} to {LONGEST_GRACE_MS}, not {grace_ms}",
         )
-    step.emit(RejoinGraceChanged(RejoinGrace(grace_ms, Said(event.by, step.now_ms, event.reason))))
+    step.emit(LeverChanged(Lever(LeverName.REJOIN_GRACE, decision, value_ms=grace_ms), is_on=True))
     return Accepted()

@@ -28,7 +28,7 @@ from coordinator_api.group.image import (
     RebalanceCause,
     RebalanceEnd,
 )
-from coordinator_api.group.levers import Drained, Hold, RejoinGrace, Said
+from coordinator_api.group.levers import Decision, Lever, LeverName
 from coordinator_api.group.members import ClassicGroupMember, ClassicGroupMembers, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import PackedAssignments
 from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason, RemovalReason
@@ -108,87 +108,35 @@ class DrainChanged(CoordinatorRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class HoldChanged(CoordinatorRecord):
-    """Computed rebalances wait for approval. None: they no longer do."""
+class LeverChanged(CoordinatorRecord):
+    """An operator set a lever (`is_on`), or took it back. A drain also ends by itself, when what it empties is gone."""
 
-    hold: Hold | None
-
-    def apply(self, image: GroupImage) -> GroupImage:
-        return replace(image, levers=replace(image.levers, hold=self.hold))
-
-    def in_words(self) -> str:
-        return (
-            "rebalances wait for no approval" if self.hold is None else f"rebalances wait {self.hold.time_limit_ms} ms"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RejoinGraceChanged(CoordinatorRecord):
-    """Tasks of members that leave wait for them. None: they no longer do."""
-
-    rejoin_grace: RejoinGrace | None
+    lever: Lever
+    is_on: bool
 
     def apply(self, image: GroupImage) -> GroupImage:
-        return replace(image, levers=replace(image.levers, rejoin_grace=self.rejoin_grace))
+        name = self.lever.name
+        after = replace(image, levers=image.levers.changed(self.lever, self.is_on))
+        if name is LeverName.DRAIN:
+            self._expect(self.is_on or self.lever.target in image.levers.drained, image)
+            return after.with_nothing_approved()
+        if name is LeverName.PROMOTION:  # an operator who switches it on again asks for the warm-ups of now
+            return replace(after, promoted={})
+        return after
 
     def in_words(self) -> str:
-        return "no rejoin grace" if self.rejoin_grace is None else f"rejoin grace of {self.rejoin_grace.grace_ms} ms"
-
-
-@dataclass(frozen=True, slots=True)
-class PromotionChanged(CoordinatorRecord):
-    """A rebalance follows as soon as the warm-ups have caught up. None: at the probing deadline, as in Kafka."""
-
-    promotion: Said | None
-
-    def apply(self, image: GroupImage) -> GroupImage:
-        """An operator who switches promotion on again asks for the warm-ups of now."""
-        return replace(image, levers=replace(image.levers, promotion=self.promotion), promoted={})
-
-    def in_words(self) -> str:
-        return "promotion at the probing deadline" if self.promotion is None else "promotion when caught up"
-
-
-@dataclass(frozen=True, slots=True)
-class PauseChanged(CoordinatorRecord):
-    """Members process no records. None: they do."""
-
-    pause: Said | None
-
-    def apply(self, image: GroupImage) -> GroupImage:
-        return replace(image, levers=replace(image.levers, pause=self.pause))
-
-    def in_words(self) -> str:
-        return "no longer paused" if self.pause is None else "paused"
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceDrained(CoordinatorRecord):
-    """An instance, or one of its members, is to have no tasks."""
-
-    drained: Drained
-
-    def apply(self, image: GroupImage) -> GroupImage:
-        drained = {**image.levers.drained, self.drained.target: self.drained}
-        return replace(image, levers=replace(image.levers, drained=drained)).with_nothing_approved()
-
-    def in_words(self) -> str:
-        return f"{self.drained.target} is to have no tasks"
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceDrainEnded(CoordinatorRecord):
-    """The instance, or the member, may have tasks again, or is gone. `target`: as in `Drained`."""
-
-    target: str
-
-    def apply(self, image: GroupImage) -> GroupImage:
-        self._expect(self.target in image.levers.drained, image)
-        left = {target: drained for target, drained in image.levers.drained.items() if target != self.target}
-        return replace(image, levers=replace(image.levers, drained=left)).with_nothing_approved()
-
-    def in_words(self) -> str:
-        return f"{self.target} may have tasks"
+        lever = self.lever
+        match lever.name:
+            case LeverName.HOLD:
+                return f"rebalances wait {lever.value_ms} ms" if self.is_on else "rebalances wait for no approval"
+            case LeverName.REJOIN_GRACE:
+                return f"rejoin grace of {lever.value_ms} ms" if self.is_on else "no rejoin grace"
+            case LeverName.PROMOTION:
+                return "promotion when caught up" if self.is_on else "promotion at the probing deadline"
+            case LeverName.PAUSE:
+                return "paused" if self.is_on else "no longer paused"
+            case LeverName.DRAIN:
+                return f"{lever.target} is to have no tasks" if self.is_on else f"{lever.target} may have tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,20 +333,20 @@ class RebalanceHeld(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalanceEnded(CoordinatorRecord):
-    """The rebalance waits no more. What is carried out is completed by the next record. `said`: who ended the wait
-    and why, by nobody when time did, or another rebalance.
+    """The rebalance waits no more. What is carried out is completed by the next record. `decision`: who ended the
+    wait and why; by nobody when time did, or another rebalance.
     """
 
     generation_id: int
     end: HoldEnd
-    said: Said
+    decision: Decision
 
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(image.completes_generation(self.generation_id) and image.held is not None, image)
         return replace(image, held=None, approved_generation=self.generation_id if self.end in CARRIED_OUT else None)
 
     def in_words(self) -> str:
-        why = f", {self.said.reason}" if self.said.reason else ""
+        why = f", {self.decision.reason}" if self.decision.reason else ""
         return f"rebalance {self.generation_id} waits no more: {self.end}{why}"
 
 

@@ -43,7 +43,7 @@ def away_until_ms(image: GroupImage, member: ClassicGroupMember, now_ms: int) ->
     drained = image.levers.drained
     if drained and (member.member_id in drained or str(process_of(member.last_join.subscription)) in drained):
         return None
-    return now_ms + grace.grace_ms
+    return now_ms + grace.value_ms
 
 
 def place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.snapshot import Member
 from coordinator_api.group.image import GroupImage
-from coordinator_api.group.levers import Levers
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.records import (
@@ -19,17 +18,13 @@ from coordinator_api.group.records import (
     DrainChanged,
     GroupDeleted,
     GroupRestored,
-    HoldChanged,
-    InstanceDrained,
     LastRebalanceRestored,
+    LeverChanged,
     MemberReported,
     MemberRestored,
-    PauseChanged,
-    PromotionChanged,
     RebalanceHeld,
     RebalanceKept,
     RebalanceLedElsewhere,
-    RejoinGraceChanged,
     WarmUpsPromoted,
 )
 from coordinator_api.group.states import GroupState
@@ -44,7 +39,7 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
         found.append(DefinitionChanged(image.revision, image.input_json, image.origin))
     if image.draining:
         found.append(DrainChanged(True))
-    found.extend(_lever_records(image.levers))
+    found.extend(LeverChanged(lever, is_on=True) for lever in image.levers.all_set())
     found.append(GroupRestored(image.state, image.generation_id, image.initial, image.cause, image.rebalance_revision))
     if image.kept_because is not None:
         found.append(RebalanceKept(image.generation_id, image.kept_because))
@@ -59,19 +54,6 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
     if image.held is not None:
         found.append(RebalanceHeld(image.generation_id, image.held))
     return tuple(found)
-
-
-def _lever_records(levers: Levers) -> Iterator[CoordinatorRecord]:
-    """Of those that are pulled."""
-    if levers.hold is not None:
-        yield HoldChanged(levers.hold)
-    if levers.rejoin_grace is not None:
-        yield RejoinGraceChanged(levers.rejoin_grace)
-    if levers.promotion is not None:
-        yield PromotionChanged(levers.promotion)
-    if levers.pause is not None:
-        yield PauseChanged(levers.pause)
-    yield from map(InstanceDrained, levers.drained.values())
 
 
 def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:

@@ -35,5 +35,5 @@ def notes_of(records: Iterable[CoordinatorRecord]) -> tuple[RecordingNote, ...]:
 
 
 def _hold(record: HeldRebalanceEnded) -> dict[str, object]:
-    said = record.said
-    return {"ended": str(record.end), "by": said.by, "at_ms": said.at_ms, "reason": said.reason}
+    decision = record.decision
+    return {"ended": str(record.end), "by": decision.by, "at_ms": decision.at_ms, "reason": decision.reason}

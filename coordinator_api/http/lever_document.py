@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from coordinator_api.group.holding import DescribedHeld
-from coordinator_api.group.levers import Levers, Said
+from coordinator_api.group.levers import Decision, Levers
 
 
 def levers_document(levers: Levers) -> dict[str, object]:
     hold, grace = levers.hold, levers.rejoin_grace
     return {
-        "hold": None if hold is None else {"time_limit_ms": hold.time_limit_ms, **said(hold.said)},
-        "rejoin_grace": None if grace is None else {"grace_ms": grace.grace_ms, **said(grace.said)},
-        "promotion": None if levers.promotion is None else said(levers.promotion),
-        "pause": None if levers.pause is None else said(levers.pause),
+        "hold": None if hold is None else {"time_limit_ms": hold.value_ms, **said(hold.decision)},
+        "rejoin_grace": None if grace is None else {"grace_ms": grace.value_ms, **said(grace.decision)},
+        "promotion": None if levers.promotion is None else said(levers.promotion.decision),
+        "pause": None if levers.pause is None else said(levers.pause.decision),
         "drained": [
-            {"process_id": each.process_id, "member_id": each.member_id, **said(each.said)}
+            {"process_id": each.process_id, "member_id": each.member_id, **said(each.decision)}
             for _, each in sorted(levers.drained.items())
         ],
     }
@@ -32,5 +32,5 @@ def held_document(held: DescribedHeld | None) -> dict[str, object] | None:
     }
 
 
-def said(one: Said) -> dict[str, object]:
+def said(one: Decision) -> dict[str, object]:
     return {"by": one.by, "at_ms": one.at_ms, "reason": one.reason}

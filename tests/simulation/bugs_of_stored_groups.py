@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from coordinator_api.group import liveness, snapshot
+from coordinator_api.group import liveness
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
+from coordinator_api.group.levers import LeverName, Levers
 from coordinator_api.group.liveness import Liveness, Session
 from coordinator_api.group.records import (
-    HoldChanged,
-    InstanceDrained,
-    InstanceDrainEnded,
+    LeverChanged,
     MemberRestored,
     MemberSubscribed,
-    PauseChanged,
 )
 from tests.simulation.bug import (
     ANSWERED_SURVIVES,
@@ -45,8 +43,12 @@ def replayed_as(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return made_of
 
 
-def without(*kinds: type) -> Callable[[Any], Any]:
-    return lambda record: None if isinstance(record, kinds) else record
+def is_of(record: Any, name: LeverName) -> bool:
+    return isinstance(record, LeverChanged) and record.lever.name is name
+
+
+def without(name: LeverName) -> Callable[[Any], Any]:
+    return lambda record: None if is_of(record, name) else record
 
 
 def without_join_id(record: Any) -> Any:
@@ -93,8 +95,8 @@ def hear_what_is_not_committed(original: Any) -> Any:
 
 def apply_no_pause(original: Any) -> Any:
     def apply(self: Group, records: Iterable[Any], now_ms: int) -> None:
-        if self._decided is not None and any(isinstance(record, PauseChanged) for record in self._decided.records):
-            records = [record for record in records if not isinstance(record, PauseChanged)]
+        if self._decided is not None and any(is_of(record, LeverName.PAUSE) for record in self._decided.records):
+            records = [record for record in records if not is_of(record, LeverName.PAUSE)]
         original(self, records, now_ms)
 
     return apply
@@ -105,19 +107,19 @@ BUGS_OF_STORED_GROUPS = (
         "drain forgotten after a crash",
         "A restarted coordinator no longer knows which instances are drained.",
         LEVERS_STAY,
-        (Group, "replay", replayed_as(without(InstanceDrained, InstanceDrainEnded))),
+        (Group, "replay", replayed_as(without(LeverName.DRAIN))),
     ),
     bug(
         "pause forgotten after a crash",
         "A restarted coordinator lets a paused group go on.",
         LEVERS_STAY,
-        (Group, "replay", replayed_as(without(PauseChanged))),
+        (Group, "replay", replayed_as(without(LeverName.PAUSE))),
     ),
     bug(
         "hold forgotten after a crash",
         "A restarted coordinator no longer asks before it moves tasks.",
         LEVERS_STAY,
-        (Group, "replay", replayed_as(without(HoldChanged))),
+        (Group, "replay", replayed_as(without(LeverName.HOLD))),
     ),
     bug(
         "timer forgotten after a restart",
@@ -147,7 +149,7 @@ BUGS_OF_STORED_GROUPS = (
         "levers left out of the snapshot",
         "A log that is rewritten loses what operators have set.",
         LEVERS_STAY,
-        (snapshot, "_lever_records", always(())),
+        (Levers, "all_set", always(())),
     ),
     bug(
         "answered before it was committed",

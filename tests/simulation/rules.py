@@ -14,9 +14,10 @@ from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import TaskId
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
+from coordinator_api.group.levers import LeverName
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Outcome
-from coordinator_api.group.records import InstanceDrainEnded, MemberRemoved, MemberReplaced, RebalanceCompleted
+from coordinator_api.group.records import LeverChanged, MemberRemoved, MemberReplaced, RebalanceCompleted
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
 from streams_runtime.membership.calls import IllegalGeneration, UnknownMemberId
@@ -162,8 +163,8 @@ class Rules:
                 case MemberReplaced(_, old, new):
                     moved = {key: one for key, one in known.assigned.items() if key[1] == old}
                     known.assigned |= {(generation, new): one for (generation, _), one in moved.items()}
-                case InstanceDrainEnded(target):
-                    self._group(write.group_id).operator.drain_ended(target)
+                case LeverChanged(lever, is_on=False) if lever.name is LeverName.DRAIN:
+                    self._group(write.group_id).operator.drain_ended(lever.target)
             self._world.timeline.say("   {}: {}", write.group_id, record)
         self._check_levers(write.group_id, write.image)
 
@@ -225,8 +226,8 @@ class Rules:
         if operator.is_asking:
             return
         stands = (
-            None if levers.hold is None else levers.hold.time_limit_ms,
-            None if levers.rejoin_grace is None else levers.rejoin_grace.grace_ms,
+            None if levers.hold is None else levers.hold.value_ms,
+            None if levers.rejoin_grace is None else levers.rejoin_grace.value_ms,
             levers.pause is not None,
             levers.promotion is not None,
             set(levers.drained),

@@ -20,7 +20,7 @@ from coordinator_api.group.image import (
     RebalanceCause,
     RebalanceEnd,
 )
-from coordinator_api.group.levers import Drained, Hold, RejoinGrace, Said
+from coordinator_api.group.levers import Decision, Lever, LeverName
 from coordinator_api.group.members import ClassicGroupMember, LastAssignment, LastJoin
 from coordinator_api.group.packed_assignments import packed_assignments
 from coordinator_api.group.record_codec import decode_record, encode_record
@@ -35,24 +35,19 @@ from coordinator_api.group.records import (
     GroupEmptied,
     GroupRestored,
     HeldRebalanceEnded,
-    HoldChanged,
-    InstanceDrained,
-    InstanceDrainEnded,
     LastRebalanceRestored,
+    LeverChanged,
     MemberAway,
     MemberRemoved,
     MemberReplaced,
     MemberReported,
     MemberRestored,
     MemberSubscribed,
-    PauseChanged,
-    PromotionChanged,
     RebalanceCompleted,
     RebalanceHeld,
     RebalanceKept,
     RebalanceLedElsewhere,
     RebalanceStarted,
-    RejoinGraceChanged,
     WarmUpsPromoted,
 )
 from coordinator_api.group.states import (
@@ -89,19 +84,15 @@ packed = st.dictionaries(st.text(), st.builds(AssignmentParts, st.binary(), st.b
     lambda parts: packed_assignments(SharedAssignments(parts))
 )
 
-saids = st.builds(Said, optional_text, st.integers(), optional_text)
+decisions = st.builds(Decision, optional_text, st.integers(), optional_text)
+levers = st.builds(Lever, st.sampled_from(LeverName), decisions, st.integers(), st.text(), optional_text)
 
 records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "DefinitionChanged": st.builds(
         DefinitionChanged, st.integers(), st.text(), st.builds(DefinitionOrigin, optional_text, optional_number)
     ),
     "DrainChanged": st.builds(DrainChanged, st.booleans()),
-    "HoldChanged": st.builds(HoldChanged, st.none() | st.builds(Hold, st.integers(), saids)),
-    "RejoinGraceChanged": st.builds(RejoinGraceChanged, st.none() | st.builds(RejoinGrace, st.integers(), saids)),
-    "PromotionChanged": st.builds(PromotionChanged, st.none() | saids),
-    "PauseChanged": st.builds(PauseChanged, st.none() | saids),
-    "InstanceDrained": st.builds(InstanceDrained, st.builds(Drained, st.text(), optional_text, saids)),
-    "InstanceDrainEnded": st.builds(InstanceDrainEnded),
+    "LeverChanged": st.builds(LeverChanged, levers, st.booleans()),
     "MemberSubscribed": st.builds(MemberSubscribed, st.text(), joins),
     "MemberReplaced": st.builds(MemberReplaced),
     "MemberAway": st.builds(MemberAway),
@@ -122,7 +113,7 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
         st.integers(),
         st.builds(HeldRebalance, st.integers(), ends, packed, st.dictionaries(st.text(), task_lists), bases),
     ),
-    "HeldRebalanceEnded": st.builds(HeldRebalanceEnded, st.integers(), st.sampled_from(HoldEnd), saids),
+    "HeldRebalanceEnded": st.builds(HeldRebalanceEnded, st.integers(), st.sampled_from(HoldEnd), decisions),
     "RebalanceKept": st.builds(RebalanceKept, st.integers(), st.sampled_from(KeptBecause)),
     "ApprovalRestored": st.builds(ApprovalRestored),
     "WarmUpsPromoted": st.builds(WarmUpsPromoted, st.dictionaries(st.text(), task_lists)),

@@ -14,7 +14,7 @@ from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.events import Heartbeat, Tick
 from coordinator_api.group.group import Group
-from coordinator_api.group.levers import Drained, Levers, Said
+from coordinator_api.group.levers import Decision, Lever, LeverName, Levers
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.record_codec import decode_record, encode_record
@@ -22,8 +22,7 @@ from coordinator_api.group.records import (
     CoordinatorRecord,
     DefinitionChanged,
     GroupRestored,
-    InstanceDrained,
-    PauseChanged,
+    LeverChanged,
     WarmUpsPromoted,
 )
 from coordinator_api.group.recovered import LOST_GENERATIONS, LogDoesNotReplay, log_after_a_loss
@@ -69,17 +68,18 @@ def test_should_know_no_member_and_give_out_no_generation_again(group_id: str) -
 
 
 def test_should_end_the_drains_of_instances_because_nobody_is_left_of_them() -> None:
-    pause = PauseChanged(Said("ann", 6))
+    pause = Lever(LeverName.PAUSE, Decision("ann", 6))
+    drain = Lever(LeverName.DRAIN, Decision("ann", 5), process_id="00000000-0000-0000-0000-000000000001")
     levers: list[CoordinatorRecord] = [
         DefinitionChanged(1, "{}"),
-        pause,
-        InstanceDrained(Drained("00000000-0000-0000-0000-000000000001", None, Said("ann", 5))),
+        LeverChanged(pause, is_on=True),
+        LeverChanged(drain, is_on=True),
         WarmUpsPromoted({"a": (TaskId(0, 1),)}),
     ]
 
     after = replayed("g", log_after_a_loss([encode_record(record) for record in levers]))
 
-    assert (after.image.levers, after.image.promoted) == (Levers(pause=pause.pause), {})
+    assert (after.image.levers, after.image.promoted) == (Levers(pause=pause), {})
 
 
 @pytest.mark.parametrize("group_id", sorted(EXPECTED["groups"].keys() - set(LED_HERE)))
