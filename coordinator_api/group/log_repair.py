@@ -4,9 +4,8 @@
 
 Rules:
 
-- Only whole commits before the first damaged or missing record count. Where an earlier release did not note where a
-  commit ends, each record may end one. When no commit is whole, the declaration alone is kept, as every log begins with
-  it.
+- Only whole commits before the first damaged or missing record count. When no commit is whole, the declaration alone is
+  kept, as every log begins with it.
 - No member survives: a task that it had may have been given to another one behind the damage. Members hear
   `UNKNOWN_MEMBER_ID`, drop their tasks and join again.
 - The new generation is above each that may have been given out: above every generation that any readable record or
@@ -55,11 +54,11 @@ class NothingToKeep(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class LoggedRecord:
-    """One record of the log. `number`: in the log. `body`: None when it is damaged. `ends_commit`: None: not known."""
+    """One record of the log. `number`: in the log. `body`: None when it is damaged. `ends_commit`: the last of one."""
 
     number: int
     body: str | None
-    ends_commit: bool | None = None
+    ends_commit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ def _longest(
         if image.input_json is None:  # its declaration is missing: nothing that follows can be right
             break
         alone = count == 1 and isinstance(record, DefinitionChanged)
-        if alone or records[count - 1].ends_commit is not False:
+        if alone or records[count - 1].ends_commit:
             ends.append((count, image))
     for count, image in reversed(ends):
         try:

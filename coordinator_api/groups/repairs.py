@@ -31,7 +31,7 @@ def planned_repair(stored: StoredLog, limits: GroupLimits, now_ms: int) -> LogRe
         LoggedRecord(
             record.sequence,
             None if damage_of(stored.group_id, record) is not None else record.body,
-            record.ends_commit,
+            bool(record.ends_commit),
         )
         for record in stored.records
     ]

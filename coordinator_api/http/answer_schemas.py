@@ -223,9 +223,9 @@ class StoredRecordAnswer(BaseModel):
     sequence: int
     body: str | None = Field(description="A record as JSON; null when it is no text, or cannot be read.")
     body_base64: str | None = Field(description="The bytes that are stored in place of a text.")
-    checksum: int | None = Field(description="CRC-32 of group, number and body; null: an earlier release wrote it.")
+    checksum: int | None = Field(description="CRC-32 of group, number and body; null when it cannot be read.")
     ends_commit: bool | None = Field(
-        description="Whether it is the last record of its transaction; null: an earlier release wrote it."
+        description="Whether it is the last record of its transaction; null when that cannot be read."
     )
     intact: bool
     problem: str | None

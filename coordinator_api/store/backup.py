@@ -248,7 +248,7 @@ def _row_of(group_id: str, record: StoredRecord) -> dict[str, Any]:
     if body is None:
         body = (record.raw or b"").decode("utf-8", "replace")
         fits = checksum(group_id, record.sequence, body) ^ 1  # it must not be taken for what was written
-    row = (group_id, record.sequence, body, fits, record.ends_commit)
+    row = (group_id, record.sequence, body, fits, bool(record.ends_commit))
     return dict(zip(("group_id", "sequence", "body", "checksum", "ends_commit"), row, strict=True))
 
 

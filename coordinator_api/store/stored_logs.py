@@ -2,7 +2,7 @@
 
 Rules: the numbers of a log follow each other without a gap, and the last one is the group's sequence number. The
 checksum of a record covers its group, its number and its body, so that a record that was changed, moved or copied to
-another place is noticed. A record without a checksum was written by an earlier release.
+another place is noticed.
 
 A repair begins a new log. Its numbers begin at the next multiple of `NUMBERS_OF_A_LOG`, and only those records of a
 group count that have numbers of its present log. So what is left of the old one, because the file is damaged where it
@@ -22,10 +22,9 @@ NUMBERS_OF_A_LOG = 2**32
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One row. `checksum`, `ends_commit` None: an earlier release wrote it.
+    """One row. `body` None: it is no text; then `raw` has its bytes.
 
-    `body` None: it is no text; then `raw` has its bytes. Both are None for a row that the database cannot read, and
-    `unreadable` says why.
+    For a row that the database cannot read, `unreadable` says why, and the other fields are None.
     """
 
     sequence: int
@@ -100,7 +99,7 @@ def damage_of(group_id: str, record: StoredRecord) -> str | None:
         return f"{name} cannot be read: {record.unreadable}"
     if record.body is None:
         return f"{name} has been changed: it is no text in UTF-8"
-    if record.checksum is not None and record.checksum != checksum(group_id, record.sequence, record.body):
+    if record.checksum != checksum(group_id, record.sequence, record.body):
         return f"{name} has been changed: its checksum does not fit"
     return None
 

@@ -55,10 +55,10 @@ group_records = Table(
     Column("group_id", ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
-    # `stored_logs.checksum`; NULL in rows of earlier releases
-    Column("checksum", BigInteger),
-    # whether the transaction that wrote it wrote no later one; NULL in rows of earlier releases
-    Column("ends_commit", Boolean),
+    # `stored_logs.checksum`
+    Column("checksum", BigInteger, nullable=False),
+    # whether the transaction that wrote it wrote no later one
+    Column("ends_commit", Boolean, nullable=False),
 )
 
 store_checks = Table(
@@ -76,7 +76,7 @@ rebalances = Table(
     Column("generation_id", Integer, primary_key=True, autoincrement=False),
     Column("now_ms", BigInteger, nullable=False),
     Column("summary", Text, nullable=False),
-    # one rebalance/1 document, packed; gzip in rows of earlier releases
+    # one rebalance/1 document, as `recorded_documents` packs it
     Column("document", LargeBinary, nullable=False),
 )
 

@@ -26,8 +26,8 @@ def upgrade() -> None:
         sa.Column("group_id", sa.String(249), sa.ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
         sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("body", sa.Text, nullable=False),
-        sa.Column("checksum", sa.BigInteger, nullable=True),
-        sa.Column("ends_commit", sa.Boolean, nullable=True),
+        sa.Column("checksum", sa.BigInteger, nullable=False),
+        sa.Column("ends_commit", sa.Boolean, nullable=False),
     )
     op.create_table(
         "rebalances",

@@ -45,14 +45,10 @@ class Log(NamedTuple):
 
     commits: list[list[str]]
     first: int = 1
-    notes_ends: bool = True
 
     def records(self) -> list[LoggedRecord]:
         lines = [(line, place == len(records) - 1) for records in self.commits for place, line in enumerate(records)]
-        return [
-            LoggedRecord(self.first + place, line, ends if self.notes_ends else None)
-            for place, (line, ends) in enumerate(lines)
-        ]
+        return [LoggedRecord(self.first + place, line, ends) for place, (line, ends) in enumerate(lines)]
 
     @property
     def last(self) -> int:
@@ -69,12 +65,11 @@ def logs(draw: st.DrawFn) -> Log:
     stored = draw(st.sampled_from([each for each in scenario_logs() if each]))
     taken = stored[: draw(st.integers(1, len(stored)))]
     compacted = draw(st.integers(0, len(taken)))
-    notes_ends = draw(st.booleans())
     if not compacted:
-        return Log(taken, notes_ends=notes_ends)
+        return Log(taken)
     before = [line for records in taken[:compacted] for line in records]
     snapshot = [encode_record(record) for record in group_of(before).snapshot()]
-    return Log([snapshot, *taken[compacted:]], len(before) + 1, notes_ends)
+    return Log([snapshot, *taken[compacted:]], len(before) + 1)
 
 
 @given(logs(), st.data())

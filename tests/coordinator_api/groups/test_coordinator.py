@@ -20,6 +20,7 @@ from coordinator_api.groups.definitions import read_definition
 from coordinator_api.store.errors import StoreError
 from coordinator_api.store.repository import GroupLog, Written
 from coordinator_api.store.sql_repository import SqlRepository
+from coordinator_api.store.stored_logs import checksum
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.store.databases import settings_for
 
@@ -75,8 +76,9 @@ async def test_should_lead_the_others_when_one_log_cannot_be_read(tmp_path: Path
             await coordinator.declare(group_id, DeclareGroup(DEFINITION))
     with sqlite3.connect(tmp_path / "store.sqlite3") as connection:
         connection.execute("UPDATE groups SET sequence = 2 WHERE group_id = 'g'")
-        if record is not None:  # as an earlier release wrote it, without a checksum
-            connection.execute("INSERT INTO group_records (group_id, sequence, body) VALUES ('g', 2, ?)", (record,))
+        if record is not None:
+            row = ("g", 2, record, checksum("g", 2, record), True)
+            connection.execute("INSERT INTO group_records VALUES (?, ?, ?, ?, ?)", row)
 
     async with opened(tmp_path) as coordinator:
         assert [runtime.group_id for runtime in coordinator.declared()] == ["other"]

@@ -33,6 +33,7 @@ from coordinator_api.store.backup import BackupDone, RestoreDone, back_up, resto
 from coordinator_api.store.errors import StoreError, StoreInUse
 from coordinator_api.store.opening import migrate, open_store
 from coordinator_api.store.repository import Recording
+from coordinator_api.store.stored_logs import checksum
 from tests.coordinator_api.service_process import clean_environment
 from tests.coordinator_api.store.databases import lose_the_page_of, settings_for
 from tests.warm_program import WarmProgram
@@ -227,8 +228,9 @@ async def fill_much(settings: Settings, megabytes: int) -> None:
     with closing(sqlite3.connect(settings.database_url.removeprefix("sqlite:///"))) as database, database:
         for group in range(megabytes):
             database.execute("INSERT INTO groups (group_id, sequence) VALUES (?, 16)", (f"g{group}",))
-            bodies = [(f"g{group}", n, base64.b64encode(os.urandom(49_152)).decode()) for n in range(1, 17)]
-            database.executemany("INSERT INTO group_records (group_id, sequence, body) VALUES (?, ?, ?)", bodies)
+            bodies = [(n, base64.b64encode(os.urandom(49_152)).decode()) for n in range(1, 17)]
+            log = [(f"g{group}", n, body, checksum(f"g{group}", n, body), True) for n, body in bodies]
+            database.executemany("INSERT INTO group_records VALUES (?, ?, ?, ?, ?)", log)
 
 
 async def test_should_leave_no_file_when_the_disk_is_full(tmp_path: Path) -> None:

@@ -73,14 +73,6 @@ async def test_should_name_the_record_that_is_not_as_it_was_written(
     assert await repository.load_group("other") == GroupLog("other", 1, ("1",))
 
 
-async def test_should_take_records_that_an_earlier_release_wrote_without_checksums(
-    repository: SqlRepository, tmp_path: Path
-) -> None:
-    change(tmp_path, "UPDATE group_records SET checksum = NULL")
-
-    assert await repository.load_group("damaged") == GroupLog("damaged", 3, ("1", "2", "3"))
-
-
 async def test_should_note_which_record_ends_each_commit(repository: SqlRepository) -> None:
     await repository.append("damaged", 3, ["4", "5"], epoch=0)
 
