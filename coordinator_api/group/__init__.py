@@ -48,7 +48,7 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
              hearing         what heartbeats and fetches hear, and what is noted of them
              membership      heartbeat, fetch and leave as events
              holding         computed rebalances that wait for approval
-             administration  declare, drain, delete
+             administration  declare, drain, delete, set a lever
              reporting       groups that another leader leads
              rebalance_result  the outcome of a computed rebalance; when a group is settled
              subscriptions   what the rules read in a member's bytes

@@ -11,20 +11,15 @@ from dataclasses import replace
 from typing import NamedTuple, Self
 
 from assignor.types import TaskId
-from coordinator_api.group.administration import declare, delete, drain
+from coordinator_api.group.administration import LeverCommand, apply_lever_command, declare, delete, drain
 from coordinator_api.group.description import GroupDescription, describe
 from coordinator_api.group.draining import end_drains_of_gone
 from coordinator_api.group.events import (
-    ApproveRebalance,
     AssignmentComputed,
     ConnectionLost,
     DeclareGroup,
     DeleteGroup,
-    DiscardRebalance,
     Drain,
-    DrainInstance,
-    EndHold,
-    EndInstanceDrain,
     Event,
     FetchAssignment,
     Heartbeat,
@@ -36,17 +31,10 @@ from coordinator_api.group.events import (
     RecheckProcess,
     Recovered,
     ReportRebalance,
-    RequestRebalance,
-    SetHold,
-    SetPause,
-    SetPromotion,
-    SetRejoinGrace,
     Tick,
     TopicsSeen,
-    WarmUpsCaughtUp,
 )
 from coordinator_api.group.hearing import HeardEvent, answer, note
-from coordinator_api.group.holding import approve, discard, end_hold, set_hold
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
 from coordinator_api.group.joining import join
@@ -55,7 +43,6 @@ from coordinator_api.group.liveness import Liveness, Session
 from coordinator_api.group.membership import connection_lost, hear, leave
 from coordinator_api.group.outcome import Accepted, Heard, Outcome, Rejected, Response
 from coordinator_api.group.persistent_map import PersistentMap
-from coordinator_api.group.pulling import pull
 from coordinator_api.group.rebalancing import (
     followup_is_due,
     rebalance_to_run,
@@ -222,6 +209,8 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
     refused = refuse_led_elsewhere(step.image, event)
     if refused is not None:
         return refused
+    if isinstance(event, LeverCommand):
+        return apply_lever_command(step, event)
     match event:
         case Heartbeat() | ProcessHeartbeat() | RecheckProcess() | FetchAssignment() | RecheckAssignment():
             return hear(step, event)
@@ -242,18 +231,6 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
             return declare(step, event)
         case Drain():
             return drain(step)
-        case RequestRebalance() | SetPause() | SetRejoinGrace() | SetPromotion() | WarmUpsCaughtUp():
-            return pull(step, event)
-        case DrainInstance() | EndInstanceDrain():
-            return pull(step, event)
-        case SetHold():
-            return set_hold(step, event)
-        case EndHold():
-            return end_hold(step, event)
-        case ApproveRebalance():
-            return approve(step, event)
-        case DiscardRebalance():
-            return discard(step, event)
         case DeleteGroup():
             return delete(step)
         case Tick():

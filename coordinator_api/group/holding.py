@@ -47,7 +47,7 @@ from coordinator_api.group.records import (
     RebalanceHeld,
     RebalanceKept,
 )
-from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceOutcome, RejectionCode
+from coordinator_api.group.states import HoldEnd, KeptBecause, RebalanceOutcome, RejectionCode
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
 from coordinator_api.group.transition import GroupTransition
 
@@ -78,8 +78,6 @@ def _has_to_wait(image: GroupImage, rebalance: ComputedAssignments) -> bool:
 
 def set_hold(step: GroupTransition, event: SetHold) -> Response:
     """Has no effect on what is computed and held already, except that the new time limit holds for it."""
-    if _is_unknown(step.image):
-        return _unknown()
     decision = Decision(event.by, step.now_ms, event.reason)
     step.emit(LeverChanged(Lever(LeverName.HOLD, decision, value_ms=event.time_limit_ms), is_on=True))
     _carry_out_when_over(step)
@@ -88,8 +86,6 @@ def set_hold(step: GroupTransition, event: SetHold) -> Response:
 
 def end_hold(step: GroupTransition, event: EndHold) -> Response:
     """A rebalance that is held is carried out."""
-    if _is_unknown(step.image):
-        return _unknown()
     decision = Decision(event.by, step.now_ms, event.reason)
     if step.image.held is not None:
         _carry_out(step, HoldEnd.HOLD_ENDED, decision)
@@ -191,8 +187,6 @@ def _carry_out(step: GroupTransition, end: HoldEnd, decision: Decision) -> Assig
 
 
 def _refuse_not_held(image: GroupImage, event: ApproveRebalance | DiscardRebalance) -> Rejected | None:
-    if _is_unknown(image):
-        return _unknown()
     if image.held is None:
         return Rejected(
             RejectionCode.ILLEGAL_GENERATION,
@@ -205,13 +199,3 @@ def _refuse_not_held(image: GroupImage, event: ApproveRebalance | DiscardRebalan
             "at that one",
         )
     return None
-
-
-def _is_unknown(image: GroupImage) -> bool:
-    return image.state is GroupState.DEAD or image.input_json is None
-
-
-def _unknown() -> Rejected:
-    return Rejected(
-        RejectionCode.GROUP_ID_NOT_FOUND, "the group has not been declared, or has been deleted; declare it by PUT"
-    )
