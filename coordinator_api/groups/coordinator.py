@@ -8,7 +8,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from importlib.metadata import version
 from typing import Self
 
@@ -16,6 +16,7 @@ import structlog
 
 from assignor.errors import InputError
 from assignor.types import ProcessId
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clusters.clusters import Clusters
 from coordinator_api.clusters.providers import ClusterProviders
 from coordinator_api.errors import GroupNotFound, LogIsIntact, TooManyGroups, UnreadableGroup
@@ -29,7 +30,6 @@ from coordinator_api.group.states import GroupState
 from coordinator_api.groups.admission import Admission
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
 from coordinator_api.groups.attentive_clock import AttentiveClock
-from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.connections import GroupsOfConnections
 from coordinator_api.groups.definitions import DocumentBounds
 from coordinator_api.groups.durable_group import replayed_log
@@ -38,7 +38,6 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.keyed_locks import KeyedLocks
 from coordinator_api.groups.loop_monitor import LONG_STALL_MS, LoopMonitor
 from coordinator_api.groups.overload import Overload
-from coordinator_api.groups.ownership import Owner, Ownership
 from coordinator_api.groups.quotas import Quotas, TenantLimits
 from coordinator_api.groups.readiness import StoreReadiness
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
@@ -46,14 +45,13 @@ from coordinator_api.groups.recordings import Recordings
 from coordinator_api.groups.repairs import GroupRepair, nothing_lost, planned_repair, replayed
 from coordinator_api.groups.reported_rebalances import ReportedRebalance
 from coordinator_api.groups.service_workers import ServiceWorkers
-from coordinator_api.groups.sole_owner import SoleOwner
-from coordinator_api.groups.tenure import Tenure, not_here
 from coordinator_api.groups.watching import Watching
+from coordinator_api.lease.coordinator_lease import CoordinatorLease
+from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.metrics import Metrics
-from coordinator_api.ownership.ownership_store import OwnershipStore
-from coordinator_api.ownership.values import lease_times
 from coordinator_api.settings import Settings
 from coordinator_api.store.errors import ConcurrentWriter, DamagedLog, StoreBusy, StoreError
+from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import GroupLog, Recording, Repository
 from coordinator_api.store.stored_logs import StoredLog
@@ -76,8 +74,7 @@ _LONGEST_NAME_IN_AN_ID = 249
 class Coordinator:
     """Call `open` to make one. It belongs to one event loop.
 
-    `ownership_store`: of a database that several coordinators may use; None for the only one. `url`: where the others
-    reach this one.
+    `url`: where other coordinators of the database reach this one.
     """
 
     def __init__(
@@ -85,9 +82,9 @@ class Coordinator:
         settings: Settings,
         repository: Repository,
         tokens: TokenStore,
+        lease_store: LeaseStore,
         resources: AsyncExitStack,
-        ownership_store: OwnershipStore | None = None,
-        url: str = "",
+        url: str,
     ) -> None:
         self.settings = settings
         self.repository = repository
@@ -108,19 +105,7 @@ class Coordinator:
             lambda: len(self.unreadable),
             lambda: len(self.groups) + len(self.unreadable),
         )
-        self.ownership: Owner = (
-            SoleOwner(self, repository.group_ids)
-            if ownership_store is None
-            else Ownership(
-                ownership_store,
-                lease_times(settings.lease_timeout_ms),
-                url,
-                version("assignor"),
-                self,
-                self.metrics,
-                repository.owned_by,
-            )
-        )
+        self.lease = CoordinatorLease(lease_store, url, version("assignor"), self, self.metrics)
         self.connections = GroupsOfConnections()
         self._monitor = LoopMonitor(clock, self._late)
         self.overload = Overload(
@@ -191,17 +176,17 @@ class Coordinator:
         async with AsyncExitStack() as resources:
             store = await resources.enter_async_context(open_store(settings))
             reached_at = settings.advertised_url or url or f"http://{settings.host}:{settings.port}"
-            if store.ownership is not None and settings.advertised_url is None and _is_any_address(settings.host):
+            if store.lease_store.times.expires and settings.advertised_url is None and _is_any_address(settings.host):
                 structlog.get_logger("coordinator_api").warning(
                     "advertised_url_needed",
                     message=f"callers of other coordinators are sent to {reached_at}: set advertised.url, unless "
                     "this is the only one",
                 )
-            coordinator = cls(settings, store.repository, store.tokens, resources, store.ownership, reached_at)
+            coordinator = cls(settings, store.repository, store.tokens, store.lease_store, resources, reached_at)
             coordinator.workers.warm_up()
-            resources.push_async_callback(coordinator.ownership.leave)
-            await coordinator.ownership.start()
-            if coordinator.ownership.is_shared:
+            resources.push_async_callback(coordinator.lease.leave)
+            await coordinator.lease.start()
+            if coordinator.lease.is_shared:
                 counting = coordinator._tasks.start(coordinator._count_others())
                 resources.callback(counting.cancel)
             if coordinator.unreadable:
@@ -220,15 +205,14 @@ class Coordinator:
 
     def check_may_answer(self) -> None:
         """Before anything is answered from memory. Raises LeaseEnded."""
-        if self.ownership.check is not None:
-            self.ownership.check()
+        self.lease.check()
 
     def group(self, group_id: str) -> GroupRuntime:
         """Raises GroupNotFound, UnreadableGroup, LeaseEnded, and NotOwner for one that is not here any more."""
         self.check_may_answer()
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
-        if runtime is None and not self.ownership.is_unknown(group_id):
+        if runtime is None and not self.lease.is_unknown(group_id):
             raise not_here(group_id)  # a member that heard of no such group would end
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
@@ -253,16 +237,16 @@ class Coordinator:
         """Hand the event to the group, and create the group if need be."""
         self._check_readable(group_id)
         async with self._one_at_a_time.lock(group_id):
-            with self.ownership.creating(group_id):
+            with self.lease.creating(group_id):
                 return await self._handle_alone(group_id, event, recording, tenant)
 
     async def _handle_alone(self, group_id: str, event: Event, recording: Recording | None, tenant: str) -> Response:
         runtime = self.groups.get(group_id)
         is_new, is_counted_now = runtime is None, False
         if runtime is None:
-            if not self.ownership.is_unknown(group_id):
+            if not self.lease.is_unknown(group_id):
                 raise not_here(group_id)
-            known = self.groups.keys() | self.ownership.ids_elsewhere() | self._one_at_a_time.held()
+            known = self.groups.keys() | self.lease.known_ids() | self._one_at_a_time.held()
             if len(known) > self.settings.group_max_count:
                 # not how many: they are of others as well
                 raise TooManyGroups("this service has as many groups as it may (group.max.count)")
@@ -281,7 +265,7 @@ class Coordinator:
                 # after any other error the group may be in the store, and goes on counting
                 if isinstance(error, StoreBusy) and is_counted_now:
                     self.quotas.give_back(group_id)
-                if isinstance(error, ConcurrentWriter) and self.ownership.is_shared:
+                if isinstance(error, ConcurrentWriter) and self.lease.is_shared:
                     raise not_here(group_id) from None  # another coordinator was a moment earlier
             raise
         if is_new and not runtime.is_declared:
@@ -289,15 +273,15 @@ class Coordinator:
             self.quotas.give_back(group_id)
         elif is_new:
             self.groups[group_id] = runtime
-            self.ownership.created(group_id)
+            self.lease.created(group_id, runtime.lease.epoch)
         return response
 
     async def _new_runtime(self, group_id: str) -> GroupRuntime:
         """For a group that is not here. Raises NotOwner, StoreError."""
         # the store may have the group: a PUT that failed may have been written after all
         log = await self.repository.load_group(group_id)
-        if log.sequence and self.ownership.is_shared:
-            raise not_here(group_id)  # or another coordinator has it; either way the next beat tells
+        if log.sequence and self.lease.is_shared:
+            raise not_here(group_id)  # or another coordinator has it; either way the next poll tells
         return self._runtime(log, log.epoch)
 
     def declared(self) -> list[GroupRuntime]:
@@ -365,25 +349,25 @@ class Coordinator:
                     await self.repository.delete(group_id, stored.sequence, epoch=self._epoch(group_id))
                 self.unreadable.pop(group_id, None)
                 self.quotas.give_back(group_id)
-                self.ownership.deleted(group_id)
+                self.lease.deleted(group_id)
                 structlog.get_logger("coordinator_api").warning("unreadable_group_deleted", group=group_id)
                 return Accepted()
             runtime = self.group(group_id)
             response = await runtime.handle(events.DeleteGroup())
             if runtime.image.state is GroupState.DEAD:
                 self.groups.pop(group_id, None)
-                self.ownership.deleted(group_id)
+                self.lease.deleted(group_id)
                 await runtime.close()
                 self.quotas.give_back(group_id)
             return response
 
-    # --- as `ownership.OwnedGroups`
+    # --- as `GroupHost` of the lease
 
     async def open_owned(self, group_id: str, epoch: int) -> bool:
         """Lead a group that is owned in this epoch; whether there is one. Raises StoreError."""
         async with self._one_at_a_time.lock(group_id):
             runtime = self.groups.get(group_id)
-            if runtime is not None and runtime.tenure.epoch == epoch:
+            if runtime is not None and runtime.lease.epoch == epoch:
                 return True
             self.lose(group_id)
             return await self._open_group(group_id, epoch)
@@ -392,13 +376,13 @@ class Coordinator:
         return group_id in self.groups or group_id in self.unreadable
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and end its tenure. What it gives lets held requests go."""
+        """Let the group finish its commits, and end its lease. The returned function answers held requests."""
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
         if runtime is None:
             return None
         await runtime.finish()
-        runtime.tenure.end()
+        runtime.lease.end()
         self._left(group_id)
         return runtime.release
 
@@ -407,7 +391,7 @@ class Coordinator:
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:
-            runtime.tenure.end()
+            runtime.lease.end()
             self._left(group_id)
             self._tasks.start(runtime.close())
 
@@ -430,10 +414,10 @@ class Coordinator:
     def _lost(self, group_id: str) -> None:
         """A write of the group was refused: it has another owner."""
         self.lose(group_id)
-        self.ownership.lost(group_id)
+        self.lease.lost(group_id)
 
     def _epoch(self, group_id: str) -> int:
-        return self.ownership.epoch(group_id)
+        return self.lease.epoch(group_id)
 
     @contextmanager
     def computation(self, tenant: str) -> Iterator[None]:
@@ -465,14 +449,11 @@ class Coordinator:
         self.stopping = True
         self.workers.end_computations()
         self.watching.release()
-        if self.ownership.is_shared:
-            self._giving_away = self._tasks.start(self._give_away())
-        else:
-            self._release()
+        self._giving_away = self._tasks.start(self._give_away())
 
     async def _give_away(self) -> None:
         try:
-            await self.ownership.give_away(SHARE_OF_A_STOP * self.settings.shutdown_timeout_ms / 1000)
+            await self.lease.give_away(SHARE_OF_A_STOP * self.settings.shutdown_timeout_ms / 1000)
         finally:
             self._release()
 
@@ -508,14 +489,14 @@ class Coordinator:
             except StoreError:
                 stored_bytes = {}
             self.quotas.count_elsewhere(
-                {each.group_id: (each.members, stored_bytes.get(each.group_id)) for each in self.ownership.elsewhere()}
+                {each.group_id: (each.members, stored_bytes.get(each.group_id)) for each in self.lease.elsewhere()}
             )
             await asyncio.sleep(COUNT_OTHERS_EVERY_S)
 
     async def _open_group(self, group_id: str, epoch: int) -> bool:
         """Whether there is such a group. Raises NotOwner, and StoreError when the store cannot be read for now."""
         self.quotas.take_group(group_id)
-        is_shared = self.ownership.is_shared
+        is_shared = self.lease.is_shared
         try:
             log = await self.repository.load_group(group_id)
             if is_shared and not log.sequence:
@@ -531,12 +512,8 @@ class Coordinator:
             return True
         self.groups[group_id] = runtime
         self.unreadable.pop(group_id, None)
-        try:
+        with suppress(StoreError):  # the group reads the store again before its next event, unless it was lost
             await runtime.handle(events.Recovered())
-        except StoreError:
-            if not is_shared:
-                raise
-            # it reads the store again by itself, unless it was lost
         return True
 
     def _check_readable(self, group_id: str) -> None:
@@ -568,8 +545,8 @@ class Coordinator:
             own_assignor_limit_ms=self.settings.task_assignor_timeout_ms,
         )
         telemetry = GroupTelemetry(log.group_id, self.metrics)
-        tenure = Tenure(log.group_id, epoch, self.ownership.check, self._lost)
-        return GroupRuntime(log, runner, telemetry, self._environment, tenure, replayed)
+        lease = GroupLease(log.group_id, epoch, self.lease.check, self._lost)
+        return GroupRuntime(log, runner, telemetry, self._environment, lease, replayed)
 
     def _census(self) -> tuple[Mapping[str, int], int]:
         images = [runtime.image for runtime in self.declared()]

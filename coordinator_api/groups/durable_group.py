@@ -27,7 +27,7 @@ from coordinator_api.group.records import CoordinatorRecord, IllegalTransition
 from coordinator_api.group.snapshot import snapshot_records
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.held_recordings import notes_of
-from coordinator_api.groups.tenure import Tenure, not_here
+from coordinator_api.lease.owned_groups import GroupLease, not_here
 from coordinator_api.store.errors import NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording
 from coordinator_api.telemetry import GroupTelemetry
@@ -64,7 +64,7 @@ class DurableGroup:
         stored: GroupLog,
         environment: GroupEnvironment,
         telemetry: GroupTelemetry,
-        tenure: Tenure,
+        lease: GroupLease,
         replayed: Group | None = None,
     ) -> None:
         """`stored`: what the store has of the group, sequence 0 and no records for a new one. `replayed`: what it leads
@@ -73,7 +73,7 @@ class DurableGroup:
         self._repository = environment.repository
         self._environment = environment
         self._telemetry = telemetry
-        self._tenure = tenure
+        self._lease = lease
         self._uncertain = self._renews = False
         self._load(stored, replayed or replay_log(stored, environment))
 
@@ -88,7 +88,7 @@ class DurableGroup:
 
     def check_may_answer(self) -> None:
         """Raises NotOwner, LeaseEnded."""
-        self._tenure.check()
+        self._lease.check()
 
     async def reload(self) -> None:
         """Become what the store has. `Recovered` has to be the next event.
@@ -97,8 +97,8 @@ class DurableGroup:
         when the group is owned in another epoch now.
         """
         stored = await self._repository.load_group(self.group.group_id)
-        if stored.sequence and stored.epoch != self._tenure.epoch:
-            self._tenure.was_lost()
+        if stored.sequence and stored.epoch != self._lease.epoch:
+            self._lease.was_lost()
             raise not_here(stored.group_id)
         self._load(stored, await replayed_log(stored, self._environment))
         self._uncertain = False
@@ -134,14 +134,14 @@ class DurableGroup:
         image, taken, deleted = self._taken_image, tuple(self._taken), self._deleted
         self._taken, self._deleted = [], False
         if not taken:
-            self._tenure.check()  # these answers come from memory alone
+            self._lease.check()  # these answers come from memory alone
             return ()
         try:
-            self._tenure.check()
+            self._lease.check()
             await self._write(taken, response, recording_for, deleted)
         except NotOwner:
             self.distrust()
-            self._tenure.was_lost()
+            self._lease.was_lost()
             raise
         except BaseException:  # whatever ended the write, it may have been made
             self.distrust()
@@ -173,12 +173,12 @@ class DurableGroup:
         write = self._repository.renew if self._renews else self._repository.replace
         self._renews = False
         try:
-            written = await write(self.group.group_id, self._sequence, lines, epoch=self._tenure.epoch)
+            written = await write(self.group.group_id, self._sequence, lines, epoch=self._lease.epoch)
         except StoreError as error:
             self._telemetry.compaction_failed(error)
             self.distrust()
             if isinstance(error, NotOwner):
-                self._tenure.was_lost()
+                self._lease.was_lost()
             return
         self._sequence, self.stored_bytes = written
         self._log_bytes = self._snapshot_bytes = sum(map(len, lines))
@@ -233,7 +233,7 @@ class DurableGroup:
         group_id = self.group.group_id
         with self._telemetry.commit_latency():
             if deleted:
-                await self._repository.delete(group_id, self._sequence, epoch=self._tenure.epoch)
+                await self._repository.delete(group_id, self._sequence, epoch=self._lease.epoch)
                 self.stored_bytes = 0
                 return
             notes = notes_of(taken)
@@ -243,7 +243,7 @@ class DurableGroup:
                 lines,
                 recording,
                 notes,
-                epoch=self._tenure.epoch,
+                epoch=self._lease.epoch,
                 members=_joined_here(self._taken_image),
             )
         self._sequence, self.stored_bytes = written

@@ -5,7 +5,7 @@
     heartbeat, fetch -> answered at once from the committed state; nothing of it waits for a commit
 
 A crash at any point loses nothing that was answered: what was not committed was not answered. What is answered from
-memory looks first whether the group is still owned here (`tenure`). The group's rules are in
+memory looks first whether the group is still owned here (`lease`). The group's rules are in
 `group/`. This file notes signs of life as they arrive, and hands what comes of an event to those who carry it out:
 
     event_queue       who waits, and what shares a commit         held_requests    long polls and held heartbeats
@@ -21,6 +21,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group import events
 from coordinator_api.group.description import GroupDescription
@@ -42,7 +43,6 @@ from coordinator_api.group.rebalancing import rebalance_to_run
 from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, MemberSubscribed
 from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import subscription_info
-from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.cluster_watch import ClusterWatch
 from coordinator_api.groups.connections import HeldHeartbeats
 from coordinator_api.groups.definitions import Definition, read_input
@@ -55,8 +55,8 @@ from coordinator_api.groups.held_requests import HeldRequests
 from coordinator_api.groups.notices import GroupNotices, ProcessNotice, ToldNotice
 from coordinator_api.groups.rebalance_loop import RebalanceLoop
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
-from coordinator_api.groups.tenure import Tenure
 from coordinator_api.groups.warm_up_watch import WarmUpWatch
+from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import GroupMeasures
 from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
 from coordinator_api.store.repository import GroupLog, Recording
@@ -86,15 +86,15 @@ class GroupRuntime:
         runner: RebalanceRunner,
         telemetry: GroupTelemetry,
         environment: GroupEnvironment,
-        tenure: Tenure | None = None,
+        lease: GroupLease | None = None,
         replayed: Group | None = None,
     ) -> None:
         """`stored`: what the store has of the group, sequence 0 and no records for a new one. `replayed`: what it leads
-        to, where that is known. `tenure`: by default that of a group that nobody else can own.
+        to, where that is known. `lease`: by default that of a group that nobody else can own.
         """
         clock = environment.clock
         self.group_id = stored.group_id
-        self.tenure = tenure or Tenure(stored.group_id)
+        self.lease = lease or GroupLease(stored.group_id)
         self.cluster = ClusterStanding(clock.now_ms, telemetry)
         self._notices = GroupNotices()
         self._clock = clock
@@ -107,7 +107,7 @@ class GroupRuntime:
         self._reading_again: asyncio.Future[Response] | None = None
         self._ticks_again = False
         self._tasks = BackgroundTasks()
-        self._durable = DurableGroup(stored, environment, telemetry, self.tenure, replayed)
+        self._durable = DurableGroup(stored, environment, telemetry, self.lease, replayed)
         self._standing = GroupStanding(self.image, clock.now_ms(), self._tasks, telemetry.without_owner)
         self._queue = EventQueue(
             self._durable,
@@ -272,7 +272,7 @@ class GroupRuntime:
 
     async def describe(self) -> tuple[GroupDescription, GroupImage]:
         """The committed group, and the state that was described. In a thread: a large group takes time."""
-        self.tenure.check()
+        self.lease.check()
         group, image, sessions_then = self.group, self.image, self._durable.sessions_then
         return await asyncio.to_thread(group.describe, image, sessions_then), image
 
@@ -325,7 +325,7 @@ class GroupRuntime:
         await self._queue.close()
 
     def _hear_now(self, event: HeardEvent) -> Response:
-        self.tenure.check()
+        self.lease.check()
         heard = self.group.hear(event, self._clock.now_ms(), self.image)
         if heard.wants_tick:
             self._tick_now()
@@ -341,7 +341,7 @@ class GroupRuntime:
         """From what was committed for certain: members go on while the store fails. A write whose end is not known was
         answered to nobody, so it may as well come after this. But it may be what would spare a member its refusal.
         """
-        self.tenure.check()
+        self.lease.check()
         response = self.group.hear(event, self._clock.now_ms(), self.image).response
         refused = response.members.values() if isinstance(response, ProcessHeartbeatAnswered) else (response,)
         if any(isinstance(each, Rejected) for each in refused):

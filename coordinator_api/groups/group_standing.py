@@ -10,11 +10,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.ownerless_tasks import OwnerlessTasks, takes_long
 from coordinator_api.group.records import CoordinatorRecord, RebalanceCompleted
 from coordinator_api.group.states import GroupState
-from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.metrics import GroupMeasures
 
 HOUR_MS = 3_600_000

@@ -18,9 +18,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.group.events import RecheckAssignment, RecheckProcess
 from coordinator_api.group.outcome import Response
-from coordinator_api.groups.background_tasks import BackgroundTasks
 
 WAVE_MEMBERS = 32
 """For how many members a wave answers. Each then costs the loop about half a millisecond, most of it in one turn. A

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from coordinator_api.groups.background_tasks import BackgroundTasks
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.store.errors import StoreError
 
 WITHIN_S = 2.0

@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from assignor.errors import AssignorFault
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clusters.clusters import ClusterOutOfReach
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
 from coordinator_api.group.outcome import AssignmentStored, RebalanceWaits, Response, RunRebalance
-from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.durable_group import RecordingFor
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.rebalance_runner import RebalanceRunner

@@ -11,7 +11,7 @@ import os
 import structlog
 
 from assignor.errors import AssignorFault
-from coordinator_api.groups.background_tasks import BackgroundTasks
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.workers.forked_workers import ForkedWorkers
 from coordinator_api.workers.worker_pool import PoolClosed, WorkerPool
 

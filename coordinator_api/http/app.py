@@ -104,13 +104,13 @@ def create_app(
         app.state.other_coordinators = others = OtherCoordinators(opened)
         audit.on_lost = opened.metrics.lost_audit_lines.inc
         try:
-            await access.load(opened.tokens, is_shared=opened.ownership.is_shared)
+            await access.load(opened.tokens, is_shared=opened.lease.is_shared)
             opened.quotas.is_tenant = lambda prefix: prefix in access.credentials.group_prefixes
             access.check_exposure(settings.host)
             if pages is not None:
                 pages.install(app, opened)
             async with access.kept_up_to_date():
-                opened.ownership.serves()
+                opened.lease.serves()
                 yield
         finally:
             await opened.close()

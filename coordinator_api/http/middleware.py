@@ -157,7 +157,7 @@ class RequestGuard:
                 await answer_to(scope, problem)(scope, receive, send)
                 return
             coordinator: Coordinator = scope["app"].state.coordinator
-            if coordinator.ownership.is_shared:
+            if coordinator.lease.is_shared:
                 group_id = group_of(scope) if hot is None else scope["path_params"]["group"]
                 elsewhere = await not_here(scope, coordinator, group_id)
                 if elsewhere is not None:

@@ -21,10 +21,10 @@ from starlette.requests import Request
 from assignor.access.tls import client_context
 from assignor.errors import InputError
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.groups.owned_groups import OtherGroup
 from coordinator_api.http.answer_schemas import GroupLine, GroupList
 from coordinator_api.http.call_rights import principal_of
 from coordinator_api.http.page_rights import with_session
+from coordinator_api.lease.owned_groups import OtherGroup
 
 ASKED_BY = "Assignor-Asked-By"
 COORDINATOR = "coordinator"
@@ -68,7 +68,7 @@ class OtherCoordinators:
         """
         if request.headers.get(ASKED_BY) is not None:
             return NOTHING_ELSEWHERE
-        others = self._coordinator.ownership.elsewhere()
+        others = self._coordinator.lease.elsewhere()
         sees = principal_of(request).sees
         said = await self._all_said(others, path, with_session(request.headers).get("authorization"), kind)
         lines = {line.group_id: line for each in said for line in each.groups if sees(line.group_id)}
@@ -136,7 +136,7 @@ class OtherCoordinators:
 async def groups_elsewhere(request: Request, path: str, kind: type[GroupList] = GroupList) -> ListsElsewhere:
     """As `OtherCoordinators.groups`, of the service that is called; nothing where there is one coordinator."""
     coordinator: Coordinator = request.app.state.coordinator
-    if not coordinator.ownership.is_shared:
+    if not coordinator.lease.is_shared:
         return NOTHING_ELSEWHERE
     others: OtherCoordinators = request.app.state.other_coordinators
     return await others.groups(request, path, kind)

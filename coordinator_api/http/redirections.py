@@ -19,7 +19,7 @@ from coordinator_api.errors import CoordinatorFault
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import call_of
 from coordinator_api.http.problems import Problem, answer_to, from_fault, from_store_error
-from coordinator_api.ownership.values import Elsewhere
+from coordinator_api.lease.decisions import Elsewhere
 from coordinator_api.store.errors import StoreError
 
 MOVED = 307
@@ -38,7 +38,7 @@ async def not_here(scope: Scope, coordinator: Coordinator, group_id: str | None)
     if group_id is None or coordinator.is_open(group_id) or not is_legal_name(group_id):
         return None
     try:
-        found = await coordinator.ownership.located(group_id)
+        found = await coordinator.lease.located(group_id)
     except CoordinatorFault as fault:
         return from_fault(fault)
     except StoreError as error:

@@ -97,7 +97,7 @@ async def _serve(
     with _listen(settings) as listening:
         coordinator = await Coordinator.open(settings, _url_of(listening, "http" if tls is None else "https"))
         try:
-            await access.load(coordinator.tokens, is_shared=coordinator.ownership.is_shared)
+            await access.load(coordinator.tokens, is_shared=coordinator.lease.is_shared)
             access.check_exposure(settings.host)
         except BaseException:
             await coordinator.close()

@@ -3,7 +3,7 @@
     opening          the one door: lease, schema, repository, owners; `assignor migrate`
     repository       what the coordinator asks of a store, as values
     sql_repository   the repository on an SQL database
-    ownership_store  who owns which group, on PostgreSQL
+    lease_store  who owns which group, on PostgreSQL
     token_store      the tokens that were created over HTTP
     recordings       reads the recorded rebalances beside a running coordinator
     backup           the whole database into a file beside a running coordinator, and back into an empty one

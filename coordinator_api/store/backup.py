@@ -51,9 +51,9 @@ from coordinator_api.store.backup_file import BackupReader, BackupWriter, Header
 from coordinator_api.store.database_file import note_set_up
 from coordinator_api.store.engine import is_damage, parse_url, reason, sqlite_file
 from coordinator_api.store.errors import DamagedLog, StoreError, StoreInUse
+from coordinator_api.store.lease_store import renewing, rows_of
 from coordinator_api.store.log_rows import read_log
 from coordinator_api.store.opening import create_for_owner_alone, exclusive_engine
-from coordinator_api.store.ownership_store import renewing, rows_of
 from coordinator_api.store.reading_beside import read_only_engine
 from coordinator_api.store.stored_logs import (
     NUMBERS_OF_A_LOG,

@@ -123,9 +123,9 @@ def create_service_engine(settings: Settings) -> AsyncEngine:
     return _engine(settings, patience, limits)
 
 
-def create_ownership_engine(settings: Settings) -> AsyncEngine:
+def create_lease_engine(settings: Settings) -> AsyncEngine:
     """One connection, over which one statement goes after the other, each a transaction of its own."""
-    patience = postgresql.of_ownership(settings.lease_timeout_ms)
+    patience = postgresql.of_lease(settings.lease_timeout_ms)
     limits = {"pool_size": 1, "max_overflow": 0, "pool_timeout": patience.statement_s, "isolation_level": "AUTOCOMMIT"}
     return _engine(settings, patience, limits)
 

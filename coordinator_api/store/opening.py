@@ -15,7 +15,6 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assignor.access.private_files import create_private_file
-from coordinator_api.ownership.ownership_store import OwnershipStore
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
 from coordinator_api.store.database_file import check_what_was_left, emptied, note_set_up, was_set_up
@@ -23,15 +22,16 @@ from coordinator_api.store.engine import (
     Begin,
     begin_writing,
     create_engine,
-    create_ownership_engine,
+    create_lease_engine,
     create_service_engine,
     out_of_reach,
     parse_url,
     sqlite_file,
 )
 from coordinator_api.store.errors import NoTables, StoreInUse
-from coordinator_api.store.leases import lease
-from coordinator_api.store.ownership_store import SqlOwnershipStore
+from coordinator_api.store.file_lease import FileLeaseStore, file_lease
+from coordinator_api.store.lease_rows import LeaseStore
+from coordinator_api.store.lease_store import SqlLeaseStore
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sql_repository import SqlRepository
 from coordinator_api.store.token_store import TokenStore
@@ -46,13 +46,12 @@ _LOOKS_EVERY_S = 0.05
 class OpenStore(NamedTuple):
     """`schema_before`: the version of the schema before it was brought up to date; None for a new database.
 
-    `ownership`: who owns which group; None on SQLite, where this process owns all of them. Otherwise
-    `Repository.owned_by` has to be called before the first group is made or written.
+    `lease_store`: entering it has to come before the first group is made or written.
     """
 
     repository: Repository
     tokens: TokenStore
-    ownership: OwnershipStore | None
+    lease_store: LeaseStore
     schema_before: str | None
     schema: str
 
@@ -71,20 +70,21 @@ async def _of_one_process(settings: Settings) -> AsyncIterator[OpenStore]:
         before, after = await _upgraded(engine, begin)
         repository = SqlRepository(engine, settings.rebalances_retained_count)
         async with repository.watched():
-            yield OpenStore(repository, repository.tokens, None, before, after)
+            lease_store = FileLeaseStore(repository.group_ids)
+            yield OpenStore(repository, repository.tokens, lease_store, before, after)
 
 
 @asynccontextmanager
 async def _of_several(settings: Settings) -> AsyncIterator[OpenStore]:
     before, after = await migrate(settings)
-    engine, of_owners = create_service_engine(settings), create_ownership_engine(settings)
+    engine, for_leases = create_service_engine(settings), create_lease_engine(settings)
     try:
         repository = SqlRepository(engine, settings.rebalances_retained_count)
-        ownership = SqlOwnershipStore(of_owners, settings.lease_timeout_ms)
-        yield OpenStore(repository, repository.tokens, ownership, before, after)
+        lease_store = SqlLeaseStore(for_leases, settings.lease_timeout_ms, repository.owned_by)
+        yield OpenStore(repository, repository.tokens, lease_store, before, after)
     finally:
         await engine.dispose()
-        await of_owners.dispose()
+        await for_leases.dispose()
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
@@ -113,7 +113,7 @@ async def exclusive_engine(settings: Settings) -> AsyncIterator[tuple[AsyncEngin
     """
     engine = create_engine(settings)
     try:
-        with lease(engine):
+        with file_lease(engine):
             yield engine, begin_writing(engine) if engine.dialect.name == "sqlite" else _begin_to_migrate(engine)
     finally:
         await engine.dispose()

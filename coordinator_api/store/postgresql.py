@@ -16,7 +16,7 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coordinator_api.ownership.values import lease_times
+from coordinator_api.store.lease_rows import lease_times
 
 POOL_SIZE = 10
 """How many groups a coordinator writes at one time. PostgreSQL takes 100 connections, unless somebody changed that."""
@@ -40,14 +40,14 @@ any more.
 
 def of_service(lease_timeout_ms: int) -> Deadlines:
     """For reads and writes of groups. A transaction that stands still for as long as its coordinator may answer without
-    a beat is ended before another coordinator takes its group.
+    a poll is ended before another coordinator takes its group.
     """
     lease_s = lease_timeout_ms / 1000
     return Deadlines(lease_s, lease_s, lease_times(lease_timeout_ms).valid_ms / 1000)
 
 
-def of_ownership(lease_timeout_ms: int) -> Deadlines:
-    """For beats: one that is lost, and one that takes its place, both end before the lease does."""
+def of_lease(lease_timeout_ms: int) -> Deadlines:
+    """For polls: one that is lost, and one that takes its place, both end before the lease does."""
     each_s = lease_times(lease_timeout_ms).valid_ms / 2000
     return Deadlines(each_s, each_s)
 

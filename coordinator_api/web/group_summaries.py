@@ -17,8 +17,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from contextlib import contextmanager
 from dataclasses import asdict
 
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.errors import CoordinatorFault, TooManyRequests
-from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.watching import Watcher

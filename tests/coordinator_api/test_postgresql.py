@@ -94,12 +94,11 @@ async def test_should_be_written_by_several_processes_each_of_which_owns_groups(
 
             dead = processes[0]
             dead.kill()
-            assert opened.ownership is not None
-            await opened.ownership.enter("me", "http://me:1", "0.1")
-            view = await opened.ownership.beat("me")
+            await opened.lease_store.enter("me", "http://me:1", "0.1")
+            view = await opened.lease_store.poll("me")
             assert view is not None
-            assert await opened.ownership.end(dead.name, view.coordinators[dead.name].renewals)
-            await opened.ownership.leave("me")
+            assert await opened.lease_store.end(dead.name, view.coordinators[dead.name].renewals)
+            await opened.lease_store.leave("me")
             logs = await written_by(opened.repository, group_ids, {"b", "c"})
 
             assert [process.process.poll() for process in processes[1:]] == [None, None]

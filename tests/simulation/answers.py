@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coordinator_api.group.outcome import JoinAnswered, Response
-from coordinator_api.ownership.values import Elsewhere
+from coordinator_api.lease.decisions import Elsewhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,7 +304,7 @@ class CoordinatedGroup:
         replaces: bool = False,
     ) -> None:
         coordinator = self.coordinator
-        by = coordinator.ownership.coordinator_id
+        by = coordinator.lease.coordinator_id
         write = Write(self.group_id, by, self.epoch, self._sequence, lines, records, image, replaces)
 
         def told(error: StoreError | None) -> None:
@@ -323,7 +323,7 @@ class CoordinatedGroup:
             for reply in replies:
                 reply(NoAnswer())
             if self.is_new:
-                self.coordinator.ownership.failed(self)
+                self.coordinator.lease.failed(self)
                 return
             self._set_timer(self.now_ms + RETRY_MS)
             if self._waiting:
@@ -331,7 +331,7 @@ class CoordinatedGroup:
             return
         if self.is_new:
             self.is_new = False
-            self.coordinator.ownership.created(self)
+            self.coordinator.lease.created(self)
         self._sequence += len(write.lines)
         self._lines += len(write.lines)
         self.image = write.image

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from coordinator_api.ownership.values import Elsewhere, Here
+from coordinator_api.lease.decisions import Elsewhere, Here
 from tests.simulation.answers import Answer, NoAnswer, Reply
 from tests.simulation.clocks import MachineClock, coordinator_clock
 from tests.simulation.coordinated_group import CoordinatedGroup, GroupSetting
 from tests.simulation.database import Session, SimulatedDatabase
-from tests.simulation.ownership import Ownership, Sole
+from tests.simulation.lease import FileLease, SharedLease
 from tests.simulation.timeline import Action, Due, Timeline
 from tests.simulation.windows import Windows
 
@@ -64,7 +64,7 @@ class SimulatedCoordinator:
         self._frozen_until_ms = 0
         self.groups: dict[str, CoordinatedGroup] = {}
         timeline.say("{} starts", name)
-        self.ownership: Sole | Ownership = Sole(self) if lease_ms is None else Ownership(self, lease_ms)
+        self.lease: FileLease | SharedLease = FileLease(self) if lease_ms is None else SharedLease(self, lease_ms)
 
     @property
     def is_frozen(self) -> bool:
@@ -91,13 +91,13 @@ class SimulatedCoordinator:
         if not self.may_answer():
             reply(NoAnswer())
             return
-        whereabouts = self.ownership.whereabouts(group_id)
+        whereabouts = self.lease.whereabouts(group_id)
         if isinstance(whereabouts, Elsewhere):
             reply(whereabouts)
             return
         group = self.groups.get(group_id)
         if group is None and declares:
-            group = self.ownership.declared(group_id)
+            group = self.lease.declared(group_id)
         if group is None or not (isinstance(whereabouts, Here) or group.is_new):
             reply(NoAnswer())
         else:
@@ -120,7 +120,7 @@ class SimulatedCoordinator:
         return self.is_up and not self.is_frozen and group_id in self.groups and self.may_answer()
 
     def may_answer(self) -> bool:
-        return self.ownership.may_answer()
+        return self.lease.may_answer()
 
     def connection_lost(self, connection_id: int) -> None:
         if connection_id not in self.lost_connections:
@@ -157,7 +157,7 @@ class SimulatedCoordinator:
             self._end()
             when_over()
 
-        self.ownership.leave(left)
+        self.lease.leave(left)
 
     def _end(self) -> None:
         self.is_up = False

@@ -19,9 +19,9 @@ from typing import Any
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.record_codec import decode_record
 from coordinator_api.group.records import CoordinatorRecord
-from coordinator_api.ownership.values import OwnershipView
 from coordinator_api.store.errors import ConcurrentWriter, DatabaseOutOfReach, DiskFull, StoreError
-from tests.coordinator_api.ownership.table import OwnershipTable
+from coordinator_api.store.lease_rows import LeaseView
+from tests.coordinator_api.lease.table import LeaseTable
 from tests.simulation.faults import Kind
 from tests.simulation.timeline import Timeline
 from tests.simulation.windows import Struck, Windows
@@ -83,7 +83,7 @@ Committed = Callable[[Write], None]
 Dies = Callable[[Session], None]
 
 
-class Rows(OwnershipTable):
+class Rows(LeaseTable):
     """`renewed_ms`: when each row was last renewed. `when_taken`: called with each group that another one owns now."""
 
     def __init__(self, timeline: Timeline) -> None:
@@ -92,16 +92,16 @@ class Rows(OwnershipTable):
         self.when_taken: Callable[[str], None] = lambda _: None
         self._timeline = timeline
 
-    def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
-        is_taken = super().take(group_id, owner, epoch, by)
-        if is_taken:
+    def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
+        taken_in = super().take(group_id, owner, epoch, by)
+        if taken_in is not None:
             self.when_taken(group_id)
-        return is_taken
+        return taken_in
 
-    def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
+    def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
         if renews:
             self.renewed_ms[coordinator_id] = self._timeline.now_ms
-        return super().beat(coordinator_id, takes=takes, renews=renews)
+        return super().poll(coordinator_id, takes=takes, renews=renews)
 
 
 class SimulatedDatabase:
@@ -121,7 +121,7 @@ class SimulatedDatabase:
         if table is not None:
             table.when_taken = self._taken
         self._logs: dict[str, StoredLog] = {}
-        self._beats = timeline.chance("beats").random
+        self._chance = timeline.chance("beats").random
 
     def end_session(self, session: Session) -> None:
         """Its process was killed."""
@@ -160,7 +160,7 @@ class SimulatedDatabase:
         self,
         session: Session,
         timeout_ms: float,
-        call: Callable[[OwnershipTable], Any],
+        call: Callable[[LeaseTable], Any],
         answered: Callable[[Any], None],
         failed: Callable[[], None],
     ) -> None:
@@ -168,10 +168,10 @@ class SimulatedDatabase:
         after, to_ms, back_ms = self._timeline.after, self._takes_ms(), self._takes_ms()
         late_ms = session.reach.amount(Kind.COORDINATOR_SLOW) if session.reach.any_open else None
         if late_ms is not None:
-            back_ms += late_ms * self._beats()
+            back_ms += late_ms * self._chance()
         in_time = to_ms + back_ms <= timeout_ms
         if self.is_away(session):  # it refuses to connect, or says nothing at all
-            after(to_ms if self._beats() < 0.5 else timeout_ms, failed)
+            after(to_ms if self._chance() < 0.5 else timeout_ms, failed)
             return
         if not in_time:
             after(timeout_ms, failed)
@@ -192,7 +192,7 @@ class SimulatedDatabase:
     def _takes_ms(self) -> float:
         """Half of a call."""
         amount = self.windows.amount(Kind.SLOW_COMMITS) if self.windows.any_open else None
-        return self._beats() * (USUALLY_MS if amount is None else amount) / 2
+        return self._chance() * (USUALLY_MS if amount is None else amount) / 2
 
     def _outcome(self) -> tuple[bool, bool]:
         """Whether a transaction is made, and whether its answer comes."""

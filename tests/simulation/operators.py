@@ -21,7 +21,7 @@ from coordinator_api.group.events import (
     SetRejoinGrace,
 )
 from coordinator_api.group.outcome import Accepted, Declared
-from coordinator_api.ownership.values import Elsewhere
+from coordinator_api.lease.decisions import Elsewhere
 from tests.simulation.answers import Answer, NoAnswer
 
 if TYPE_CHECKING:

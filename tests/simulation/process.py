@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from assignor.types import ProcessId
 from coordinator_api.group.events import ProcessHeartbeat as HeartbeatArrived
 from coordinator_api.group.outcome import ProcessHeartbeatAnswered, Rejected
-from coordinator_api.ownership.values import Elsewhere
+from coordinator_api.lease.decisions import Elsewhere
 from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.member_events import CloseAsked, SentHeartbeat, Started
 from streams_runtime.membership.process_heartbeat import (

@@ -176,7 +176,7 @@ class Rules:
     def answered(self, group: CoordinatedGroup) -> None:
         """Before its first write is made, a new group has no row."""
         coordinator = group.coordinator
-        if not group.is_new and not self._owns(group.group_id, coordinator.ownership.coordinator_id, group.epoch):
+        if not group.is_new and not self._owns(group.group_id, coordinator.lease.coordinator_id, group.epoch):
             raise RuleBroken(OWNER_ANSWERS, f"{coordinator.name} answers for {group.group_id} in epoch {group.epoch}")
 
     def handed_over(self, group_id: str) -> None:
@@ -291,7 +291,7 @@ class Rules:
         renewed its row.
         """
         now_ms, lease_ms = self._world.timeline.now_ms, self._world.lease_ms
-        one = next((each for each in self._world.coordinators if each.ownership.coordinator_id == coordinator_id), None)
+        one = next((each for each in self._world.coordinators if each.lease.coordinator_id == coordinator_id), None)
         if one is None or lease_ms is None:
             return
         away_until_ms = 0

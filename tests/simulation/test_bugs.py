@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from tests.coordinator_api.ownership.table import OwnershipTable
+from tests.coordinator_api.lease.table import LeaseTable
 from tests.examples import every_other_long
 from tests.simulation.bug import Bug
 from tests.simulation.bugs import ALWAYS_FOUND, BUGS, named
@@ -49,7 +49,7 @@ def test_should_be_in_production_code_while_it_is_switched_on_and_gone_afterward
     assert all(one is other for one, other in zip(right, attributes(), strict=True))
     for patch in bug.patches:
         module = patch.owner if inspect.ismodule(patch.owner) else importlib.import_module(patch.owner.__module__)
-        is_sql = patch.owner is OwnershipTable  # stands for what the database is asked
+        is_sql = patch.owner is LeaseTable  # stands for what the database is asked
         assert is_sql or module.__name__.split(".")[0] in ("assignor", "coordinator_api", "streams_runtime")
 
 

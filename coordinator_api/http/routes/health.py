@@ -30,8 +30,8 @@ async def readyz(coordinator: TheCoordinator) -> Readiness:
     503 while it has not renewed its lease in time.
     """
     parts = {"store": await coordinator.store.problem() or "ok", "groups": _groups(coordinator)}
-    if coordinator.ownership.is_shared:
-        parts["lease"] = coordinator.ownership.problem() or "ok"
+    if coordinator.lease.is_shared:
+        parts["lease"] = coordinator.lease.problem() or "ok"
     for part in ("store", "lease"):
         if parts.get(part, "ok") != "ok":
             raise Problem(

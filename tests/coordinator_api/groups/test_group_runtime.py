@@ -29,7 +29,7 @@ from coordinator_api.groups.event_queue import EventQueue
 from coordinator_api.groups.group_environment import GroupEnvironment
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.rebalance_runner import RebalanceRunner
-from coordinator_api.groups.tenure import Tenure
+from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.metrics import Metrics
 from coordinator_api.store import schema
 from coordinator_api.store.errors import StoreError
@@ -84,7 +84,7 @@ async def opened(
     repository_type: type[FailingRepository] = FailingRepository,
     clock: SteadyClock | None = None,
     limits: GroupLimits = NO_DELAY,
-    tenure: Tenure | None = None,
+    lease: GroupLease | None = None,
 ) -> AsyncIterator[tuple[GroupRuntime, FailingRepository]]:
     """The group of the store in `directory`, as a service finds it that has just started."""
     async with open_engine(directory) as engine:
@@ -96,7 +96,7 @@ async def opened(
                 "g", AllowedAssignors(()), lambda: ProcessId(1, 2), workers, 1_000, own_assignor_limit_ms=10_000
             )
             telemetry = GroupTelemetry("g", Metrics(lambda: ({}, 0), lambda: 0))
-            runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment, tenure)
+            runtime = GroupRuntime(await repository.load_group("g"), runner, telemetry, environment, lease)
             try:
                 yield runtime, repository
             finally:

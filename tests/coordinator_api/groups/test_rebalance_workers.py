@@ -17,6 +17,7 @@ from assignor.recording import parse_recorded_rebalance
 from assignor.rerun import RerunRebalance, run_recorded
 from assignor.snapshot import Member
 from assignor.types import ProcessId
+from coordinator_api.background_tasks import BackgroundTasks
 from coordinator_api.clock import SteadyClock
 from coordinator_api.clusters.standing import ClusterStanding
 from coordinator_api.group.events import AssignmentComputed, RebalanceFailed
@@ -25,7 +26,6 @@ from coordinator_api.group.outcome import AssignmentDiscarded, AssignmentStored,
 from coordinator_api.group.packed_assignments import unpacked_assignments
 from coordinator_api.group.states import RebalanceOutcome
 from coordinator_api.groups.allowed_assignors import AllowedAssignors
-from coordinator_api.groups.background_tasks import BackgroundTasks
 from coordinator_api.groups.definitions import read_definition
 from coordinator_api.groups.durable_group import RecordingFor
 from coordinator_api.groups.group_environment import GroupEnvironment

@@ -13,10 +13,11 @@ import pytest
 
 from assignor.access.principals import Right
 from coordinator_api.errors import GroupIsLoading
-from coordinator_api.groups.owned_groups import OtherGroup
-from coordinator_api.groups.sole_owner import SoleOwner
-from coordinator_api.ownership.values import Elsewhere, Here, NoSuchGroup
+from coordinator_api.lease.coordinator_lease import CoordinatorLease
+from coordinator_api.lease.decisions import Elsewhere, Here, NoSuchGroup
+from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.store.errors import LeaseEnded, NotOwner
+from coordinator_api.store.file_lease import FileLeaseStore
 from tests.coordinator_api.group_members import definition, problem
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
 
@@ -25,26 +26,28 @@ OTHER = "http://127.0.0.1:1"
 HTML = {"Accept": "text/html"}
 
 
-class OneOfSeveral(SoleOwner):
-    """`whereabouts`: of groups that are not here; others do not exist. `has_lease`: whether it may answer."""
-
-    is_shared = True
+class OneOfSeveral(CoordinatorLease):
+    """`whereabouts`: where groups are that are not here; others do not exist. `has_lease`: whether it may answer."""
 
     def __init__(self, service: Tenants) -> None:
         coordinator = service.coordinator
-        super().__init__(coordinator, coordinator.repository.group_ids)
+        store = FileLeaseStore(coordinator.repository.group_ids)
+        super().__init__(store, "http://here", "1", coordinator, coordinator.metrics)
         self.whereabouts: dict[str, Elsewhere | None] = {}
         self.asked: list[str] = []
         self.has_lease = True
-        self.check = self._check
 
-    def _check(self) -> None:
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+    def check(self) -> None:
         if not self.has_lease:
             raise LeaseEnded(LeaseEnded.public)
 
     async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
         self.asked.append(group_id)
-        self._check()
+        self.check()
         if group_id not in self.whereabouts:
             return NoSuchGroup()
         found = self.whereabouts[group_id]
@@ -73,7 +76,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
 
 @pytest.fixture
 def owner(service: Tenants) -> OneOfSeveral:
-    service.coordinator.ownership = owner = OneOfSeveral(service)
+    service.coordinator.lease = owner = OneOfSeveral(service)
     owner.whereabouts = {"there": Elsewhere(OTHER), "nowhere": None, "t-1": Elsewhere(OTHER)}
     return owner
 
@@ -170,7 +173,7 @@ async def test_should_never_say_that_a_group_is_gone_when_it_was_lost_under_a_ca
     service: Tenants, owner: OneOfSeveral, client: httpx.AsyncClient
 ) -> None:
     """A member that heard so would end for good."""
-    service.coordinator.groups["here"].tenure.end()  # the guard still finds it open
+    service.coordinator.groups["here"].lease.end()  # the guard still finds it open
     for method, path in (
         ("POST", "/v1/groups/here/subscriptions"),
         ("POST", "/v1/groups/here/members/m/heartbeat"),

@@ -19,15 +19,14 @@ _GIVES_AWAY = 0.1
 
 async def own(url: str, name: str) -> None:
     async with open_store(Settings(database_url=url)) as opened:
-        assert opened.ownership is not None
-        await opened.ownership.enter(name, f"http://{name}:1", "0.1")
+        await opened.lease_store.enter(name, f"http://{name}:1", "0.1")
         opened.repository.owned_by(name)
         mine: dict[str, int] = {}
-        while (view := await opened.ownership.beat(name)) is not None:
+        while (view := await opened.lease_store.poll(name)) is not None:
             others = sorted(view.coordinators.keys() - {name})
             for group in view.groups.values():
                 if group.owner is None or group.owner not in view.coordinators:
-                    if await opened.ownership.take(group.group_id, group.owner, group.epoch, name):
+                    if await opened.lease_store.take(group.group_id, group.owner, group.epoch, name):
                         mine[group.group_id] = group.epoch + 1
                 elif group.owner == name:
                     mine.setdefault(group.group_id, group.epoch)
@@ -35,7 +34,7 @@ async def own(url: str, name: str) -> None:
             for group_id, epoch in list(mine.items()):
                 if others and random.random() < _GIVES_AWAY:
                     # it goes on writing the group, until it is refused
-                    await opened.ownership.hand_over(group_id, epoch, name, random.choice(others))
+                    await opened.lease_store.hand_over(group_id, epoch, name, random.choice(others))
 
 
 async def _write(opened: OpenStore, name: str, mine: dict[str, int], group_id: str) -> None:

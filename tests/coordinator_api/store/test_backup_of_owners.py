@@ -49,8 +49,8 @@ async def fill(settings: Settings) -> None:
     """By a coordinator that has ended without a word, where there may be several."""
     async with open_store(settings.model_copy(update={"lease_timeout_ms": QUICK_MS})) as opened:
         log, epoch = opened.repository, 0
-        if opened.ownership is not None:
-            await opened.ownership.enter("gone", "http://gone:1", "0.1")
+        if opened.lease_store.times.expires:
+            await opened.lease_store.enter("gone", "http://gone:1", "0.1")
             log.owned_by("gone")
             epoch = 1
         await log.append("one", 0, [DEFINED, AT_SEVEN], epoch=epoch, members=3)
@@ -74,10 +74,10 @@ async def test_should_restore_groups_that_nobody_owns(
     assert await owners(target) == [("one", None, 0, 0), ("two", None, 0, 0)]
     async with open_store(target) as opened:
         for group_id in ("one", "two"):
-            if opened.ownership is not None:
-                await opened.ownership.enter(f"of {group_id}", "http://new:1", "0.1")
+            if opened.lease_store.times.expires:
+                await opened.lease_store.enter(f"of {group_id}", "http://new:1", "0.1")
                 opened.repository.owned_by(f"of {group_id}")
-                assert await opened.ownership.take(group_id, None, 0, f"of {group_id}")
+                assert await opened.lease_store.take(group_id, None, 0, f"of {group_id}")
             log = await opened.repository.load_group(group_id)
             await opened.repository.append(group_id, log.sequence, [AT_SEVEN], epoch=log.epoch)
     if keep_members:
@@ -112,22 +112,21 @@ async def test_should_refuse_to_back_up_what_it_cannot_restore(
 async def living(settings: Settings) -> AsyncIterator[None]:
     """A coordinator that renews its row."""
     async with open_store(settings.model_copy(update={"lease_timeout_ms": QUICK_MS})) as opened:
-        assert opened.ownership is not None
-        store = opened.ownership
+        store = opened.lease_store
         await store.enter("living", "http://living:1", "0.1")
 
         async def live() -> None:
             while True:
-                await store.beat("living")
+                await store.poll("living")
                 await asyncio.sleep(QUICK_MS / 12 / 1000)
 
-        beats = asyncio.ensure_future(live())
+        polls = asyncio.ensure_future(live())
         try:
             yield
         finally:
-            beats.cancel()
+            polls.cancel()
             with suppress(asyncio.CancelledError):
-                await beats
+                await polls
 
 
 async def test_should_not_restore_while_a_coordinator_lives(on_postgresql: Settings, tmp_path: Path) -> None:

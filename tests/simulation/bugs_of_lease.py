@@ -11,11 +11,9 @@ from typing import Any
 from coordinator_api.group.events import Recovered
 from coordinator_api.group.group import Group
 from coordinator_api.group.liveness import Liveness
-from coordinator_api.ownership import observation
-from coordinator_api.ownership.incumbent import Incumbent
-from coordinator_api.ownership.lease import Lease
-from coordinator_api.ownership.observation import Observation
-from tests.coordinator_api.ownership.table import OwnershipTable
+from coordinator_api.lease import lease_holder
+from coordinator_api.lease.lease_holder import Expiry, LeaseHolder, ObservedLeases
+from tests.coordinator_api.lease.table import LeaseTable
 from tests.simulation.bug import (
     BECOMES_STABLE,
     LIVING_STAY,
@@ -28,20 +26,20 @@ from tests.simulation.bug import (
 
 
 def renews_without_a_row(_: Any) -> Any:
-    def removed(self: Incumbent, now_ms: float) -> list[Any]:
-        self._lease.beaten(now_ms, now_ms)
-        self._beat_due_ms = now_ms + self._times.beat_ms
+    def removed(self: LeaseHolder, now_ms: float) -> list[Any]:
+        self._expiry.polled(now_ms, now_ms)
+        self._poll_due_ms = now_ms + self._times.renewal_ms
         return []
 
     return removed
 
 
 def takes_anyway(_: Any) -> Any:
-    def take(self: OwnershipTable, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
+    def take(self: LeaseTable, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         if by not in self.coordinators:
-            return False
+            return None
         self.groups[group_id] = self.groups[group_id]._replace(owner=by, epoch=epoch + 1)
-        return True
+        return epoch + 1
 
     return take
 
@@ -62,54 +60,54 @@ def recovers_without_effects(original: Any) -> Any:
     return handle
 
 
-BUGS_OF_OWNERSHIP = (
+BUGS_OF_LEASE = (
     bug(
         "lease counted from the answer",
-        "A beat whose answer comes late gives a lease that is longer than others wait.",
+        "A poll whose answer comes late gives a lease that is longer than others wait.",
         OWNER_ANSWERS,
-        (Lease, "beaten", lambda original: lambda self, _, now_ms: original(self, now_ms, now_ms)),
+        (Expiry, "polled", lambda original: lambda self, _, now_ms: original(self, now_ms, now_ms)),
     ),
     bug(
         "lease without an end",
         "A former owner that was frozen answers reads from what it knew.",
         OWNER_ANSWERS,
-        (Lease, "may_answer", lambda _: lambda self, now_ms: self._until_ms is not None),
+        (Expiry, "may_answer", lambda _: lambda self, now_ms: self._until_ms is not None),
     ),
     bug(
         "lease renewed without a row",
-        "A coordinator whose row is gone takes its beat for one that succeeded.",
+        "A coordinator whose row is gone takes its poll for one that succeeded.",
         OWNER_ANSWERS,
-        (Incumbent, "_removed", renews_without_a_row),
+        (LeaseHolder, "_removed", renews_without_a_row),
     ),
     bug(
         "ended within its lease",
         "Others wait for half as long as a coordinator may answer.",
         OWNER_ANSWERS,
-        (observation, "MARGIN", lambda _: 0.5),
+        (lease_holder, "MARGIN", lambda _: 0.5),
     ),
     bug(
         "outage counted as looking",
         "After an outage of the database a coordinator is ended before it can renew its row.",
         LIVING_STAY,
-        (observation, "MOST_BEATS_COUNTED", lambda _: 1_000_000),
+        (lease_holder, "MOST_INTERVALS_COUNTED", lambda _: 1_000_000),
     ),
     bug(
         "nobody is ever over",
         "What a coordinator had that died is never served again.",
         SERVED_AGAIN,
-        (Observation, "over", always([])),
+        (ObservedLeases, "expired", always([])),
     ),
     bug(
         "write in another epoch",
         "What a former owner had sent is written after another one has taken the group.",
         OWNER_WRITES,
-        (OwnershipTable, "may_write", always(True)),
+        (LeaseTable, "may_write", always(True)),
     ),
     bug(
         "taken whatever the row says",
         "Two that take a group at one time both have it.",
         OWNER_ANSWERS,
-        (OwnershipTable, "take", takes_anyway),
+        (LeaseTable, "take", takes_anyway),
     ),
     bug(
         "sessions without an end after a takeover",

@@ -1,11 +1,11 @@
-"""Who takes what is free, and what moves to whom. All coordinators reckon alike from what the rows say.
+"""Which coordinator takes which free group, and what moves for balance. All compute the same from the same rows. Pure.
 
-A group weighs one, and one for each member. The heaviest goes first, to who carries least.
-Two whose views differ may reckon differently. The database lets only one of them have its way, so no harm is done.
+A group weighs one, and one for each member. The heaviest goes first, to the coordinator that carries least. Two
+coordinators whose views differ may compute different plans; the database lets only one of them take a group.
 
-`silent`: coordinators that have a row and may be over. They keep what they have, and are given nothing. So do those
-that do not serve yet or any more (`takes`), unless there are no others.
-`waiting`: groups that have been free for too long. Whoever sees that takes them, whatever the plan says.
+`silent`: coordinators that have missed renewals. They keep their groups, and are given none. So do those that do not
+serve yet or any more (`takes`), unless there are no others.
+`waiting`: groups that have been free for too long. Any coordinator takes them, whatever the plan says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heapreplace
 
-from coordinator_api.ownership.values import GroupOwner, HandOver, OwnershipView, Take
+from coordinator_api.lease.decisions import HandOver, Take
+from coordinator_api.store.lease_rows import GroupOwner, LeaseView
 
 TOLERANCE = 1.25
 """A coordinator gives something away once it has more than so many times its fair share."""
@@ -26,9 +27,9 @@ def weight(group: GroupOwner) -> int:
 
 
 def takes(
-    view: OwnershipView, me: str, silent: Collection[str] = _NOBODY, waiting: Collection[str] = _NOBODY
+    view: LeaseView, me: str, silent: Collection[str] = _NOBODY, waiting: Collection[str] = _NOBODY
 ) -> list[Take]:
-    """What this coordinator takes of all that is free."""
+    """The free groups that this coordinator takes."""
     free = [group for group in view.groups.values() if view.is_free(group)]
     if not free:
         return []
@@ -41,11 +42,9 @@ def takes(
     ]
 
 
-def hand_over(
-    view: OwnershipView, me: str, movable: Collection[str], silent: Collection[str] = _NOBODY
-) -> HandOver | None:
-    """What this coordinator gives away next, for balance. None unless it carries most of all, more than a quarter above
-    its fair share, and the largest load becomes smaller by it. So nothing that moved ever moves back for balance.
+def hand_over(view: LeaseView, me: str, movable: Collection[str], silent: Collection[str] = _NOBODY) -> HandOver | None:
+    """The group that this coordinator hands over next, for balance. None unless it carries most of all, more than a
+    quarter above its fair share, and the largest load becomes smaller by it. So no group ever moves back for balance.
     """
     loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]
@@ -66,15 +65,15 @@ def hand_over(
     return HandOver(best[1], view.groups[best[1]].epoch, to)
 
 
-def leaving(view: OwnershipView, me: str, silent: Collection[str] = _NOBODY) -> list[HandOver]:
-    """All that this coordinator has, spread over the others. Nothing when there are none: what it had will be free."""
+def leaving(view: LeaseView, me: str, silent: Collection[str] = _NOBODY) -> list[HandOver]:
+    """All groups of this coordinator, spread over the others. Empty when there are none: the groups will be free."""
     able = {each for each, row in view.coordinators.items() if each != me and each not in silent and row.takes}
     loads = {each: load for each, load in _loads(view).items() if each in able}
     own = [group for group in view.groups.values() if group.owner == me]
     return [HandOver(group.group_id, group.epoch, to) for group, to in _spread(own, loads)] if loads else []
 
 
-def _loads(view: OwnershipView) -> dict[str, int]:
+def _loads(view: LeaseView) -> dict[str, int]:
     loads = dict.fromkeys(view.coordinators, 0)
     for group in view.groups.values():
         if group.owner in loads:

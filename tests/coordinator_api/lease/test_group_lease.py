@@ -11,7 +11,7 @@ import pytest
 from coordinator_api.group import events
 from coordinator_api.group.outcome import HeartbeatAnswered, JoinAnswered, Response
 from coordinator_api.groups.group_runtime import GroupRuntime
-from coordinator_api.groups.tenure import Tenure
+from coordinator_api.lease.owned_groups import GroupLease
 from coordinator_api.store.errors import LeaseEnded, NotOwner, StoreError
 from tests.coordinator_api.groups.test_group_runtime import (
     FailingRepository,
@@ -26,7 +26,7 @@ from tests.coordinator_api.groups.test_group_runtime import (
 WAIT_S = 60.0
 
 
-class Lease:
+class RenewedOrNot:
     is_valid = True
 
     def check(self) -> None:
@@ -37,7 +37,9 @@ class Lease:
 class Led:
     """A group with one member, which has its assignment."""
 
-    def __init__(self, runtime: GroupRuntime, repository: FailingRepository, lease: Lease, lost: list[str]) -> None:
+    def __init__(
+        self, runtime: GroupRuntime, repository: FailingRepository, lease: RenewedOrNot, lost: list[str]
+    ) -> None:
         self.runtime = runtime
         self.repository = repository
         self.lease = lease
@@ -55,10 +57,9 @@ class Led:
 
 @pytest.fixture
 async def led(tmp_path: Path) -> AsyncIterator[Led]:
-    lease = Lease()
+    lease = RenewedOrNot()
     lost: list[str] = []
-    tenure = Tenure("g", 0, lease.check, lost.append)
-    async with opened(tmp_path, tenure=tenure) as (runtime, repository):
+    async with opened(tmp_path, lease=GroupLease("g", 0, lease.check, lost.append)) as (runtime, repository):
         await declare(runtime)
         joined = await runtime.handle(join())
         assert isinstance(joined, JoinAnswered)
@@ -67,11 +68,11 @@ async def led(tmp_path: Path) -> AsyncIterator[Led]:
 
 
 async def every_answer(runtime: GroupRuntime) -> list[StoreError]:
-    beat = events.Heartbeat("m1", 1)
+    heartbeat = events.Heartbeat("m1", 1)
     asked: tuple[Awaitable[object], ...] = (
-        runtime.hear(beat),
+        runtime.hear(heartbeat),
         runtime.hear(events.FetchAssignment("m1", 1)),
-        runtime.process_heartbeat(events.ProcessHeartbeat({"m1": beat}, 7), None, 600, hang_up_never),
+        runtime.process_heartbeat(events.ProcessHeartbeat({"m1": heartbeat}, 7), None, 600, hang_up_never),
         runtime.wait_for_assignment(events.FetchAssignment("m1", 2), 600, hang_up_never),
         runtime.handle(join()),
         runtime.handle(events.Leave("stranger")),  # whose refusal needs no write
@@ -98,7 +99,7 @@ async def test_should_refuse_every_answer_while_the_lease_has_ended(led: Led) ->
 
 async def test_should_refuse_every_answer_once_the_group_is_elsewhere(led: Led) -> None:
     held = await led.hold()
-    led.runtime.tenure.end()
+    led.runtime.lease.end()
     led.runtime.let_go()
     with pytest.raises(NotOwner):
         await asyncio.wait_for(held, WAIT_S)
@@ -124,12 +125,12 @@ async def test_should_finish_what_is_written_and_keep_those_who_are_held(led: Le
     await asyncio.sleep(0)
     await led.runtime.finish()
     assert leaving.done()
-    assert not led.runtime.tenure.is_over
+    led.runtime.lease.check()
     held.cancel()
 
 
 async def test_should_say_that_it_was_lost_when_a_write_finds_another_epoch(led: Led) -> None:
-    led.runtime.tenure.epoch = 7
+    led.runtime.lease.epoch = 7
     with pytest.raises(NotOwner):
         await led.runtime.handle(events.RequestRebalance("somebody", None))
     assert led.lost == ["g"]
@@ -141,15 +142,15 @@ async def test_should_say_that_it_was_lost_when_it_is_read_in_another_epoch(led:
     led.repository.failure, led.repository.times = Failure.AFTER, 1
     with pytest.raises(StoreError):
         await led.runtime.handle(events.RequestRebalance("somebody", None))
-    led.runtime.tenure.epoch = 7
+    led.runtime.lease.epoch = 7
     with pytest.raises(NotOwner):
         await led.runtime.handle(events.RequestRebalance("somebody", None))
     assert led.lost == ["g"]
 
 
 async def test_should_not_hear_of_connections_once_it_is_closed(led: Led) -> None:
-    beat = events.ProcessHeartbeat({"m1": events.Heartbeat("m1", 1)}, 7)
-    await led.runtime.process_heartbeat(beat, None, 0, hang_up_never)
+    poll = events.ProcessHeartbeat({"m1": events.Heartbeat("m1", 1)}, 7)
+    await led.runtime.process_heartbeat(poll, None, 0, hang_up_never)
     await led.runtime.close()
     stored = (await led.repository.load_group("g")).sequence
     led.runtime._connections.lost(7)

@@ -11,7 +11,7 @@ import pytest
 
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_api.store.errors import StoreError, StoreInUse
-from coordinator_api.store.leases import lease
+from coordinator_api.store.file_lease import file_lease
 from tests.checkout import ROOT
 from tests.coordinator_api.store.databases import open_engine, settings_for
 
@@ -19,11 +19,11 @@ HOLDER = """
 import asyncio, sys
 from pathlib import Path
 from tests.coordinator_api.store.databases import open_engine
-from coordinator_api.store.leases import lease
+from coordinator_api.store.file_lease import file_lease
 
 async def hold():
     async with open_engine(Path(sys.argv[1])) as engine:
-        with lease(engine):
+        with file_lease(engine):
             print("held", flush=True)
             await asyncio.Event().wait()
 
@@ -33,7 +33,7 @@ asyncio.run(hold())
 
 async def take(directory: Path) -> None:
     async with open_engine(directory) as engine:
-        with lease(engine):
+        with file_lease(engine):
             pass
 
 
@@ -61,7 +61,7 @@ async def test_should_know_one_database_by_all_its_names(tmp_path: Path) -> None
     (tmp_path / "link").symlink_to(tmp_path / "here")
 
     async with open_engine(tmp_path / "here") as first:
-        with lease(first), pytest.raises(StoreInUse):
+        with file_lease(first), pytest.raises(StoreInUse):
             await take(tmp_path / "link")
 
 

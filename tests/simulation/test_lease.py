@@ -69,13 +69,13 @@ def test_should_have_a_former_owner_answer_nothing() -> None:
     history.until(7_900)
     first = history.world.places[0].coordinator
     assert first is not None
-    former = first.ownership.coordinator_id
+    former = first.lease.coordinator_id
     history.until(16_990)
     assert history.place_of("group-1") == history.place_of("group-2") == history.world.places[1].url
     history.until(17_001)
     assert not first.may_answer()
     history.until(18_000)
-    assert first.ownership.coordinator_id != former, "it has entered under another id"
+    assert first.lease.coordinator_id != former, "it has entered under another id"
     history.world.run()
 
 

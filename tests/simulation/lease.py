@@ -1,6 +1,6 @@
-"""What a simulated coordinator owns: all there is, on SQLite; or what the rows say, around the real `Incumbent`.
+"""What a simulated coordinator owns: all there is, on SQLite; or what the rows say, around the real `LeaseHolder`.
 
-It does what `coordinator_api.groups.ownership` does, without threads.
+It does what `coordinator_api.lease.coordinator_lease` does, without threads.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coordinator_api.ownership.incumbent import Incumbent
-from coordinator_api.ownership.values import (
+from coordinator_api.lease.decisions import (
     Action,
     EndCoordinator,
     Enter,
@@ -18,14 +17,14 @@ from coordinator_api.ownership.values import (
     Here,
     Lose,
     NoSuchGroup,
-    OwnershipView,
     ReadAgain,
     Take,
     Whereabouts,
-    lease_times,
 )
+from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.store.errors import StoreError
-from tests.coordinator_api.ownership.table import OwnershipTable
+from coordinator_api.store.lease_rows import LeaseView, lease_times
+from tests.coordinator_api.lease.table import LeaseTable
 
 if TYPE_CHECKING:
     from tests.simulation.coordinated_group import CoordinatedGroup
@@ -35,8 +34,8 @@ OPEN_AGAIN_MS = 200
 """When a group is read again that could not be read."""
 
 
-class Sole:
-    """The only one: it has the file."""
+class FileLease:
+    """The lease of the only coordinator of a file. It never expires."""
 
     coordinator_id = None
 
@@ -63,8 +62,8 @@ class Sole:
         left()
 
 
-class Ownership:
-    """Of one that shares the database, maybe with nobody."""
+class SharedLease:
+    """The lease of a coordinator that shares the database, or could."""
 
     def __init__(self, coordinator: SimulatedCoordinator, lease_ms: int) -> None:
         self._coordinator = coordinator
@@ -72,18 +71,18 @@ class Ownership:
         self._clock_ms = coordinator.machine.monotonic_ms
         self._ids = 0
         self._left: Callable[[], None] | None = None
-        self.incumbent = Incumbent(self._times)
+        self.holder = LeaseHolder(self._times)
         self._enter()
 
     @property
     def coordinator_id(self) -> str | None:
-        return self.incumbent.coordinator_id
+        return self.holder.coordinator_id
 
     def may_answer(self) -> bool:
-        return self.incumbent.may_answer(self._clock_ms())
+        return self.holder.may_answer(self._clock_ms())
 
     def whereabouts(self, group_id: str) -> Whereabouts:
-        return self.incumbent.whereabouts(group_id)
+        return self.holder.whereabouts(group_id)
 
     def declared(self, group_id: str) -> CoordinatedGroup | None:
         """A group that nobody has heard of, as far as is known here. It exists once its first write is made."""
@@ -96,7 +95,7 @@ class Ownership:
 
     def created(self, group: CoordinatedGroup) -> None:
         """Its first write was made."""
-        self.incumbent.created(group.group_id)
+        self.holder.created(group.group_id, 1)
 
     def failed(self, group: CoordinatedGroup) -> None:
         """Its first write was not made, or nobody knows: the next view tells."""
@@ -106,14 +105,14 @@ class Ownership:
         """After what it is doing."""
         self._left = left
 
-    # --- beats
+    # --- polls
 
     def _enter(self) -> None:
         self._ids += 1
         new = f"{self._coordinator.name}/{self._ids}"
 
         def entered(_: object) -> None:
-            self.incumbent.entered(new, self._coordinator.url, self._clock_ms())
+            self.holder.entered(new, self._coordinator.url, self._clock_ms())
             self._wait()
 
         self._ask(lambda table: table.enter(new, self._coordinator.url), entered, self._enter)
@@ -123,27 +122,27 @@ class Ownership:
             self._take_leave(self._left)
             return
         now_ms = self._clock_ms()
-        self._coordinator.later(self.incumbent.next_beat_ms(now_ms) - now_ms, self._beat)
+        self._coordinator.later(self.holder.next_poll_ms(now_ms) - now_ms, self._poll)
 
-    def _beat(self) -> None:
-        incumbent, sent_ms, me = self.incumbent, self._clock_ms(), self.coordinator_id
+    def _poll(self) -> None:
+        holder, sent_ms, me = self.holder, self._clock_ms(), self.coordinator_id
         assert me is not None
         if self._left is not None:
             self._wait()
             return
 
-        def not_beaten() -> None:
-            incumbent.not_beaten()
+        def poll_failed() -> None:
+            holder.poll_failed()
             self._wait()
 
-        renews = incumbent.renews
+        renews = holder.renews
 
-        def beaten(view: OwnershipView | None) -> None:
+        def polled(view: LeaseView | None) -> None:
             groups = self._coordinator.groups
-            incumbent.movable([group_id for group_id, group in groups.items() if group.is_at_rest])
-            self._carry_out(deque(incumbent.beaten(sent_ms, self._clock_ms(), view)), self._wait)
+            holder.movable([group_id for group_id, group in groups.items() if group.is_at_rest])
+            self._carry_out(deque(holder.polled(sent_ms, self._clock_ms(), view)), self._wait)
 
-        self._ask(lambda table: table.beat(me, takes=renews, renews=renews), beaten, not_beaten)
+        self._ask(lambda table: table.poll(me, takes=renews, renews=renews), polled, poll_failed)
 
     def _take_leave(self, left: Callable[[], None]) -> None:
         """Others hear of it before what they are given looks like too much."""
@@ -151,9 +150,9 @@ class Ownership:
         assert me is not None
 
         def hand_over(_: object = None) -> None:
-            self._carry_out(deque(self.incumbent.leaving()), lambda: self._leave(left))
+            self._carry_out(deque(self.holder.leaving()), lambda: self._leave(left))
 
-        self._ask(lambda table: table.beat(me, takes=False), hand_over, hand_over)
+        self._ask(lambda table: table.poll(me, takes=False), hand_over, hand_over)
 
     def _leave(self, left: Callable[[], None]) -> None:
         me = self.coordinator_id
@@ -163,7 +162,7 @@ class Ownership:
         self._ask(lambda table: table.leave(me), lambda _: left(), left)
 
     def _ask(
-        self, call: Callable[[OwnershipTable], Any], answered: Callable[[Any], None], failed: Callable[[], None]
+        self, call: Callable[[LeaseTable], Any], answered: Callable[[Any], None], failed: Callable[[], None]
     ) -> None:
         """Its answer waits while the coordinator is frozen."""
         arrives = self._coordinator.arrives
@@ -175,7 +174,7 @@ class Ownership:
             lambda: arrives(failed, _nothing),
         )
 
-    # --- what follows a beat
+    # --- what follows a poll
 
     def _carry_out(self, actions: deque[Action], done: Callable[[], None]) -> None:
         """One after the other."""
@@ -215,10 +214,10 @@ class Ownership:
         self._ask(lambda table: table.end(coordinator_id, renewals), lambda _: go_on(), go_on)
 
     def _take(self, take: Take, me: str, go_on: Callable[[], None]) -> None:
-        def answered(is_taken: bool) -> None:
-            if is_taken:
-                self.incumbent.taken(take)
-                self._open(take.group_id, take.epoch + 1)
+        def answered(epoch: int | None) -> None:
+            if epoch is not None:
+                self.holder.taken(take, epoch)
+                self._open(take.group_id, epoch)
             go_on()
 
         self._ask(lambda table: table.take(take.group_id, take.owner, take.epoch, me), answered, go_on)
@@ -226,7 +225,7 @@ class Ownership:
     def _hand_over(self, move: HandOver, me: str, go_on: Callable[[], None]) -> None:
         def answered(is_given: bool) -> None:
             if is_given:
-                self.incumbent.given(move)
+                self.holder.given(move)
                 self._coordinator.observer.handed_over(move.group_id)
             go_on()
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_api.ownership.spreading import TOLERANCE, hand_over, leaving, takes, weight
-from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, HandOver, OwnershipView, Take
-from tests.coordinator_api.ownership.views import view
+from coordinator_api.lease.decisions import HandOver, Take
+from coordinator_api.lease.spreading import TOLERANCE, hand_over, leaving, takes, weight
+from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseView
+from tests.coordinator_api.lease.views import view
 
 BOTH = {"a": 1, "b": 1}
 
@@ -64,14 +65,14 @@ def test_should_leave_all_to_who_carries_least() -> None:
 # --- whatever the view
 
 
-def views() -> st.SearchStrategy[OwnershipView]:
+def views() -> st.SearchStrategy[LeaseView]:
     coordinators = st.integers(1, 5).map(lambda n: [f"c{number}" for number in range(n)])
 
-    def with_groups(names: list[str]) -> st.SearchStrategy[OwnershipView]:
+    def with_groups(names: list[str]) -> st.SearchStrategy[LeaseView]:
         owners = st.sampled_from([*names, "gone", None])
         groups = st.lists(st.tuples(owners, st.integers(0, 9), st.integers(0, 60)), max_size=25)
         return groups.map(
-            lambda rows: OwnershipView(
+            lambda rows: LeaseView(
                 {each: CoordinatorRow(each, f"http://{each}", 1, "1") for each in names},
                 {f"g{n}": GroupOwner(f"g{n}", *row) for n, row in enumerate(rows)},
             )
@@ -80,12 +81,12 @@ def views() -> st.SearchStrategy[OwnershipView]:
     return coordinators.flatmap(with_groups)
 
 
-def owned_by(seen: OwnershipView, group_id: str, owner: str) -> OwnershipView:
+def owned_by(seen: LeaseView, group_id: str, owner: str) -> LeaseView:
     group = seen.groups[group_id]
     return replace(seen, groups={**seen.groups, group_id: group._replace(owner=owner, epoch=group.epoch + 1)})
 
 
-def loads(seen: OwnershipView) -> Counter[str]:
+def loads(seen: LeaseView) -> Counter[str]:
     counted = Counter(dict.fromkeys(seen.coordinators, 0))
     for group in seen.groups.values():
         if group.owner is not None and group.owner in counted:
@@ -93,7 +94,7 @@ def loads(seen: OwnershipView) -> Counter[str]:
     return counted
 
 
-def all_taken(seen: OwnershipView) -> OwnershipView:
+def all_taken(seen: LeaseView) -> LeaseView:
     for each in sorted(seen.coordinators):
         for take in takes(seen, each):
             seen = owned_by(seen, take.group_id, each)
@@ -101,13 +102,13 @@ def all_taken(seen: OwnershipView) -> OwnershipView:
 
 
 @given(views())
-def test_should_take_each_free_group_once(seen: OwnershipView) -> None:
+def test_should_take_each_free_group_once(seen: LeaseView) -> None:
     planned = [take.group_id for each in seen.coordinators for take in takes(seen, each)]
     assert sorted(planned) == sorted(each.group_id for each in seen.groups.values() if seen.is_free(each))
 
 
 @given(views())
-def test_should_spread_what_is_free_so_that_none_has_more_than_a_group_above_another(seen: OwnershipView) -> None:
+def test_should_spread_what_is_free_so_that_none_has_more_than_a_group_above_another(seen: LeaseView) -> None:
     nobody_has_any = replace(seen, groups={key: group._replace(owner=None) for key, group in seen.groups.items()})
     plans = {each: takes(nobody_has_any, each) for each in seen.coordinators}
     carried = {each: sum(weight(seen.groups[take.group_id]) for take in plan) for each, plan in plans.items()}
@@ -116,7 +117,7 @@ def test_should_spread_what_is_free_so_that_none_has_more_than_a_group_above_ano
 
 
 @given(views())
-def test_should_come_to_rest_after_few_moves_and_move_nothing_back(seen: OwnershipView) -> None:
+def test_should_come_to_rest_after_few_moves_and_move_nothing_back(seen: LeaseView) -> None:
     seen = all_taken(seen)
     largest, moves = max(loads(seen).values()), Counter[str]()
     had = {(each.group_id, each.owner) for each in seen.groups.values()}
@@ -140,7 +141,7 @@ def test_should_come_to_rest_after_few_moves_and_move_nothing_back(seen: Ownersh
 
 
 @given(views())
-def test_should_move_each_group_at_most_once_when_a_coordinator_comes(seen: OwnershipView) -> None:
+def test_should_move_each_group_at_most_once_when_a_coordinator_comes(seen: LeaseView) -> None:
     everybody = [*seen.coordinators, "z new"]
     nobody_has_any = replace(seen, groups={key: group._replace(owner=None) for key, group in seen.groups.items()})
     rows = {each: CoordinatorRow(each, f"http://{each}", 1, "1") for each in everybody}
@@ -154,7 +155,7 @@ def test_should_move_each_group_at_most_once_when_a_coordinator_comes(seen: Owne
 
 
 @given(views())
-def test_should_leave_nothing_behind(seen: OwnershipView) -> None:
+def test_should_leave_nothing_behind(seen: LeaseView) -> None:
     me = next(iter(seen.coordinators))
     moves = leaving(seen, me)
     own = {each.group_id for each in seen.groups.values() if each.owner == me}
@@ -162,10 +163,10 @@ def test_should_leave_nothing_behind(seen: OwnershipView) -> None:
     assert all(move.to != me and move.to in seen.coordinators for move in moves)
 
 
-def without(seen: OwnershipView, *coordinators: str) -> OwnershipView:
+def without(seen: LeaseView, *coordinators: str) -> LeaseView:
     """They do not serve yet, or not any more."""
     rows = {name: row._replace(takes=name not in coordinators) for name, row in seen.coordinators.items()}
-    return OwnershipView(rows, seen.groups)
+    return LeaseView(rows, seen.groups)
 
 
 def test_should_give_nothing_to_who_does_not_serve() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.coordinator_api.ownership.model import LEASE_MS, TIMES, Fault, Kind, Model
+from tests.coordinator_api.lease.model import LEASE_MS, TIMES, Fault, Kind, Model
 
 FAULTS_MS = 20_000
 COORDINATORS = 3
@@ -44,7 +44,7 @@ def test_should_end_nobody_because_the_database_was_away(seed: int, lengths: lis
     faults, at_ms = [], 5_000
     for for_ms in lengths:
         faults.append(Fault(at_ms, Kind.OUTAGE, 0, for_ms))
-        at_ms += for_ms + round(TIMES.valid_ms / 2 + TIMES.beat_ms)
+        at_ms += for_ms + round(TIMES.valid_ms / 2 + TIMES.renewal_ms)
     model = Model(COORDINATORS, GROUPS, Random(seed), faults)
     model.run_until(at_ms + LEASE_MS)
     assert model.table.ended == []
@@ -69,7 +69,7 @@ def test_should_serve_all_groups_again_within_the_lease_timeout_after_a_crash(
 @given(seeds, st.integers(0, COORDINATORS - 1), st.integers(1_000, 6_000))
 def test_should_serve_all_groups_all_but_at_once_when_one_stops_in_good_order(seed: int, who: int, at_ms: int) -> None:
     model = Model(COORDINATORS, GROUPS, Random(seed), [Fault(at_ms, Kind.STOPPED, who, 60_000)])
-    model.run_until(at_ms + 3 * TIMES.beat_ms)
+    model.run_until(at_ms + 3 * TIMES.renewal_ms)
     assert model.all_are_served()
     assert model.table.ended == []
 
@@ -77,12 +77,12 @@ def test_should_serve_all_groups_all_but_at_once_when_one_stops_in_good_order(se
 @given(seeds, st.integers(2, 24))
 def test_should_share_the_groups_and_then_leave_them_where_they_are(seed: int, groups: int) -> None:
     model = Model(COORDINATORS, groups, Random(seed), [Fault(0, Kind.KILLED, 2, 4_000)])
-    model.run_until(5_000 + groups * TIMES.beat_ms)
+    model.run_until(5_000 + groups * TIMES.renewal_ms)
     loads = sorted(model.loads())
     assert sum(loads) == groups
     assert loads[-1] <= max(1.25 * groups / COORDINATORS, loads[0] + 1)
     owners = dict(model.table.groups)
-    model.run_until(model.now_ms + 20 * TIMES.beat_ms)
+    model.run_until(model.now_ms + 20 * TIMES.renewal_ms)
     assert model.table.groups == owners
 
 
@@ -90,7 +90,7 @@ def test_should_share_the_groups_and_then_leave_them_where_they_are(seed: int, g
 def test_should_take_from_who_cannot_renew_and_let_it_enter_again(kind: Kind) -> None:
     model = Model(2, 2, Random(1), [Fault(3_000, kind, 0, 9_000)])
     model.run_until(2_999)
-    first = model.coordinators[0].incumbent.coordinator_id
+    first = model.coordinators[0].holder.coordinator_id
     assert len(model.coordinators[0].open) == 1
     model.run_until(3_000 + LEASE_MS)
     if kind in (Kind.FROZEN, Kind.CUT):

@@ -1,7 +1,7 @@
 """The groups that this coordinator owns: opened after they were taken, closed before they are handed over.
 
-Opening a group takes as long as its log, and closing one as long as its commit. Both happen beside the beats. Between
-the row and the open group whoever asks for it waits.
+Opening a group replays its log, and closing it waits for its commit, so both run outside the renewal loop. Calls for a
+group wait between the change of its row and the end of its opening.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple, Protocol
 
 import structlog
 
-from coordinator_api.groups.background_tasks import BackgroundTasks
-from coordinator_api.groups.owned_groups import OwnedGroups
+from coordinator_api.background_tasks import BackgroundTasks
+from coordinator_api.lease.decisions import Elsewhere, HandOver, Here, Take
+from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.metrics import Metrics
-from coordinator_api.ownership.incumbent import Incumbent
-from coordinator_api.ownership.ownership_store import OwnershipStore
-from coordinator_api.ownership.values import Elsewhere, HandOver, Here, Take
-from coordinator_api.store.errors import StoreError
+from coordinator_api.store.errors import NotOwner, StoreError
+from coordinator_api.store.lease_rows import LeaseStore
 
 OPENED_AT_ONE_TIME = 2
 """The logs of all groups together may be large."""
@@ -29,24 +29,107 @@ MOVED_AT_A_TIME = 64
 """Groups that are closed together for a stop. Those that come later are answered for meanwhile."""
 
 
-class Holdings:
-    """`store_turn`: held by whoever asks the store, so that beats and changes of rows go one at a time. `incumbent`:
-    told of what was done. `changed`: called after each step for which somebody may wait.
+class OtherGroup(NamedTuple):
+    """A group that is not here. `url`: of its owner, None without one."""
+
+    group_id: str
+    url: str | None
+    members: int
+
+
+class GroupHost(Protocol):
+    """What the coordinator does with the groups that it owns. Each write of a group names its `epoch`."""
+
+    async def open_owned(self, group_id: str, epoch: int) -> bool:
+        """Load and lead the group. Whether there is one. Raises StoreError when it cannot be read for now."""
+
+    def is_open(self, group_id: str) -> bool:
+        """Also true for a group whose log cannot be read."""
+
+    async def close_owned(self, group_id: str) -> Callable[[], None] | None:
+        """Let the group finish its commits, and answer nothing from its memory any more. None if it is not open.
+
+        The returned function answers the requests that are held; their callers ask where the group is.
+        """
+
+    def lose(self, group_id: str) -> None:
+        """The group is not here any more."""
+
+    def at_rest(self) -> Collection[str]:
+        """Groups that can be closed without loss of work."""
+
+    def read_again(self) -> None:
+        """Read each group from the store before its next event."""
+
+    def let_go(self) -> None:
+        """Answer all requests that are held."""
+
+
+class GroupLease:
+    """The time in which this coordinator owns one group. Every answer from the group's memory calls `check` first.
+
+    `epoch`: each write names it. `check_lease`: raises LeaseEnded; None for a group that only one coordinator can own.
+    `lost`: called with the group's id when a write was refused.
+    """
+
+    __slots__ = ("_check_lease", "_has_ended", "_lost", "epoch", "group_id")
+
+    def __init__(
+        self,
+        group_id: str,
+        epoch: int = 0,
+        check_lease: Callable[[], None] | None = None,
+        lost: Callable[[str], None] = lambda group_id: None,
+    ) -> None:
+        self.group_id = group_id
+        self.epoch = epoch
+        self._check_lease = check_lease
+        self._lost = lost
+        self._has_ended = False
+
+    def check(self) -> None:
+        """Raises NotOwner, LeaseEnded."""
+        if self._has_ended:
+            raise not_here(self.group_id)
+        if self._check_lease is not None:
+            self._check_lease()
+
+    def end(self) -> None:
+        """Answer nothing from this memory any more."""
+        self._has_ended = True
+
+    def was_lost(self) -> None:
+        """A write was refused: the store has another owner of the group, or another epoch."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._lost(self.group_id)
+
+
+def not_here(group_id: str) -> NotOwner:
+    """For a call about a group that another coordinator owns, or nobody."""
+    return NotOwner(f"group {group_id} is not owned by this coordinator any more, so nothing was written")
+
+
+class OwnedGroups:
+    """`store_turn`: held during each call to the store, so that polls and changes of rows go one at a time. `changed`:
+    called after each step that a call may wait for.
+
+    Seven parameters: it is the part of `CoordinatorLease` that opens and closes, and shares what that one is made of.
     """
 
     def __init__(
         self,
-        store: OwnershipStore,
+        store: LeaseStore,
         store_turn: asyncio.Lock,
-        incumbent: Incumbent,
-        groups: OwnedGroups,
+        holder: LeaseHolder,
+        groups: GroupHost,
         metrics: Metrics,
         now_ms: Callable[[], float],
         changed: Callable[[], None],
     ) -> None:
         self._store = store
         self._store_turn = store_turn
-        self._incumbent = incumbent
+        self._holder = holder
         self._groups = groups
         self._metrics = metrics
         self._now_ms = now_ms
@@ -68,17 +151,17 @@ class Holdings:
         return self._owned.get(group_id, 0)
 
     def was_given(self, group_id: str) -> bool:
-        """Whether it was handed over since the last view of the rows was asked for."""
+        """Whether the group was handed over after the last poll was sent."""
         return group_id in self._given
 
     @property
     def is_opening(self) -> bool:
         return bool(self._opening)
 
-    # --- what happened elsewhere
+    # --- events of a group
 
     def created(self, group_id: str, epoch: int) -> None:
-        """It was declared here."""
+        """The group was declared here."""
         self._owned[group_id] = epoch
 
     def deleted(self, group_id: str) -> None:
@@ -95,20 +178,20 @@ class Holdings:
         self._owned.clear()
 
     def seen(self, sent_ms: float) -> None:
-        """The rows were read, as they were no earlier than `sent_ms`."""
+        """A poll that was sent then has read the rows."""
         self._given = {group_id: at_ms for group_id, at_ms in self._given.items() if at_ms > sent_ms}
 
     def reconcile(self) -> None:
-        """Open what could not be read when it was taken. Nothing may be here that the rows do not say is here."""
+        """Open groups that could not be read when they were taken, and lose those that the rows do not give to us."""
         for group_id, epoch in list(self._owned.items()):
             if group_id in self._moving:
                 continue
-            if self._incumbent.whereabouts(group_id) != Here(epoch):
+            if self._holder.whereabouts(group_id) != Here(epoch):
                 self.lose(group_id)
             elif group_id not in self._opening and not self._groups.is_open(group_id):
                 self._open(group_id)
 
-    # --- more
+    # --- take
 
     async def take(self, take: Take, me: str) -> None:
         """Raises StoreError."""
@@ -117,10 +200,11 @@ class Holdings:
         if take.group_id in self._owned:
             self.lose(take.group_id)
         async with self._store_turn:
-            if not await self._store.take(take.group_id, take.owner, take.epoch, me):
+            epoch = await self._store.take(take.group_id, take.owner, take.epoch, me)
+            if epoch is None:
                 return
-            self._incumbent.taken(take)
-        self._owned[take.group_id] = take.epoch + 1
+            self._holder.taken(take, epoch)
+        self._owned[take.group_id] = epoch
         self._metrics.takeovers.inc()
         self._open(take.group_id)
 
@@ -141,7 +225,7 @@ class Holdings:
                 if self._owned.get(group_id) != epoch:
                     return
                 is_there = await self._groups.open_owned(group_id, epoch)
-        except StoreError as error:  # it is tried again after the next beat
+        except StoreError as error:  # it is tried again after the next poll
             self._logger.warning("group_not_opened", group=group_id, error=str(error))
             return
         except Exception as error:  # a bug; others are opened all the same
@@ -153,12 +237,12 @@ class Holdings:
             self._logger.info("group_taken", group=group_id, epoch=epoch, took_ms=round(self._now_ms() - began_ms))
         else:
             self.deleted(group_id)
-            self._incumbent.deleted(group_id)
+            self._holder.deleted(group_id)
 
-    # --- fewer
+    # --- hand over
 
     def hand_over(self, moves: Iterable[HandOver]) -> Collection[asyncio.Task[None]]:
-        """Begins it. Each group that can be moved now counts as closed from now on."""
+        """Begin to hand over. Each group that can be moved counts as closed from now on."""
         begun = [
             each for each in moves if each.group_id not in self._moving and self._owned.get(each.group_id) == each.epoch
         ]
@@ -166,7 +250,7 @@ class Holdings:
         return [self._tasks.start(self._hand_over(each)) for each in begun]
 
     async def hand_all_over(self, moves: Collection[HandOver]) -> None:
-        """What is just being opened comes first: it cannot be closed before."""
+        """Waits first for groups that are being opened: they cannot be closed before."""
         left = deque(moves)
         for opening in list(self._opening.values()):
             await asyncio.wait((opening,))
@@ -177,22 +261,22 @@ class Holdings:
                 await asyncio.wait(moving)
 
     async def _hand_over(self, move: HandOver) -> None:
-        """Raises nothing: whether it succeeded, failed or got lost, the next beat tells."""
+        """Raises nothing: the next poll says whether it succeeded."""
         group_id = move.group_id
         release: Callable[[], None] | None = None
         try:
             async with self._closings:
                 release = await self._groups.close_owned(group_id)
-            me = self._incumbent.coordinator_id
+            me = self._holder.coordinator_id
             async with self._store_turn:
                 if me is None or self._owned.pop(group_id, None) != move.epoch:
                     return
                 if not await self._store.hand_over(group_id, move.epoch, me, move.to):
                     return
-                self._incumbent.given(move)
+                self._holder.given(move)
                 self._given[group_id] = self._now_ms()
             self._metrics.hand_overs.inc()
-            found = self._incumbent.whereabouts(group_id)
+            found = self._holder.whereabouts(group_id)
             to = found.url if isinstance(found, Elsewhere) else move.to
             self._logger.info("group_given", group=group_id, epoch=move.epoch + 1, to=to)
         except StoreError as error:

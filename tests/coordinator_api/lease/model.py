@@ -1,5 +1,5 @@
-"""Several coordinators on one table in simulated time, around the real `Incumbent`, with all that may go wrong between
-them: slow calls, lost requests and answers, outages, freezes, crashes, stops in good order.
+"""Several coordinators on one table in simulated time, around the real `LeaseHolder`, with all that may go
+wrong between them: slow calls, lost requests and answers, outages, freezes, crashes, stops in good order.
 
 After each step two things are asserted: nobody but the owner that the rows name answers for a group, and only within
 its lease. So no two answer at one moment.
@@ -16,20 +16,10 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from coordinator_api.ownership.incumbent import Incumbent
-from coordinator_api.ownership.values import (
-    Action,
-    EndCoordinator,
-    Enter,
-    HandOver,
-    Here,
-    Lose,
-    OwnershipView,
-    ReadAgain,
-    Take,
-    lease_times,
-)
-from tests.coordinator_api.ownership.table import OwnershipTable
+from coordinator_api.lease.decisions import Action, EndCoordinator, Enter, HandOver, Here, Lose, ReadAgain, Take
+from coordinator_api.lease.lease_holder import LeaseHolder
+from coordinator_api.store.lease_rows import LeaseView, lease_times
+from tests.coordinator_api.lease.table import LeaseTable
 
 LEASE_MS = 3_000
 TIMES = lease_times(LEASE_MS)
@@ -79,7 +69,7 @@ class Model:
         rates: Sequence[float] = (1.0,),
     ) -> None:
         self.now_ms = 0.0
-        self.table = OwnershipTable()
+        self.table = LeaseTable()
         self.chance = chance
         self.usual_ms, self.slow_ms = usual_ms, slow_ms
         self.numbers = count(1)
@@ -122,7 +112,7 @@ class Model:
         for group_id, row in self.table.groups.items():
             answering = [each for each in self.coordinators if each.answers_for(group_id)]
             for each in answering:
-                assert (each.incumbent.coordinator_id, each.open[group_id]) == (row.owner, row.epoch), group_id
+                assert (each.holder.coordinator_id, each.open[group_id]) == (row.owner, row.epoch), group_id
             if answering:
                 self.ownerless_since_ms.pop(group_id, None)
             else:
@@ -171,8 +161,8 @@ class Modelled:
     def answers_for(self, group_id: str) -> bool:
         if not self._is_up or group_id not in self.open or self.model.is_now(Kind.FROZEN, self.number):
             return False
-        is_here = isinstance(self.incumbent.whereabouts(group_id), Here)
-        return is_here and self.incumbent.may_answer(self.clock_ms)
+        is_here = isinstance(self.holder.whereabouts(group_id), Here)
+        return is_here and self.holder.may_answer(self.clock_ms)
 
     def kill(self, back_after_ms: float) -> None:
         if self._is_up:
@@ -190,7 +180,7 @@ class Modelled:
         self._is_up = True
         self._stops_for_ms = None
         self.open.clear()
-        self.incumbent = Incumbent(TIMES)
+        self.holder = LeaseHolder(TIMES)
         self._carry_on(self._life(), next)
 
     def _end(self, back_after_ms: float) -> None:
@@ -201,33 +191,33 @@ class Modelled:
 
     def _life(self) -> Script:
         """Gives a call, or a time to wait. Gets the answer, or NoAnswer is thrown in."""
-        table, incumbent = self.model.table, self.incumbent
+        table, holder = self.model.table, self.holder
         while True:
-            if incumbent.coordinator_id is None:
+            if holder.coordinator_id is None:
                 name = f"{self.number}.{next(self.model.numbers)}"
                 try:
                     yield partial(table.enter, name, f"http://{name}")
                 except NoAnswer:
                     continue
-                incumbent.entered(name, f"http://{name}", self.clock_ms)
-            yield max(0.0, incumbent.next_beat_ms(self.clock_ms) - self.clock_ms) / self.rate
+                holder.entered(name, f"http://{name}", self.clock_ms)
+            yield max(0.0, holder.next_poll_ms(self.clock_ms) - self.clock_ms) / self.rate
             if self._stops_for_ms is not None:
                 break
-            me, sent_ms = incumbent.coordinator_id, self.clock_ms
+            me, sent_ms = holder.coordinator_id, self.clock_ms
             assert me is not None
-            incumbent.movable(self.open)
-            renews = incumbent.renews
+            holder.movable(self.open)
+            renews = holder.renews
             try:
-                view = yield partial(table.beat, me, takes=renews, renews=renews)
+                view = yield partial(table.poll, me, takes=renews, renews=renews)
             except NoAnswer:
-                incumbent.not_beaten()
+                holder.poll_failed()
                 continue
-            assert view is None or isinstance(view, OwnershipView)
-            for action in incumbent.beaten(sent_ms, self.clock_ms, view):
+            assert view is None or isinstance(view, LeaseView)
+            for action in holder.polled(sent_ms, self.clock_ms, view):
                 yield from self._carry_out(action, me)
-        me, back_after_ms = incumbent.coordinator_id, self._stops_for_ms
+        me, back_after_ms = holder.coordinator_id, self._stops_for_ms
         assert me is not None
-        for move in incumbent.leaving():
+        for move in holder.leaving():
             yield from self._carry_out(move, me)
         self.open.clear()
         with suppress(NoAnswer):
@@ -235,7 +225,7 @@ class Modelled:
         self._end(back_after_ms)
 
     def _carry_out(self, action: Action, me: str) -> Script:
-        table, incumbent = self.model.table, self.incumbent
+        table, holder = self.model.table, self.holder
         try:
             match action:
                 case Lose(group_id):
@@ -248,13 +238,14 @@ class Modelled:
                     yield partial(table.end, coordinator_id, renewals)
                 case Take(group_id, owner, epoch):
                     assert group_id not in self.open
-                    if (yield partial(table.take, group_id, owner, epoch, me)):
-                        incumbent.taken(action)
-                        self.open[group_id] = epoch + 1
+                    taken_in = yield partial(table.take, group_id, owner, epoch, me)
+                    if isinstance(taken_in, int):
+                        holder.taken(action, taken_in)
+                        self.open[group_id] = taken_in
                 case HandOver(group_id, epoch, to):
                     assert self.open.pop(group_id) == epoch
                     if (yield partial(table.hand_over, group_id, epoch, me, to)):
-                        incumbent.given(action)
+                        holder.given(action)
         except NoAnswer:
             pass
 
@@ -280,25 +271,25 @@ class Modelled:
         if isinstance(wanted, float):
             self.model.after(wanted, lambda: again(next))
             return
-        is_over = False
+        has_ended = False
 
-        def over(step: Step) -> None:
-            nonlocal is_over
-            if not is_over:
-                is_over = True
+        def ended(step: Step) -> None:
+            nonlocal has_ended
+            if not has_ended:
+                has_ended = True
                 again(step)
 
-        self.model.after(TIMES.valid_ms / 2 / self.rate, lambda: over(lambda script: script.throw(NoAnswer())))
+        self.model.after(TIMES.valid_ms / 2 / self.rate, lambda: ended(lambda script: script.throw(NoAnswer())))
         if not self._is_away():
-            self.model.after(self._delay_ms(), lambda: self._arrives(wanted, over))
+            self.model.after(self._delay_ms(), lambda: self._arrives(wanted, ended))
 
-    def _arrives(self, call: Call, over: Callable[[Step], None]) -> None:
+    def _arrives(self, call: Call, ended: Callable[[Step], None]) -> None:
         """At the database. Its answer may be lost; it has been done all the same."""
         if self._is_away():
             return
         answer = call()
         if not self.model.is_now(Kind.DEAF, self.number):
-            self.model.after(self._delay_ms(), lambda: over(lambda script: script.send(answer)))
+            self.model.after(self._delay_ms(), lambda: ended(lambda script: script.send(answer)))
 
     def _is_away(self) -> bool:
         return self.model.is_now(Kind.OUTAGE) or self.model.is_now(Kind.CUT, self.number)

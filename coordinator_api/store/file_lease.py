@@ -1,15 +1,14 @@
-"""Only one process writes an SQLite file: it holds a lease, which the operating system drops when the process dies.
+"""The lease of an SQLite file: only its holder uses the file, and it never expires while the holder lives.
 
-The lease is a lock on a file beside the database. It is gone at once after `kill -9`, so that a new process can take
-over. As long as the holder lives, a second process is refused. A database of PostgreSQL is for several processes, and
-needs no lease: each group of it has an owner.
+The lease is a lock on a file beside the database. The operating system drops it when the process dies, so a new process
+can take over at once after `kill -9`. While the holder lives, a second process is refused.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,10 +19,43 @@ from assignor.operating_system import advice_of
 from coordinator_api.store.database_file import lock_file_of
 from coordinator_api.store.engine import sqlite_file
 from coordinator_api.store.errors import StoreInUse, UnusableDatabase
+from coordinator_api.store.lease_rows import NEVER_EXPIRES, CoordinatorRow, GroupOwner, LeaseStore, LeaseView
+
+
+class FileLeaseStore(LeaseStore):
+    """The holder of the lock owns every group, in the epoch 0 in which all groups of a file are stored.
+
+    `group_ids`: of all groups in the file.
+    """
+
+    times = NEVER_EXPIRES
+
+    def __init__(self, group_ids: Callable[[], Awaitable[list[str]]]) -> None:
+        self._group_ids = group_ids
+        self._rows: dict[str, CoordinatorRow] = {}
+
+    async def enter(self, coordinator_id: str, url: str, release: str) -> None:
+        self._rows = {coordinator_id: CoordinatorRow(coordinator_id, url, 0, release)}
+
+    async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
+        ids = await self._group_ids()
+        return LeaseView(self._rows, {group_id: GroupOwner(group_id, coordinator_id, 0) for group_id in ids})
+
+    async def end(self, coordinator_id: str, renewals: int) -> bool:
+        return coordinator_id not in self._rows
+
+    async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
+        return epoch
+
+    async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
+        return False
+
+    async def leave(self, coordinator_id: str) -> None:
+        self._rows = {}
 
 
 @contextmanager
-def lease(engine: AsyncEngine) -> Iterator[None]:
+def file_lease(engine: AsyncEngine) -> Iterator[None]:
     """Hold the lease of the engine's database, if it is a file. Raises StoreInUse when another process holds it."""
     file = sqlite_file(engine.url)
     if file is None:

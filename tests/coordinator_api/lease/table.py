@@ -1,11 +1,11 @@
-"""The rows of coordinators and groups in memory, with the rules of `OwnershipStore`. Each method is one transaction."""
+"""The rows of coordinators and groups in memory, with the rules of `LeaseStore`. Each method is one transaction."""
 
 from __future__ import annotations
 
-from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, OwnershipView
+from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseTimes, LeaseView
 
 
-class OwnershipTable:
+class LeaseTable:
     """`ended`: the ids of all coordinators whose rows others have deleted."""
 
     def __init__(self) -> None:
@@ -17,12 +17,12 @@ class OwnershipTable:
         assert coordinator_id not in self.coordinators
         self.coordinators[coordinator_id] = CoordinatorRow(coordinator_id, url, 0, release, takes=False)
 
-    def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
+    def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
         row = self.coordinators.get(coordinator_id)
         if row is None:
             return None
         self.coordinators[coordinator_id] = row._replace(renewals=row.renewals + int(renews), takes=takes)
-        return OwnershipView(dict(self.coordinators), dict(self.groups))
+        return LeaseView(dict(self.coordinators), dict(self.groups))
 
     def end(self, coordinator_id: str, renewals: int) -> bool:
         row = self.coordinators.get(coordinator_id)
@@ -34,14 +34,14 @@ class OwnershipTable:
         self.ended.append(coordinator_id)
         return True
 
-    def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
+    def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         group = self.groups.get(group_id)
         if group is None or (group.owner, group.epoch) != (owner, epoch) or by not in self.coordinators:
-            return False
+            return None
         if owner != by and owner in self.coordinators:
-            return False
+            return None
         self.groups[group_id] = group._replace(owner=by, epoch=epoch + 1)
-        return True
+        return epoch + 1
 
     def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
         group = self.groups.get(group_id)
@@ -66,22 +66,25 @@ class OwnershipTable:
         self.groups[group_id] = group._replace(members=members)
 
 
-class InMemoryOwnershipStore:
-    """An `OwnershipStore` on a table."""
+class InMemoryLeaseStore:
+    """A `LeaseStore` on a table. `ids`: under which its coordinator has entered."""
 
-    def __init__(self, table: OwnershipTable) -> None:
+    def __init__(self, table: LeaseTable, times: LeaseTimes) -> None:
         self.table = table
+        self.times = times
+        self.ids: list[str] = []
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
         self.table.enter(coordinator_id, url, release)
+        self.ids.append(coordinator_id)
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
-        return self.table.beat(coordinator_id, takes=takes, renews=renews)
+    async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
+        return self.table.poll(coordinator_id, takes=takes, renews=renews)
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
         return self.table.end(coordinator_id, renewals)
 
-    async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
+    async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         return self.table.take(group_id, owner, epoch, by)
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:

@@ -1,4 +1,4 @@
-"""The rim around the incumbent: groups open and close as the rows say, and nothing is answered without a lease."""
+"""The rim around the holder: groups open and close as the rows say, and nothing is answered without a lease."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from coordinator_api.errors import GroupIsLoading
-from coordinator_api.groups.owned_groups import OtherGroup
-from coordinator_api.groups.ownership import Ownership
+from coordinator_api.lease.coordinator_lease import CoordinatorLease
+from coordinator_api.lease.decisions import Elsewhere, Here, NoSuchGroup
+from coordinator_api.lease.owned_groups import OtherGroup
 from coordinator_api.metrics import Metrics
-from coordinator_api.ownership.values import Elsewhere, GroupOwner, Here, NoSuchGroup, OwnershipView, lease_times
 from coordinator_api.store.errors import LeaseEnded, StoreError
-from tests.coordinator_api.ownership.table import InMemoryOwnershipStore, OwnershipTable
+from coordinator_api.store.lease_rows import GroupOwner, LeaseView, lease_times
+from tests.coordinator_api.lease.table import InMemoryLeaseStore, LeaseTable
 
 TIMES = lease_times(600)
 WAIT_S = 30.0
@@ -65,26 +66,25 @@ class Groups:
         self.done.append("let go")
 
 
-class UnsteadyStore(InMemoryOwnershipStore):
+class UnsteadyStore(InMemoryLeaseStore):
     """`is_away`: it answers nobody."""
 
     is_away = False
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
+    async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
         if self.is_away:
             raise StoreError("the database does not answer")
-        return await super().beat(coordinator_id, takes=takes, renews=renews)
+        return await super().poll(coordinator_id, takes=takes, renews=renews)
 
 
 class Rim:
     """One coordinator."""
 
-    def __init__(self, table: OwnershipTable, url: str) -> None:
+    def __init__(self, table: LeaseTable, url: str) -> None:
         self.groups = Groups()
         self.metrics = Metrics(lambda: ({}, 0), lambda: 0)
-        self.ids: list[str] = []
-        self.store = UnsteadyStore(table)
-        self.ownership = Ownership(self.store, TIMES, url, "1", self.groups, self.metrics, self.ids.append)
+        self.store = UnsteadyStore(table, TIMES)
+        self.lease = CoordinatorLease(self.store, url, "1", self.groups, self.metrics)
 
     def measured(self, name: str) -> float:
         value = self.metrics.registry.get_sample_value(name)
@@ -93,24 +93,24 @@ class Rim:
 
 
 @asynccontextmanager
-async def started(table: OwnershipTable, url: str = "http://a") -> AsyncIterator[Rim]:
+async def started(table: LeaseTable, url: str = "http://a") -> AsyncIterator[Rim]:
     rim = Rim(table, url)
-    await rim.ownership.start()
-    rim.ownership.serves()
+    await rim.lease.start()
+    rim.lease.serves()
     try:
         yield rim
     finally:
-        await rim.ownership.leave()
+        await rim.lease.leave()
 
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(WAIT_S):
-        while not holds():  # noqa: ASYNC110 -- beats go on by themselves, and tell nobody
+        while not holds():  # noqa: ASYNC110 -- polls go on by themselves, and tell nobody
             await asyncio.sleep(0.005)
 
 
-def with_free_groups(*group_ids: str) -> OwnershipTable:
-    table = OwnershipTable()
+def with_free_groups(*group_ids: str) -> LeaseTable:
+    table = LeaseTable()
     table.groups = {each: GroupOwner(each, None, 4) for each in group_ids}
     return table
 
@@ -119,9 +119,9 @@ async def test_should_open_what_nobody_has_before_it_has_started() -> None:
     table = with_free_groups("g", "h")
     async with started(table) as rim:
         assert rim.groups.epochs == {"g": 5, "h": 5}
-        assert {each.owner for each in table.groups.values()} == set(rim.ids)
-        assert await rim.ownership.located("g") == Here(5)
-        assert await rim.ownership.located("nobody") == NoSuchGroup()
+        assert {each.owner for each in table.groups.values()} == set(rim.store.ids)
+        assert await rim.lease.located("g") == Here(5)
+        assert await rim.lease.located("nobody") == NoSuchGroup()
         assert rim.measured("assignor_takeover_total") == 2
     assert table.coordinators == {}
 
@@ -135,9 +135,9 @@ async def test_should_give_a_group_for_balance_and_say_where_it_is() -> None:
 
         assert second.groups.epochs[moved] > 5
         assert first.groups.done[-2:] == [f"close {moved}", f"release {moved}"]
-        assert await first.ownership.located(moved) == Elsewhere("http://b")
-        assert await second.ownership.located(stayed) == Elsewhere("http://a")
-        assert first.ownership.elsewhere() == [OtherGroup(moved, "http://b", 0)]
+        assert await first.lease.located(moved) == Elsewhere("http://b")
+        assert await second.lease.located(stayed) == Elsewhere("http://a")
+        assert first.lease.elsewhere() == [OtherGroup(moved, "http://b", 0)]
         assert first.measured("assignor_hand_over_total") == 1
 
 
@@ -146,7 +146,7 @@ async def test_should_wait_for_a_group_that_is_being_opened() -> None:
     async with started(table) as rim:
         rim.groups.opens.clear()
         table.groups["g"] = GroupOwner("g", None, 0)
-        asked = asyncio.ensure_future(rim.ownership.located("g"))
+        asked = asyncio.ensure_future(rim.lease.located("g"))
         await until(lambda: table.groups["g"].owner is not None)
         assert not asked.done()
         rim.groups.opens.set()
@@ -160,7 +160,7 @@ async def test_should_say_after_a_while_that_nobody_has_a_group_yet() -> None:
         rim.groups.opens.clear()
         table.groups["g"] = GroupOwner("g", None, 0)
         with pytest.raises(GroupIsLoading, match="group g is being taken over"):
-            await rim.ownership.located("g")
+            await rim.lease.located("g")
         rim.groups.opens.set()
 
 
@@ -168,80 +168,80 @@ async def test_should_try_again_to_open_what_could_not_be_read() -> None:
     table = with_free_groups("g")
     rim = Rim(table, "http://a")
     rim.groups.fails = 2
-    await rim.ownership.start()
+    await rim.lease.start()
 
     await until(lambda: rim.groups.is_open("g"))
 
-    await rim.ownership.leave()
+    await rim.lease.leave()
 
 
 async def test_should_forget_a_group_that_was_deleted_before_it_opened() -> None:
     table = with_free_groups("g")
     rim = Rim(table, "http://a")
     rim.groups.missing.add("g")
-    await rim.ownership.start()
+    await rim.lease.start()
     del table.groups["g"]
 
-    assert await rim.ownership.located("g") == NoSuchGroup()
+    assert await rim.lease.located("g") == NoSuchGroup()
 
-    await rim.ownership.leave()
+    await rim.lease.leave()
 
 
 async def test_should_answer_nothing_while_the_database_is_away_and_read_all_again_afterwards() -> None:
     table = with_free_groups("g")
     async with started(table) as rim:
-        rim.ownership.check()
+        rim.lease.check()
         rim.store.is_away = True
-        await until(lambda: rim.ownership.problem() is not None)
+        await until(lambda: rim.lease.problem() is not None)
         with pytest.raises(LeaseEnded):
-            rim.ownership.check()
+            rim.lease.check()
         with pytest.raises(LeaseEnded):
-            await rim.ownership.located("g")
+            await rim.lease.located("g")
         await until(lambda: "let go" in rim.groups.done)
         assert rim.measured("assignor_lease_valid") == 0
         assert rim.measured("assignor_late_answers_refused_total") >= 2
 
         rim.store.is_away = False
-        await until(lambda: rim.ownership.problem() is None)
+        await until(lambda: rim.lease.problem() is None)
         await until(lambda: "read again" in rim.groups.done)
 
         assert rim.groups.epochs == {"g": 5}, "nobody took it meanwhile"
         assert rim.measured("assignor_lease_valid") == 1
-        assert len(rim.ids) == 1
+        assert len(rim.store.ids) == 1
 
 
 async def test_should_lose_everything_with_its_row_and_enter_under_another_id() -> None:
     table = with_free_groups("g")
     async with started(table) as rim:
-        del table.coordinators[rim.ids[0]]
-        await until(lambda: len(rim.ids) == 2 and rim.groups.is_open("g"))
+        del table.coordinators[rim.store.ids[0]]
+        await until(lambda: len(rim.store.ids) == 2 and rim.groups.is_open("g"))
 
         assert rim.groups.done == ["open g 5", "let go", "lose g", "open g 6"]
-        assert table.groups["g"].owner == rim.ids[1]
+        assert table.groups["g"].owner == rim.store.ids[1]
 
 
 async def test_should_serve_the_groups_of_one_that_stopped_without_a_word() -> None:
     table = with_free_groups("g")
     dead = Rim(table, "http://dead")
-    await dead.ownership.start()
+    await dead.lease.start()
     async with started(table, "http://b") as rim:
-        dead.ownership._has_left = True  # its beats end, and its row stays
+        dead.lease._has_left = True  # its polls end, and its row stays
 
         await until(lambda: rim.groups.is_open("g"))
 
-        assert table.ended == dead.ids
+        assert table.ended == dead.store.ids
         with pytest.raises(LeaseEnded):
-            dead.ownership.check()
+            dead.lease.check()
 
 
 async def test_should_send_nobody_to_itself_because_a_process_before_it_had_its_address() -> None:
     table = with_free_groups("g")
     dead = Rim(table, "http://a")
-    await dead.ownership.start()
-    dead.ownership._has_left = True
+    await dead.lease.start()
+    dead.lease._has_left = True
     async with started(table, "http://a") as rim:
-        assert rim.ownership.elsewhere() == [OtherGroup("g", None, 0)]
-        asked = asyncio.ensure_future(rim.ownership.located("g"))
+        assert rim.lease.elsewhere() == [OtherGroup("g", None, 0)]
+        asked = asyncio.ensure_future(rim.lease.located("g"))
         try:
             assert await asked == Here(6)
         except GroupIsLoading:  # it waits for half a second, and a row is looked at for nearly as long
@@ -253,57 +253,57 @@ async def test_should_give_all_away_before_it_leaves() -> None:
     async with started(table, "http://a") as first, started(table, "http://b") as second:
         await until(lambda: len(second.groups.epochs) == 2)
 
-        await first.ownership.give_away(WAIT_S)
+        await first.lease.give_away(WAIT_S)
 
         assert first.groups.epochs == {}
-        assert {each.owner for each in table.groups.values()} == set(second.ids)
+        assert {each.owner for each in table.groups.values()} == set(second.store.ids)
         for group_id in table.groups:
-            assert await first.ownership.located(group_id) == Elsewhere("http://b")
-        await first.ownership.leave()
+            assert await first.lease.located(group_id) == Elsewhere("http://b")
+        await first.lease.leave()
         with pytest.raises(LeaseEnded):
-            first.ownership.check()
+            first.lease.check()
         await until(lambda: len(second.groups.epochs) == 4)
 
 
 async def test_should_be_given_nothing_before_it_serves_and_once_it_stops() -> None:
     table = with_free_groups("g", "h", "i", "j")
 
-    async def some_beats(of: Rim) -> None:
-        wanted = table.coordinators[of.ids[0]].renewals + 4
-        await until(lambda: table.coordinators[of.ids[0]].renewals >= wanted)
+    async def some_polls(of: Rim) -> None:
+        wanted = table.coordinators[of.store.ids[0]].renewals + 4
+        await until(lambda: table.coordinators[of.store.ids[0]].renewals >= wanted)
 
     async with started(table, "http://a") as first:
         second = Rim(table, "http://b")
-        await second.ownership.start()
-        await some_beats(first)
+        await second.lease.start()
+        await some_polls(first)
         assert second.groups.epochs == {}
-        second.ownership.serves()
+        second.lease.serves()
         await until(lambda: len(second.groups.epochs) == 2)
 
-        await second.ownership.give_away(WAIT_S)
-        await some_beats(first)
+        await second.lease.give_away(WAIT_S)
+        await some_polls(first)
 
         assert second.groups.epochs == {}
-        assert {each.owner for each in table.groups.values()} == set(first.ids)
-        await second.ownership.leave()
+        assert {each.owner for each in table.groups.values()} == set(first.store.ids)
+        await second.lease.leave()
 
 
 async def test_should_keep_what_nobody_else_can_have_until_it_leaves() -> None:
     table = with_free_groups("g")
     async with started(table) as rim:
-        await rim.ownership.give_away(WAIT_S)
+        await rim.lease.give_away(WAIT_S)
         assert rim.groups.epochs == {"g": 5}
 
 
 async def test_should_not_own_a_group_that_was_created_for_a_coordinator_that_is_no_more() -> None:
     table = with_free_groups()
     async with started(table) as rim:
-        with rim.ownership.creating("new"):
-            table.written("new", rim.ids[0])
+        with rim.lease.creating("new"):
+            table.written("new", rim.store.ids[0])
             rim.groups.epochs["new"] = 1
-            del table.coordinators[rim.ids[0]]
-            await until(lambda: len(rim.ids) == 2)
-            rim.ownership.created("new")
+            del table.coordinators[rim.store.ids[0]]
+            await until(lambda: len(rim.store.ids) == 2)
+            rim.lease.created("new", 1)
             assert rim.groups.done[-1] == "lose new"
 
         await until(lambda: rim.groups.is_open("new"))
@@ -313,13 +313,13 @@ async def test_should_not_own_a_group_that_was_created_for_a_coordinator_that_is
 async def test_should_not_take_a_group_that_is_just_being_created_here() -> None:
     table = with_free_groups()
     async with started(table) as rim:
-        with rim.ownership.creating("new"):
-            table.written("new", rim.ids[0])
-            seen = table.coordinators[rim.ids[0]].renewals
-            await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 2)
+        with rim.lease.creating("new"):
+            table.written("new", rim.store.ids[0])
+            seen = table.coordinators[rim.store.ids[0]].renewals
+            await until(lambda: table.coordinators[rim.store.ids[0]].renewals > seen + 2)
             rim.groups.epochs["new"] = 1
-            rim.ownership.created("new")
-        await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 5)
+            rim.lease.created("new", 1)
+        await until(lambda: table.coordinators[rim.store.ids[0]].renewals > seen + 5)
 
         assert (rim.groups.epochs, table.groups["new"].epoch) == ({"new": 1}, 1)
 
@@ -327,14 +327,14 @@ async def test_should_not_take_a_group_that_is_just_being_created_here() -> None
 async def test_should_own_a_group_that_was_created_here_at_once() -> None:
     table = with_free_groups()
     async with started(table) as rim:
-        assert rim.ownership.is_unknown("new")
-        with rim.ownership.creating("new"):
-            table.written("new", rim.ids[0])
+        assert rim.lease.is_unknown("new")
+        with rim.lease.creating("new"):
+            table.written("new", rim.store.ids[0])
             rim.groups.epochs["new"] = 1
-            rim.ownership.created("new")
+            rim.lease.created("new", 1)
 
-        assert not rim.ownership.is_unknown("new")
-        assert await rim.ownership.located("new") == Here(1)
-        seen = table.coordinators[rim.ids[0]].renewals
-        await until(lambda: table.coordinators[rim.ids[0]].renewals > seen + 2)
+        assert not rim.lease.is_unknown("new")
+        assert await rim.lease.located("new") == Here(1)
+        seen = table.coordinators[rim.store.ids[0]].renewals
+        await until(lambda: table.coordinators[rim.store.ids[0]].renewals > seen + 2)
         assert rim.groups.epochs == {"new": 1}

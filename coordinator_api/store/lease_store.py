@@ -1,13 +1,13 @@
-"""What an incumbent asks of the database, on PostgreSQL. See `coordinator_api.ownership.ownership_store`.
+"""Leases as rows of PostgreSQL. `LeaseStore` says what each call does.
 
-Each statement is a transaction of its own, over a connection that nobody else uses: a beat goes out while all groups
-are being written. An answer that does not come in time is an error, and the connection is given up.
+Each statement is a transaction of its own, over a connection that nothing else uses: no renewal waits for writes of
+groups. A statement that is not answered in time is an error, and its connection is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -15,13 +15,12 @@ from sqlalchemy import ColumnElement, Exists, UpdateBase, delete, exists, insert
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.ownership.ownership_store import OwnershipStore
-from coordinator_api.ownership.values import CoordinatorRow, GroupOwner, OwnershipView, lease_times
 from coordinator_api.store.engine import connection_of, kind_of, reason
 from coordinator_api.store.errors import UnusableDatabase
+from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseStore, LeaseView, lease_times
 from coordinator_api.store.tables import coordinators, groups
 
-_BEAT = text(
+_POLL = text(
     "WITH renewed AS ("
     "UPDATE coordinators SET renewals = renewals + :more, takes = :takes WHERE coordinator_id = :me "
     "RETURNING coordinator_id, url, renewals, release, takes"
@@ -39,23 +38,27 @@ _BEAT = text(
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
 """The own row, with a digest of all groups; the other coordinators; and the groups, which alone have members, unless
-they are as `known`. A beat comes several times a second, and they change seldom.
+they are as `known`. A poll comes several times a second, and they change seldom.
 
 Other parts of a statement do not see what one part of it changes, so the own row comes from that part.
 """
 
 
-class SqlOwnershipStore(OwnershipStore):
-    """`engine`: of `create_ownership_engine`. `lease_ms`: this coordinator's `lease.timeout.ms`."""
+class SqlLeaseStore(LeaseStore):
+    """`engine`: of `create_lease_engine`. `lease_ms`: this coordinator's `lease.timeout.ms`. `entered`: called with the
+    id under which this coordinator has entered.
+    """
 
-    def __init__(self, engine: AsyncEngine, lease_ms: int) -> None:
+    def __init__(self, engine: AsyncEngine, lease_ms: int, entered: Callable[[str], None]) -> None:
+        self.times = lease_times(lease_ms)
         self._engine = engine
         self._lease_ms = lease_ms
+        self._entered = entered
         self._groups: tuple[str | None, Mapping[str, GroupOwner]] = (None, {})
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Raises UnusableDatabase, too, when another coordinator has another lease: one of the two would take the other
-        for dead while it still answers.
+        """Raises UnusableDatabase, too, when another coordinator has another `lease.timeout.ms`: one of the two would
+        take the other for expired while it still answers.
         """
         row = {"coordinator_id": coordinator_id, "url": url, "release": release, "takes": False}
         has_another = coordinators.c.lease_ms != self._lease_ms
@@ -71,12 +74,13 @@ class SqlOwnershipStore(OwnershipStore):
                 f"lease.timeout.ms is {self._lease_ms} here, and {found.lease_ms} at the coordinator {found.url} of "
                 "the same database: all of them need the same value"
             )
+        self._entered(coordinator_id)
 
-    async def beat(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> OwnershipView | None:
+    async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
         known, owners = self._groups
         values = {"me": coordinator_id, "known": known, "takes": takes, "more": int(renews)}
         async with self._connection() as connection:
-            rows = (await connection.execute(_BEAT, values)).all()
+            rows = (await connection.execute(_POLL, values)).all()
         if not rows:
             return None
         of_coordinators = [row for row in rows if row.members is None]
@@ -86,7 +90,7 @@ class SqlOwnershipStore(OwnershipStore):
             in_rows = (row for row in rows if row.members is not None)
             owners = {name: GroupOwner(name, owner, epoch, members) for name, owner, epoch, _, _, members, _ in in_rows}
             self._groups = (digest, owners)
-        return OwnershipView(found, owners)
+        return LeaseView(found, owners)
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
         is_it = coordinators.c.coordinator_id == coordinator_id
@@ -95,15 +99,15 @@ class SqlOwnershipStore(OwnershipStore):
         async with self._connection() as connection:
             return (await connection.execute(select(coordinators.c.renewals).where(is_it))).first() is None
 
-    async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> bool:
+    async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        # an own one is taken once more: it was handed over to this coordinator, or its first take was not heard of
+        # an own group is taken once more: it was handed over to this coordinator, or the answer to a take was lost
         is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
-        # one that its former owner is still writing is taken later: no beat may wait for that
+        # a group that its former owner is still writing is taken later: no renewal may wait for that
         free = select(seen.c.group_id).where(as_seen, is_free, _has_row(by)).with_for_update(skip_locked=True, of=seen)
         taken = update(groups).where(groups.c.group_id.in_(free), groups.c.epoch == epoch)
-        return await self._changed(taken.values(owner=by, epoch=epoch + 1))
+        return epoch + 1 if await self._changed(taken.values(owner=by, epoch=epoch + 1)) else None
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
         owned = (groups.c.group_id == group_id) & (groups.c.epoch == epoch) & (groups.c.owner == by)
@@ -154,7 +158,7 @@ async def renewing(
     lease_ms = max((row.lease_ms for row in before.values()), default=0)
     until_s = loop.time() + lease_ms / 1000
     while loop.time() < until_s:
-        await asyncio.sleep(lease_times(lease_ms).beat_ms / 1000)
+        await asyncio.sleep(lease_times(lease_ms).renewal_ms / 1000)
         found = _renewed(before, await rows_of(connection, which))
         if found is not None:
             return found

@@ -1,0 +1,430 @@
+"""The lease of this coordinator: it is renewed again and again, and what `LeaseHolder` decides is carried out.
+
+    poll -> lose groups, read groups again, begin to hand groups over: at once
+         -> until the next poll is due, one after the other: end expired coordinators, take free groups
+
+Rules:
+- Opening a group replays its log, and closing it waits for its commit. Both run outside the renewal loop.
+- A group is closed before its row is changed, and opened after it was taken. Calls for the group wait in between.
+- The answer where a group is must be newer than the question: the caller may come from the coordinator that has just
+  handed the group to this one. So a question requests a poll. All questions share it, and there are few polls a second.
+- Lists of other groups, quotas and metrics may be as old as the last poll.
+- An SQLite file has a lease that never expires: it is polled once, at the start, and every group is taken.
+
+`OwnedGroups` opens and closes groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager, suppress
+
+import structlog
+
+from coordinator_api.background_tasks import BackgroundTasks
+from coordinator_api.clock import since_boot_ms
+from coordinator_api.errors import GroupIsLoading
+from coordinator_api.lease.decisions import (
+    Action,
+    Elsewhere,
+    EndCoordinator,
+    Enter,
+    HandOver,
+    Here,
+    Lose,
+    NoSuchGroup,
+    ReadAgain,
+    Take,
+    Whereabouts,
+)
+from coordinator_api.lease.lease_holder import LeaseHolder
+from coordinator_api.lease.owned_groups import GroupHost, OtherGroup, OwnedGroups
+from coordinator_api.metrics import Metrics
+from coordinator_api.store.errors import LeaseEnded, StoreError
+from coordinator_api.store.lease_rows import LeaseStore
+
+LONGEST_WAIT_S = 0.5
+"""How long a call waits for a group that nobody owns, or that is being opened."""
+
+SHORTEST_BETWEEN_MS = 50.0
+"""Between two polls that calls wait for; a fifth of the ordinary interval, if that is less."""
+
+LONGEST_START_S = 30.0
+"""How long a start waits for the groups that it takes. After that, calls for a group that is not open yet wait."""
+
+LONGEST_LEAVE_S = 0.5
+"""How long a stop waits for a database that does not answer."""
+
+PAUSE_AFTER_A_BUG_MS = 1_000.0
+
+
+class CoordinatorLease:
+    """Belongs to one event loop. `url`: where others reach this coordinator. `release`: of this project."""
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        url: str,
+        release: str,
+        groups: GroupHost,
+        metrics: Metrics,
+        now_ms: Callable[[], float] = since_boot_ms,
+    ) -> None:
+        self.url = url
+        self._store = store
+        self._times = store.times
+        self._release = release
+        self._groups = groups
+        self._metrics = metrics
+        self._now_ms = now_ms
+        self._holder = LeaseHolder(store.times)
+        self._logger = structlog.get_logger("coordinator_api")
+        self._tasks = BackgroundTasks()
+        self._store_turn = asyncio.Lock()
+        self._woken = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._view_sent_ms = self._poll_sent_ms = self._poll_due_ms = -math.inf
+        self._poll_is_requested = False
+        self._polls_fail = False
+        self._to_do: deque[Action] = deque()
+        self._owned_groups = OwnedGroups(
+            store, self._store_turn, self._holder, groups, metrics, self._now_ms, self._notify_waiters
+        )
+        self._creating: dict[str, str | None] = {}
+        self._was_valid: bool | None = None
+        self._ended_ms = 0.0
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._serves = self._is_leaving = self._has_left = False
+
+    # --- questions
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other coordinators can use the database."""
+        return self._times.expires
+
+    def check(self) -> None:
+        """Raises LeaseEnded when nothing may be answered now, because another coordinator may own all groups."""
+        if not self._may_answer():
+            self._metrics.refused_late_answers.inc()
+            raise LeaseEnded(LeaseEnded.public)
+
+    def _may_answer(self) -> bool:
+        return not self._has_left and self._holder.may_answer(self._now_ms())
+
+    def epoch(self, group_id: str) -> int:
+        """Of a group that is here."""
+        return self._owned_groups.epoch(group_id)
+
+    async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
+        """Where the group is, by rows read after this call began, or after LONGEST_WAIT_S by older ones. Here: it is
+        open.
+
+        Raises LeaseEnded, and GroupIsLoading when nobody owns the group for so long.
+        """
+        asked_ms = self._now_ms()
+        ends_s = asyncio.get_running_loop().time() + LONGEST_WAIT_S
+        while True:
+            self.check()
+            is_new = self._view_sent_ms >= asked_ms or not self.is_shared
+            match self._holder.whereabouts(group_id):
+                case Here() as here if self._groups.is_open(group_id):
+                    return here
+                case Elsewhere(url) as elsewhere if url != self.url and (
+                    is_new or self._owned_groups.was_given(group_id)
+                ):
+                    return elsewhere
+                case NoSuchGroup() as none if is_new:
+                    return none
+                case found:
+                    if not is_new:
+                        self._request_poll()
+                    if await self._wait_for_change(ends_s):
+                        continue
+                    if isinstance(found, Elsewhere) and found.url != self.url:
+                        return found  # the database is slow, and members are better off with what is known
+                    raise GroupIsLoading(
+                        f"group {group_id} is being taken over, or its owner is not known yet: ask again in a second"
+                    )
+
+    def is_unknown(self, group_id: str) -> bool:
+        """Whether nobody has a group of this id, as far as is known."""
+        return isinstance(self._holder.whereabouts(group_id), NoSuchGroup)
+
+    def elsewhere(self) -> list[OtherGroup]:
+        """All groups that are not open here, by id."""
+        return [
+            OtherGroup(group_id, self._other_url(found), group.members)
+            for group_id, group in sorted(self._holder.groups.items())
+            if not self._groups.is_open(group_id)
+            for found in (self._holder.whereabouts(group_id),)
+        ]
+
+    def _other_url(self, found: Whereabouts) -> str | None:
+        """Without this coordinator's own, which an expired process may have had before, until its row is deleted."""
+        return found.url if isinstance(found, Elsewhere) and found.url != self.url else None
+
+    def known_ids(self) -> Set[str]:
+        """Of all groups in the database, as the last poll found them."""
+        return self._holder.groups.keys()
+
+    def problem(self) -> str | None:
+        """Why nothing can be answered, without names or addresses."""
+        return None if self._may_answer() else "it has ended, and was not renewed yet"
+
+    # --- events of a group
+
+    @contextmanager
+    def creating(self, group_id: str) -> Iterator[None]:
+        """Within the block, this group is not taken, even if its row says that this coordinator owns it."""
+        self._creating[group_id] = self._holder.coordinator_id
+        try:
+            yield
+        finally:
+            del self._creating[group_id]
+
+    def created(self, group_id: str, epoch: int) -> None:
+        """The group was declared here, and stored in this epoch, within `creating`."""
+        if self._creating[group_id] != self._holder.coordinator_id:
+            self._groups.lose(group_id)  # the row of the coordinator that stored it is gone
+            return
+        self._owned_groups.created(group_id, epoch)
+        self._holder.created(group_id, epoch)
+
+    def deleted(self, group_id: str) -> None:
+        self._owned_groups.deleted(group_id)
+        self._holder.deleted(group_id)
+
+    def lost(self, group_id: str) -> None:
+        """A write was refused: another coordinator owns the group. The next poll says which."""
+        self._logger.warning("group_lost", group=group_id, why="a write was refused")
+        self._request_poll()
+
+    # --- from the start to the end
+
+    async def start(self) -> None:
+        """Enter, and open the groups that nobody owns. Raises StoreError."""
+        await self._enter()
+        await self._poll()
+        self._poll_due_ms = self._holder.next_poll_ms(self._now_ms())
+        self._running = self._tasks.start(self._run())
+        ends_s = asyncio.get_running_loop().time() + LONGEST_START_S
+        while (self._to_do or self._owned_groups.is_opening) and await self._wait_for_change(ends_s):
+            pass
+
+    def serves(self) -> None:
+        """From now on calls are answered, so others may hand groups to this coordinator."""
+        self._serves = True
+        self._request_poll()
+
+    async def give_away(self, within_s: float) -> None:
+        """Hand all groups over to the others, and take no more. The rest is free when this coordinator leaves."""
+        self._is_leaving = True
+        self._to_do.clear()
+        if not self._may_answer():
+            return  # the database does not answer, or others own the groups already
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                with suppress(StoreError):  # others see the stop before the groups that they get look like too much
+                    await self._poll()
+                await self._owned_groups.hand_all_over(self._holder.leaving())
+
+    async def leave(self) -> None:
+        """Answer nothing any more, and delete the own row. Others take the rest of the groups at once."""
+        self._is_leaving = self._has_left = True
+        self._woken.set()
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+        try:
+            async with asyncio.timeout(LONGEST_LEAVE_S):
+                if self._running is not None:
+                    await asyncio.wait((self._running,))
+                coordinator_id = self._holder.coordinator_id
+                if coordinator_id is not None:
+                    async with self._store_turn:
+                        await self._store.leave(coordinator_id)
+        except (TimeoutError, StoreError) as error:  # the row stays until the lease expires
+            self._logger.warning("not_left", error=str(error) or "the database did not answer in time")
+        finally:
+            if self._running is not None:
+                self._running.cancel()
+
+    async def _run(self) -> None:
+        while not self._has_left:
+            try:
+                await self._next_step()
+            except Exception as error:  # a bug: without renewals all groups would be lost
+                self._logger.error("lease_renewal_failed", exc_info=error)
+                await asyncio.sleep(min(self._times.renewal_ms, PAUSE_AFTER_A_BUG_MS) / 1000)
+
+    async def _next_step(self) -> None:
+        if self._holder.coordinator_id is None:
+            try:
+                await self._enter()
+            except StoreError as error:
+                self._log_failure(error)
+                await self._rest(self._times.renewal_ms)
+                return
+        now_ms, due_ms = self._now_ms(), self._poll_due_ms
+        if self._poll_is_requested:
+            due_ms = min(due_ms, self._poll_sent_ms + min(SHORTEST_BETWEEN_MS, self._times.renewal_ms / 5))
+        if due_ms <= now_ms:
+            try:
+                await self._poll()
+            except StoreError as error:
+                self._log_failure(error)
+            finally:
+                self._poll_due_ms = self._holder.next_poll_ms(self._now_ms())
+        elif self._to_do:
+            await self._carry_out(self._to_do.popleft())
+            if not self._to_do:
+                self._notify_waiters()
+        else:
+            await self._rest(due_ms - now_ms)
+
+    async def _rest(self, at_most_ms: float) -> None:
+        self._woken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most_ms / 1000 if math.isfinite(at_most_ms) else None):
+                await self._woken.wait()
+
+    # --- polls
+
+    async def _enter(self) -> None:
+        """Under an id that nobody has had. Raises StoreError."""
+        coordinator_id = uuid.uuid4().hex
+        async with self._store_turn:
+            await self._store.enter(coordinator_id, self.url, self._release)
+        self._holder.entered(coordinator_id, self.url, self._now_ms())
+        self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self.url)
+
+    async def _poll(self) -> None:
+        """Raises StoreError."""
+        async with self._store_turn:
+            coordinator_id = self._holder.coordinator_id
+            assert coordinator_id is not None, "it has entered"
+            self._poll_is_requested = False
+            sent_ms = self._poll_sent_ms = self._now_ms()
+            renews = self._holder.renews
+            takes = renews and self._serves and not self._is_leaving
+            try:
+                view = await self._store.poll(coordinator_id, takes=takes, renews=renews)
+            except BaseException:
+                self._holder.poll_failed()
+                raise
+            self._note_lease()  # as it was before this poll
+            self._holder.movable(() if self._is_leaving else self._groups.at_rest())
+            actions = self._holder.polled(sent_ms, self._now_ms(), view)
+        self._polls_fail = False
+        if view is not None:
+            self._view_sent_ms = sent_ms
+            self._owned_groups.seen(sent_ms)
+        self._note_lease()
+        self._watch_expiry(sent_ms)
+        self._take_in(actions)
+        if not self._is_leaving:
+            self._owned_groups.reconcile()
+        self._notify_waiters()
+
+    def _request_poll(self) -> None:
+        self._poll_is_requested = True
+        self._woken.set()
+
+    def _log_failure(self, error: StoreError) -> None:
+        """The first of consecutive failures."""
+        if not self._polls_fail:
+            self._polls_fail = True
+            self._logger.warning("lease_not_renewed", error=str(error))
+
+    def _watch_expiry(self, sent_ms: float) -> None:
+        """Notice the expiry at its moment, also while a poll waits for the database."""
+        if not self._times.expires:
+            return
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+        in_ms = max(0.0, sent_ms + self._times.valid_ms - self._now_ms()) + 1
+        self._expiry_timer = asyncio.get_running_loop().call_later(in_ms / 1000, self._expiry_is_due, sent_ms)
+
+    def _expiry_is_due(self, sent_ms: float) -> None:
+        """Waits again if the loop's clock runs ahead of this one: while no poll is answered, nothing else notices."""
+        self._note_lease()
+        if self._now_ms() <= sent_ms + self._times.valid_ms:
+            self._watch_expiry(sent_ms)
+
+    def _note_lease(self) -> None:
+        """Count and log a change between a valid lease and an expired one."""
+        is_valid = self._may_answer()
+        is_first = self._was_valid is None
+        if is_valid == self._was_valid or (is_first and not is_valid) or self._has_left:
+            return
+        self._was_valid = is_valid
+        self._metrics.lease_valid.set(is_valid)
+        if is_first:
+            return
+        now_ms = self._now_ms()
+        if is_valid:
+            after_ms = round(now_ms - self._ended_ms)
+            self._logger.warning("lease_regained", after_ms=after_ms, groups=len(self._owned_groups))
+            return
+        self._ended_ms = now_ms
+        self._logger.warning("lease_ended", groups=len(self._owned_groups))
+        self._groups.let_go()  # held callers get their answer now, and can go to another coordinator
+        self._notify_waiters()
+
+    def _take_in(self, actions: list[Action]) -> None:
+        """Carry out at once what concerns only this process. The rest replaces what was left of the last poll's."""
+        self._to_do.clear()
+        for action in actions:
+            match action:
+                case Lose(group_id):
+                    self._owned_groups.lose(group_id)
+                    self._logger.warning("group_lost", group=group_id)
+                case ReadAgain():
+                    self._groups.read_again()
+                case Enter():
+                    self._logger.warning("coordinator_removed", groups=len(self._owned_groups))
+                    self._owned_groups.lose_all()
+                case HandOver():  # begun at once: the group counts as closed from now on
+                    self._owned_groups.hand_over([action])
+                case _:
+                    self._to_do.append(action)
+
+    def _notify_waiters(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _wait_for_change(self, ends_s: float) -> bool:
+        """Whether something has changed by then."""
+        changed = self._changed
+        try:
+            async with asyncio.timeout_at(ends_s):
+                await changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # --- actions
+
+    async def _carry_out(self, action: Action) -> None:
+        """An action that fails is planned again after the next poll, if it is still to be done."""
+        try:
+            match action:
+                case EndCoordinator(coordinator_id, renewals):
+                    async with self._store_turn:
+                        is_gone = await self._store.end(coordinator_id, renewals)
+                    if is_gone:
+                        self._logger.warning("coordinator_ended", coordinator=coordinator_id)
+                case Take():
+                    await self._take(action)
+        except StoreError as error:
+            self._logger.warning("lease_action_failed", action=type(action).__name__, error=str(error))
+
+    async def _take(self, take: Take) -> None:
+        me = self._holder.coordinator_id
+        if me is not None and not self._is_leaving and take.group_id not in self._creating:
+            await self._owned_groups.take(take, me)

@@ -1,0 +1,362 @@
+"""What the holder of a lease does about the rows after each poll, and what it knows of where groups are. Pure.
+
+Rules:
+- Polls go one at a time. The actions that follow a poll are carried out, or given up, before the next poll is sent.
+- A group is open here only after a take that succeeded. A group that the rows give to this coordinator and that is not
+  open here is taken once more: another coordinator handed it over, or the answer to an earlier take was lost. The epoch
+  rises by that, so an older request that is still on its way finds another epoch and does nothing.
+- A coordinator closes a group before it hands the group over. The rows say whether the hand-over succeeded.
+- What this coordinator did since its last poll may be newer than the next view, so it overrides one more view.
+- A renewal that is answered too late does not let this coordinator answer, but keeps others from its groups. So the
+  next polls do not renew the row until one of them is answered in time, or several in a row if that happens repeatedly.
+  A coordinator that the database always answers too late thereby loses its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from coordinator_api.lease import spreading
+from coordinator_api.lease.decisions import (
+    Action,
+    Elsewhere,
+    EndCoordinator,
+    Enter,
+    Free,
+    HandOver,
+    Here,
+    Lose,
+    NoSuchGroup,
+    ReadAgain,
+    Take,
+    Whereabouts,
+)
+from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseTimes, LeaseView
+
+MARGIN = 1.05
+"""How much longer others observe a row than its coordinator may answer: two clocks differ a little in speed."""
+
+MOST_INTERVALS_COUNTED = 2
+"""Of a gap between two polls. A longer one was an outage, in which renewals of others could not be observed."""
+
+SILENT_AFTER_INTERVALS = 3
+
+WAITS_AT_MOST_INTERVALS = 2
+"""A group that is free for longer is taken by any coordinator, whatever the plan says."""
+
+RETRIES_A_POLL = 4
+"""How much sooner a poll that failed is sent again than one that succeeded."""
+
+MOST_POLLS_BEFORE_RENEWAL = 4
+"""So many answers in a row have to come in time, at most, before the row is renewed again."""
+
+FORGIVEN_AFTER_POLLS = 8
+"""After so many answers in a row that came in time, late ones before them no longer count."""
+
+
+class Expiry:
+    """Until when this coordinator may answer for its groups. Call `may_answer` when an answer is computed, not before.
+
+    It counts from the moment at which a renewal was sent: the database made it later, and others read it later still.
+    """
+
+    def __init__(self, times: LeaseTimes) -> None:
+        self._valid_ms = times.valid_ms
+        self._until_ms: float | None = None
+        self._has_lapsed = False
+
+    def polled(self, sent_ms: float, now_ms: float) -> bool:
+        """A renewal succeeded, and its answer arrived now. Whether it gives back a lease that had expired meanwhile."""
+        if self._until_ms is None:
+            self._until_ms = sent_ms + self._valid_ms
+        else:
+            self._has_lapsed = self._has_lapsed or now_ms >= self._until_ms
+            self._until_ms = max(self._until_ms, sent_ms + self._valid_ms)
+        if not self._has_lapsed or now_ms >= self._until_ms:
+            return False  # an answer that came too late gives nothing back
+        self._has_lapsed = False
+        return True
+
+    def may_answer(self, now_ms: float) -> bool:
+        return self._until_ms is not None and now_ms < self._until_ms
+
+
+@dataclass(slots=True)
+class _Seen:
+    """`unchanged_ms`: how long the row has been seen with this number."""
+
+    renewals: int
+    unchanged_ms: float = 0.0
+
+
+class ObservedLeases:
+    """Which of the other coordinators have expired: their rows have not changed while this one observed them for long
+    enough. And which groups wait too long for the coordinator that was to take them.
+
+    Time is counted on this coordinator's own clock, from poll to poll.
+    """
+
+    def __init__(self, times: LeaseTimes) -> None:
+        self._renewal_ms = times.renewal_ms
+        self._enough_ms = times.valid_ms * MARGIN
+        self._rows: dict[str, _Seen] = {}
+        self._free_ms: dict[str, float] = {}
+        self._read_ms: float | None = None
+
+    def seen(self, view: LeaseView, me: str, now_ms: float) -> None:
+        """The answer to a poll arrived now."""
+        gap_ms = self._counted_ms(now_ms)
+        rows: dict[str, _Seen] = {}
+        for coordinator_id, row in view.coordinators.items():
+            before = self._rows.get(coordinator_id)
+            if before is None or before.renewals != row.renewals:
+                rows[coordinator_id] = _Seen(row.renewals)
+            elif coordinator_id != me:
+                rows[coordinator_id] = _Seen(row.renewals, before.unchanged_ms + gap_ms)
+        free = [group.group_id for group in view.groups.values() if view.is_free(group)]
+        before_ms = self._free_ms
+        self._free_ms = {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in free}
+        self._rows, self._read_ms = rows, now_ms
+
+    def _counted_ms(self, now_ms: float) -> float:
+        """Of the time since the last poll."""
+        return 0.0 if self._read_ms is None else min(now_ms - self._read_ms, MOST_INTERVALS_COUNTED * self._renewal_ms)
+
+    def expired(self) -> list[EndCoordinator]:
+        """As of the newest poll. A coordinator whose row is still there at the next poll is named again."""
+        return [
+            EndCoordinator(each, row.renewals)
+            for each, row in self._rows.items()
+            if row.unchanged_ms >= self._enough_ms
+        ]
+
+    def silent(self) -> frozenset[str]:
+        """Coordinators that have missed a few renewals: they may serve late what is handed to them."""
+        longest_ms = SILENT_AFTER_INTERVALS * self._renewal_ms
+        return frozenset(each for each, row in self._rows.items() if row.unchanged_ms > longest_ms)
+
+    def waiting_too_long(self) -> frozenset[str]:
+        """Groups that have been free for a few intervals, because the coordinator that was to take them does not."""
+        longest_ms = WAITS_AT_MOST_INTERVALS * self._renewal_ms
+        return frozenset(each for each, unchanged_ms in self._free_ms.items() if unchanged_ms >= longest_ms)
+
+    def next_due_ms(self) -> float | None:
+        """When a further poll might show that another coordinator has expired; None without other coordinators."""
+        left_ms = [left for row in self._rows.values() if (left := self._enough_ms - row.unchanged_ms) > 0]
+        return None if self._read_ms is None or not left_ms else self._read_ms + min(left_ms)
+
+
+class LeaseHolder:
+    """All times are milliseconds of one clock that never goes back. `coordinator_id`: None without a row."""
+
+    def __init__(self, times: LeaseTimes) -> None:
+        self.coordinator_id: str | None = None
+        self.url = ""
+        self._times = times
+        self._late_renewals = self._timely = 0
+        self._begin_anew(0.0)
+
+    def entered(self, coordinator_id: str, url: str, now_ms: float) -> None:
+        """The row has just been made. This coordinator owns nothing, and may not answer before its first poll."""
+        self.coordinator_id, self.url = coordinator_id, url
+        self._begin_anew(now_ms)
+
+    @property
+    def renews(self) -> bool:
+        """Whether the next poll is to renew the row."""
+        return self._timely >= self._polls_before_renewal
+
+    def poll_failed(self) -> None:
+        """A poll failed, or was not answered."""
+        self._answered(in_time=False)
+
+    def next_poll_ms(self, now_ms: float) -> float:
+        """When the next poll is to be sent; never before now. Sooner after one that failed, and when it may show that
+        another coordinator has expired.
+        """
+        if now_ms <= self._poll_due_ms:
+            return self._poll_due_ms
+        retry_ms = self._times.renewal_ms / RETRIES_A_POLL
+        return max(now_ms, self._poll_due_ms + ceil((now_ms - self._poll_due_ms) / retry_ms) * retry_ms)
+
+    def polled(self, sent_ms: float, now_ms: float, view: LeaseView | None) -> list[Action]:
+        """A poll succeeded that was sent then, and its answer has arrived now. None: the row is gone.
+
+        Gives the actions in the order in which to carry them out.
+        """
+        me = self.coordinator_id
+        if me is None or view is None or me not in view.coordinators:
+            return self._removed(now_ms)
+        has_renewed = self.renews
+        self._answered(in_time=now_ms - sent_ms < self._times.valid_ms)
+        has_regained = has_renewed and self._expiry.polled(sent_ms, now_ms)
+        self._observed.seen(view, me, now_ms)
+        self._poll_due_ms = self._after_poll_ms(sent_ms, now_ms, has_renewed=has_renewed)
+        due_ms = self._observed.next_due_ms()
+        if due_ms is not None:
+            self._poll_due_ms = min(self._poll_due_ms, due_ms)
+        expired = self._observed.expired()
+        self._learn(view, expired)
+        actions: list[Action] = [*self._losses(me)]
+        if has_regained and self._open:
+            actions.append(ReadAgain())
+        if self._expiry.may_answer(now_ms) and not self._is_leaving:
+            actions += expired
+            actions += self._moves(me, is_calm=not expired)
+        return actions
+
+    @property
+    def groups(self) -> Mapping[str, GroupOwner]:
+        """All groups of the database, as far as is known."""
+        return self._groups
+
+    def may_answer(self, now_ms: float) -> bool:
+        """Whether an answer that is computed now may be given, for any group that is here."""
+        return self._expiry.may_answer(now_ms)
+
+    def whereabouts(self, group_id: str) -> Whereabouts:
+        """As far as is known. That a group is here says nothing about the lease."""
+        if group_id in self._open:
+            return Here(self._open[group_id])
+        group = self._groups.get(group_id)
+        if group is None:
+            return NoSuchGroup()
+        if group.owner is None or group.owner == self.coordinator_id or group.owner not in self._coordinators:
+            return Free()
+        return Elsewhere(self._coordinators[group.owner].url)
+
+    # --- actions that were carried out
+
+    def taken(self, take: Take, epoch: int) -> None:
+        """The take succeeded, and the group is in this epoch. One that failed needs nothing: the next view tells."""
+        self._opened(take.group_id, epoch)
+
+    def given(self, hand_over: HandOver) -> None:
+        """The hand-over succeeded."""
+        group_id = hand_over.group_id
+        self._open.pop(group_id, None)
+        self._note(group_id, GroupOwner(group_id, hand_over.to, hand_over.epoch + 1, self._members(group_id)))
+
+    def created(self, group_id: str, epoch: int) -> None:
+        """This coordinator has declared a new group, and owns it in this epoch."""
+        self._opened(group_id, epoch)
+
+    def deleted(self, group_id: str) -> None:
+        self._open.pop(group_id, None)
+        self._note(group_id, None)
+
+    def movable(self, group_ids: Collection[str]) -> None:
+        """Own groups at rest, which may be handed over for balance from now on. At most one moves after a poll."""
+        self._movable_ids = frozenset(group_ids)
+
+    def leaving(self) -> list[HandOver]:
+        """For a stop in good order: where all groups go that are open here. From now on this coordinator takes nothing,
+        and none of them is here.
+
+        Empty when no other coordinator can take them. Groups that were not handed over are free when this coordinator
+        has left: close them before.
+        """
+        self._is_leaving = True
+        opened = dict(self._open)
+        self._open.clear()
+        if self.coordinator_id is None:
+            return []
+        moves = spreading.leaving(self._known(), self.coordinator_id, self._observed.silent())
+        return [move for move in moves if opened.get(move.group_id) == move.epoch]
+
+    # --- the parts
+
+    def _begin_anew(self, now_ms: float) -> None:
+        self._expiry = Expiry(self._times)
+        self._observed = ObservedLeases(self._times)
+        self._poll_due_ms = now_ms
+        self._coordinators: Mapping[str, CoordinatorRow] = {}
+        self._groups: dict[str, GroupOwner] = {}
+        self._open: dict[str, int] = {}
+        self._done_since: dict[str, GroupOwner | None] = {}
+        self._movable_ids = frozenset[str]()
+        self._is_leaving = False
+
+    @property
+    def _polls_before_renewal(self) -> int:
+        """How many answers in a row have to come in time before the row is renewed."""
+        return min(MOST_POLLS_BEFORE_RENEWAL, (1 << self._late_renewals) // 2)
+
+    def _answered(self, *, in_time: bool) -> None:
+        if not in_time:
+            self._late_renewals, self._timely = (
+                min(self._late_renewals + int(self.renews), MOST_POLLS_BEFORE_RENEWAL),
+                0,
+            )
+            return
+        self._timely += 1
+        if self._timely >= self._polls_before_renewal + FORGIVEN_AFTER_POLLS:
+            self._late_renewals = 0
+
+    def _after_poll_ms(self, sent_ms: float, now_ms: float, *, has_renewed: bool) -> float:
+        """When the next one is to be sent: at once when it can renew the row again."""
+        if has_renewed or self._timely == 0:
+            return sent_ms + self._times.renewal_ms
+        return now_ms if self.renews else max(now_ms, sent_ms + self._times.renewal_ms / RETRIES_A_POLL)
+
+    def _removed(self, now_ms: float) -> list[Action]:
+        lost = [Lose(group_id) for group_id in self._open]
+        self.coordinator_id = None
+        self._begin_anew(now_ms)
+        return [*lost, Enter()]
+
+    def _learn(self, view: LeaseView, expired: Collection[EndCoordinator]) -> None:
+        self._coordinators = view.coordinators
+        if expired:
+            ended = {each.coordinator_id for each in expired}
+            self._coordinators = {key: row for key, row in view.coordinators.items() if key not in ended}
+        self._groups = dict(view.groups)
+        for group_id, group in self._done_since.items():
+            if group is None:
+                self._groups.pop(group_id, None)
+            else:
+                self._groups[group_id] = group
+        self._done_since.clear()
+
+    def _known(self) -> LeaseView:
+        return LeaseView(self._coordinators, self._groups)
+
+    def _losses(self, me: str) -> list[Lose]:
+        lost = []
+        for group_id, epoch in self._open.items():
+            group = self._groups.get(group_id)
+            if group is None or group.owner != me or group.epoch != epoch:
+                lost.append(Lose(group_id))
+        for each in lost:
+            del self._open[each.group_id]
+        return lost
+
+    def _moves(self, me: str, *, is_calm: bool) -> list[Action]:
+        known, silent = self._known(), self._observed.silent()
+        own = [group for group in self._groups.values() if group.owner == me and group.group_id not in self._open]
+        takes = [Take(group.group_id, me, group.epoch) for group in own]
+        takes += spreading.takes(known, me, silent, self._observed.waiting_too_long())
+        if takes or not is_calm or any(known.is_free(group) for group in self._groups.values()):
+            return [*takes]
+        move = spreading.hand_over(known, me, self._movable_ids & self._open.keys(), silent)
+        if move is None:
+            return []
+        del self._open[move.group_id]
+        return [move]
+
+    def _opened(self, group_id: str, epoch: int) -> None:
+        self._open[group_id] = epoch
+        self._note(group_id, GroupOwner(group_id, self.coordinator_id, epoch, self._members(group_id)))
+
+    def _members(self, group_id: str) -> int:
+        known = self._groups.get(group_id)
+        return 0 if known is None else known.members
+
+    def _note(self, group_id: str, group: GroupOwner | None) -> None:
+        self._done_since[group_id] = group
+        if group is None:
+            self._groups.pop(group_id, None)
+        else:
+            self._groups[group_id] = group
