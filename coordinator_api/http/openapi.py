@@ -1,30 +1,28 @@
-"""`/openapi.json`: the service described by itself, with the bodies that routes read by hand. `/docs`: the same as a
-page.
+"""`/openapi.json`: the service described by itself, with the bodies that routes read by hand.
 
-Both are made once and kept as bytes: the document has 200 KB, and anybody on this machine may ask for it in a loop.
+The document is made once and kept as bytes: it has 200 KB, and anybody on this machine may ask for it in a loop.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from coordinator_api.http.audited_calls import AUDITED, MAX_REASON, REASON_PATTERN
 from coordinator_api.http.call_rights import OPEN_PATHS
 from coordinator_api.http.document_schemas import DefinitionBody, PlacementDocument, RebalanceDocument, ReportBody
 from coordinator_api.http.examples import examples
 from coordinator_api.http.problems import MEDIA_TYPE
-from coordinator_api.http.proxies import public_address, reference
+from coordinator_api.http.proxies import public_address
 from coordinator_api.http.redirections import MOVED
-from coordinator_api.http.reference_page import PAGE_HEADERS, reference_page
 from coordinator_api.http.schemas import (
     HeartbeatBody,
     HoldBody,
@@ -55,7 +53,7 @@ _JSON = "application/json"
 
 
 def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
-    """Serve both. `app` has all its routes, and no `openapi_url` of FastAPI. `needs_token`: whether calls have to carry
+    """Serve it. `app` has all its routes, and no `openapi_url` of FastAPI. `needs_token`: whether calls have to carry
     a bearer token by now.
     """
 
@@ -64,22 +62,10 @@ def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
         servers = {"servers": [{"url": prefix}]} if prefix else {}
         return json.dumps({**described(app, needs_token=with_token), **servers}).encode("ascii")
 
-    @cache
-    def page(with_token: bool) -> bytes:
-        return reference_page(described(app, needs_token=with_token)).encode("utf-8")
-
     async def openapi(request: Request) -> Response:
         return Response(document(needs_token(), public_address(request.scope).prefix), media_type=_JSON)
 
-    async def docs(request: Request) -> Response:
-        return Response(page(needs_token()), media_type="text/html", headers=PAGE_HEADERS)
-
-    async def redoc(request: Request) -> Response:
-        return RedirectResponse(reference(request.scope, "/docs"))
-
     app.add_route("/openapi.json", openapi, include_in_schema=False)
-    app.add_route("/docs", docs, include_in_schema=False)
-    app.add_route("/redoc", redoc, include_in_schema=False)
 
 
 def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -119,41 +118,22 @@ def test_should_say_whether_calls_carry_a_token(document: Any, tmp_path: Path) -
     assert with_token["security"] == [{name: []}]
     assert document["security"] == [{}, {name: []}], "it is not needed"
     assert refused == [(401, "SASL_AUTHENTICATION_FAILED")] * 5
-    assert "Every call has to carry it" in page.text
+    assert page.status_code == 200
 
 
-def test_should_show_every_call_and_schema_on_a_page_that_needs_nothing_else(
-    service: ServiceProcess, document: Any
-) -> None:
+def test_should_show_the_calls_on_a_page_that_loads_nothing_from_elsewhere(service: ServiceProcess) -> None:
     with service.client() as client:
         answer = client.get("/docs")
         moved = client.get("/redoc")
-    page = BeautifulSoup(answer.text, "html.parser")
+        page = BeautifulSoup(answer.text, "html.parser")
+        loaded = [str(each.get("src") or each.get("href")) for each in page.select("[src], link")]
+        found = {address: client.get(address).status_code for address in loaded}
 
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert moved.url.join(moved.headers["location"]).path == "/docs"
-    ids = [each["id"] for each in page.select("[id]")]
-    assert len(ids) == len(set(ids))
-    assert {operation["operationId"] for _, _, operation in operations(document)} <= set(ids)
-    assert {f"schema-{name}" for name in document["components"]["schemas"]} <= set(ids)
-    links = [str(each["href"]) for each in page.select("a[href]")]
-    assert [link for link in links if link.removeprefix("#") not in ids and link != "openapi.json"] == []
-    assert page.select("[src], link, iframe, img") == [], "it loads nothing"
-    assert "https://" not in answer.text
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
-
-
-def test_should_offer_to_send_each_call_with_its_example(service: ServiceProcess, document: Any) -> None:
-    with service.client() as client:
-        page = BeautifulSoup(client.get("/docs").text, "html.parser")
-
-    for method, path, operation in operations(document):
-        (form,) = page.select(f"#{operation['operationId']} form.try")
-        assert (form["data-method"], form["data-path"]) == (method.upper(), path)
-        wanted = {each["name"] for each in operation.get("parameters", ()) if each["in"] in ("path", "query")}
-        assert {str(each["name"]) for each in form.select("input")} == wanted
-        bodies = [json.loads(each.text) for each in form.select("textarea")]
-        assert bodies == [each["example"] for each in operation.get("requestBody", {}).get("content", {}).values()]
+    assert set(found.values()) == {200}
+    assert all(address.startswith("./ui/static/") for address in loaded)
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
 
 
 def test_should_say_what_it_is_and_where_to_go(service: ServiceProcess) -> None:

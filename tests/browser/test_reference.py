@@ -1,0 +1,17 @@
+"""`/docs`: Swagger UI shows the calls of this service and sends them, and asks nobody else."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+
+def test_should_show_and_send_a_call(page: Page, origin: str) -> None:
+    page.goto(f"{origin}/docs")
+    call = page.locator("#operations-service-show_version")
+
+    call.locator(".opblock-summary-control").click()
+    call.get_by_role("button", name="Try it out").click()
+    call.get_by_role("button", name="Execute").click()
+
+    expect(call.locator(".live-responses-table .response-col_status").last).to_have_text("200")
+    expect(call.locator(".live-responses-table")).to_contain_text("kafka_version")
