@@ -1,22 +1,26 @@
-"""Calls whose body is a whole document: it is read and worked on in a worker process, for as long as the caller waits.
+"""How bodies are read: a `JsonBody` by its model; a whole document (a definition, a recording) in a worker process,
+for as long as the caller waits.
 
-A body may have `Content-Encoding: gzip`. The bound on its size (`request.max.bytes`) holds unpacked as well.
+A document may have `Content-Encoding: gzip`. The bound on its size (`request.max.bytes`) holds unpacked as well.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.documents import SentBody, read_sent
 from coordinator_api.http.hang_ups import unless_hung_up
-from coordinator_api.http.problems import Problem, input_as_problems, stopping
+from coordinator_api.http.json_objects import not_json
+from coordinator_api.http.problems import Problem, from_validation, input_as_problems, stopping
 from coordinator_api.workers.worker_pool import PoolClosed
 
+Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
 
@@ -28,18 +32,62 @@ _GZIP_HEADER = {
 }
 
 
-def documented(*models: type[BaseModel]) -> dict[str, Any]:
-    """For OpenAPI: a body is one of `models`; `openapi.py` adds their schemas."""
-    references = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
-    schema: dict[str, Any] = references[0] if len(references) == 1 else {"anyOf": references}
+OFF_LOOP_BYTES = 65_536
+"""Parsing a larger body on the event loop would hold up the heartbeats of other members."""
+
+
+class JsonBody(Generic[Model]):
+    """The body of a call: a dependency for FastAPI that gives it as `model`, and describes it.
+
+    FastAPI's own way would parse it on the event loop, whatever its size.
+    """
+
+    def __init__(self, model: type[Model], *, required: bool = True, may_be_large: bool = False) -> None:
+        """`required`: False when the call may come without a body, which then counts as `{}`. `may_be_large`: whether
+        it may have more than `OFF_LOOP_BYTES`; a setting has another limit then.
+        """
+        self._model = model
+        self._required = required
+        self._may_be_large = may_be_large
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """For `openapi_extra`; `openapi.py` adds the model's schema."""
+        schema = {"$ref": f"#/components/schemas/{self._model.__name__}"}
+        return {"requestBody": {"required": self._required, "content": {"application/json": {"schema": schema}}}}
+
+    async def __call__(self, request: Request) -> Model:
+        """Raises Problem with the place of what is wrong."""
+        if self._required:
+            check_json(request)
+        check_not_encoded(request)
+        raw = await request.body()
+        if not raw and not self._required:
+            raw = b"{}"
+        if len(raw) <= OFF_LOOP_BYTES:
+            return self.decode(raw)
+        if not self._may_be_large:
+            raise Problem("MESSAGE_TOO_LARGE", f"a body of this call may have {OFF_LOOP_BYTES} bytes")
+        return await asyncio.to_thread(self.decode, raw)
+
+    def decode(self, raw: bytes) -> Model:
+        """Raises Problem."""
+        try:
+            return self._model.model_validate_json(raw)
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_input=False)
+        if errors[0]["type"] == "json_invalid":
+            raise not_json(errors[0]["ctx"]["error"], raw)
+        raise from_validation({**each, "loc": ("body", *each["loc"])} for each in errors)
+
+
+def document_body(description: str) -> dict[str, Any]:
+    """For `openapi_extra` of a call that takes a whole document. Its fields are checked by whoever reads it."""
+    schema = {"type": "object", "description": description}
     return {
         "parameters": [_GZIP_HEADER],
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
     }
-
-
-OFF_LOOP_BYTES = 16_384
-"""From this size on, parsing would hold up the heartbeats of other members."""
 
 
 async def run_on_document(

@@ -1,12 +1,16 @@
-"""JSON objects. Read by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no name twice in an object,
-no deep nesting. Written, when they are long, so that other threads run meanwhile.
+"""JSON. Read by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no number that is too large, no
+deep nesting. Of a name that an object has twice, the last one counts. Written, when it is long, so that other threads
+run meanwhile.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
+
+from pydantic_core import from_json
 
 from coordinator_api.http.problems import Problem
 
@@ -18,36 +22,60 @@ MAX_NESTING = 64
 or read again elsewhere, where the stack is deeper already.
 """
 
+_TOO_DEEP = f"nested too deeply: up to {MAX_NESTING} objects and lists in each other"
+_PLACE = re.compile(r" at line (?P<line>\d+) column (?P<column>\d+)$")
+
 _PIECE = 200
 """Elements of a list that are written at one time, within a millisecond or so."""
 
 
 def parse_object(raw: bytes) -> dict[str, object]:
-    """One JSON object. Raises Problem with the offset."""
+    """One JSON object. Raises Problem, with the offset where it is no JSON."""
     if len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES:
         raise Problem("MESSAGE_TOO_LARGE", f"a document may have {MAX_VALUES} values")
     try:
-        document = _DECODER.decode(raw.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise Problem(
-            "INVALID_REQUEST", f"body: not UTF-8 at byte {error.start}", extensions={"offset": error.start}
-        ) from None
-    except json.JSONDecodeError as error:
-        offset = len(error.doc[: error.pos].encode("utf-8"))
-        raise Problem(
-            "INVALID_REQUEST", f"body: not JSON: {error.msg} at byte {offset}", extensions={"offset": offset}
-        ) from None
-    except RecursionError:
-        raise _too_deep() from None
+        document = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
-        raise Problem("INVALID_REQUEST", f"body: not JSON: {error}") from None
+        raise not_json(str(error), raw) from None
     if not isinstance(document, dict):
         raise Problem("INVALID_REQUEST", "body: must be a JSON object")
-    if raw.count(b"[") + raw.count(b"{") > MAX_NESTING:
-        _refuse_deep_nesting(document)
-    if b"\\u" in raw:
-        _refuse_lone_surrogates(document)
+    try:
+        check_values(document)
+    except ValueError as error:
+        raise Problem("INVALID_REQUEST", f"body: {error}") from None
     return document
+
+
+def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
+    """What pydantic's parser lets pass and JSON cannot hold. `nesting`: how many objects and lists are around it.
+
+    Goes level by level: it must not recurse itself. Raises ValueError.
+    """
+    level: list[object] = [document]
+    for _ in range(MAX_NESTING - nesting):
+        values = [inner for outer in level for inner in _values(outer)]
+        if any(isinstance(inner, float) and not math.isfinite(inner) for inner in values):
+            raise ValueError("NaN, Infinity and numbers as large are no JSON")
+        level = [inner for inner in values if isinstance(inner, (dict, list))]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
+
+
+def not_json(message: str, raw: bytes) -> Problem:
+    """`message`: of pydantic's parser, which names line and column."""
+    if message.startswith("recursion limit"):
+        return Problem("INVALID_REQUEST", f"body: {_TOO_DEEP}")
+    found = _PLACE.search(message)
+    if found is None:
+        return Problem("INVALID_REQUEST", f"body: not JSON: {message}")
+    before = raw.split(b"\n", int(found["line"]) - 1)[:-1]
+    offset = sum(len(line) + 1 for line in before) + max(int(found["column"]) - 1, 0)
+    return Problem(
+        "INVALID_REQUEST",
+        f"body: not JSON: {message[: found.start()]} at byte {offset}",
+        extensions={"offset": offset},
+    )
 
 
 def encode_in_pieces(document: Mapping[str, object]) -> bytes:
@@ -68,49 +96,5 @@ def _pieces(value: object) -> Iterator[str]:
     yield "]"
 
 
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _no_name_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Two readers of such an object may see two different objects."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("an object has the same name twice")
-    return found
-
-
-def _finite(text: str) -> float:
-    """`1e999` is a number by its grammar, but what is made of it could not be written as JSON again."""
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError("a number is too large")
-    return number
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_name_twice)
-
-
-def _refuse_deep_nesting(document: object) -> None:
-    """Level by level: it must not recurse itself."""
-    level = [document]
-    for _ in range(MAX_NESTING):
-        level = [inner for outer in level for inner in _values(outer) if isinstance(inner, (dict, list))]
-        if not level:
-            return
-    raise _too_deep()
-
-
 def _values(outer: object) -> Iterable[object]:
     return outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
-
-
-def _too_deep() -> Problem:
-    return Problem("INVALID_REQUEST", f"body: nested too deeply: up to {MAX_NESTING} objects and lists in each other")
-
-
-def _refuse_lone_surrogates(document: object) -> None:
-    try:
-        json.dumps(document, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise Problem("INVALID_REQUEST", "body: a string has half of a surrogate pair, which is no text") from None

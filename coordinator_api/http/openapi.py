@@ -18,25 +18,22 @@ from starlette.responses import Response
 
 from coordinator_api.http.audited_calls import AUDITED, MAX_REASON, REASON_PATTERN
 from coordinator_api.http.call_rights import OPEN_PATHS
-from coordinator_api.http.document_schemas import DefinitionBody, PlacementDocument, RebalanceDocument, ReportBody
 from coordinator_api.http.examples import examples
+from coordinator_api.http.models.levers import HoldBody, RejoinGraceBody
+from coordinator_api.http.models.members import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody
+from coordinator_api.http.models.service import TokenBody
 from coordinator_api.http.problems import MEDIA_TYPE
 from coordinator_api.http.proxies import public_address
 from coordinator_api.http.redirections import MOVED
-from coordinator_api.http.schemas import (
-    HeartbeatBody,
-    HoldBody,
-    LeaveBody,
-    ProcessHeartbeatBody,
-    RejoinGraceBody,
-    SubscriptionBody,
-    TokenBody,
-)
 
 BODIES: tuple[type[BaseModel], ...] = (
-    *(SubscriptionBody, HeartbeatBody, ProcessHeartbeatBody, LeaveBody),
-    *(TokenBody, RejoinGraceBody, HoldBody),
-    *(DefinitionBody, ReportBody, RebalanceDocument, PlacementDocument),
+    SubscriptionBody,
+    HeartbeatBody,
+    ProcessHeartbeatBody,
+    LeaveBody,
+    TokenBody,
+    RejoinGraceBody,
+    HoldBody,
 )
 """Routes refer to their schemas by name."""
 

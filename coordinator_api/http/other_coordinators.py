@@ -21,8 +21,8 @@ from starlette.requests import Request
 from assignor.access.tls import client_context
 from assignor.errors import InputError
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.answer_schemas import GroupLine, GroupList
 from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.models.groups import GroupLine, GroupList
 from coordinator_api.http.page_rights import with_session
 from coordinator_api.lease.owned_groups import OtherGroup
 

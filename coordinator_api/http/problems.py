@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -63,6 +64,9 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "COORDINATOR_LOAD_IN_PROGRESS": (503, "The group is being opened"),
     "COORDINATOR_NOT_AVAILABLE": (503, "The service cannot serve now"),
 }
+
+_OF_A_NAME = "[key]"
+"""Ends the path of an error that is about a name of an object, and not about its value."""
 
 _logger = structlog.get_logger("coordinator_api")
 
@@ -201,28 +205,17 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
     return answer_to(request.scope, from_validation(error.errors()))
 
 
-def from_validation(errors: Any) -> Problem:
-    """pydantic's errors as one problem: the first as `detail`, all of them under `errors`, each with its path."""
-    details: list[dict[str, object]] = []
-    for error in list(errors)[:20]:
-        where = ".".join(str(part) for part in error["loc"])
-        message = str(error["msg"]).removeprefix("Value error, ")
-        if error["type"] == "json_invalid":
-            offset = error["loc"][-1]
-            details.append({"where": "body", "message": f"not JSON: {error['ctx']['error']}", "offset": offset})
-        else:
-            details.append({"where": where, "message": message, **_offset(error)})
+def from_validation(errors: Iterable[Mapping[str, Any]]) -> Problem:
+    """pydantic's errors as one problem: the first as `detail`, 20 of them under `errors`, each with its path."""
+    details = [
+        {
+            "where": ".".join(str(part) for part in error["loc"] if part != _OF_A_NAME),
+            "message": str(error["msg"]).removeprefix("Value error, "),
+        }
+        for error in islice(errors, 20)
+    ]
     first = details[0]
-    at = f" at byte {first['offset']}" if "offset" in first and "at byte" not in str(first["message"]) else ""
-    extensions = {"offset": first["offset"]} if "offset" in first else {}
-    return Problem(
-        "INVALID_REQUEST", f"{first['where']}: {first['message']}{at}", extensions={"errors": details, **extensions}
-    )
-
-
-def _offset(error: Mapping[str, Any]) -> dict[str, object]:
-    cause = error.get("ctx", {}).get("error")
-    return {"offset": cause.offset} if isinstance(cause, DecodeError) else {}
+    return Problem("INVALID_REQUEST", f"{first['where']}: {first['message']}", extensions={"errors": details})
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:

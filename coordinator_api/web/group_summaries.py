@@ -22,8 +22,8 @@ from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.watching import Watcher
-from coordinator_api.http.answer_schemas import GroupLine, GroupList
 from coordinator_api.http.group_document import list_entry
+from coordinator_api.http.models.groups import GroupLine, GroupList
 from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere, as_document
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of

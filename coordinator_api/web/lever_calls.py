@@ -11,7 +11,7 @@ from typing import NamedTuple
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
-from coordinator_api.http.schemas import LONGEST_HOLD_MS, SHORTEST_HOLD_MS
+from coordinator_api.http.models.levers import LONGEST_HOLD_MS, SHORTEST_HOLD_MS
 from coordinator_api.web.views.levers import target_of
 
 _MINUTE_MS, _SECOND_MS = 60_000, 1_000

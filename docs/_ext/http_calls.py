@@ -109,7 +109,7 @@ def _body(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
         for each, about in found.get("properties", {}).items()
     ]
     if not rows:
-        return f"The body is JSON{f' ({code(name)})' if name else ''}.\n"
+        return f"The body is JSON{f' ({code(name)})' if name else ''}. {found.get('description', '')}\n"
     return f"The body{f' ({code(name)})' if name else ''}:\n\n" + table(("field", "type", "needed", "what it is"), rows)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from assignor.coordinator_calls import Refusal
 from coordinator_api.group.events import Heartbeat, Join
 from coordinator_api.group.outcome import MemberNews, ProcessHeartbeatAnswered, Rejected
-from coordinator_api.http.member_bodies import read_subscription_body
+from coordinator_api.http.models.members import SubscriptionBody
 from coordinator_api.http.problems import TITLES
 from streams_runtime.membership.calls import (
     CoordinatorError,
@@ -29,8 +29,8 @@ BUSY = "THROTTLING_QUOTA_EXCEEDED"
 
 def join_event(request: JoinRequest, new_member_id: str) -> Join:
     """The join as it arrives, by way of its body."""
-    fields = read_subscription_body(json.dumps(join_body(request)).encode("ascii"))
-    return Join(**fields._asdict(), new_member_id=new_member_id)
+    body = SubscriptionBody.model_validate_json(json.dumps(join_body(request)))
+    return Join(**dict(body), new_member_id=new_member_id)
 
 
 def heartbeats(sent: Mapping[str, SentHeartbeat]) -> dict[str, Heartbeat]:

@@ -8,10 +8,10 @@ from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
 from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.models.service import ServiceAnswer, VersionAnswer
 from coordinator_api.http.page_rights import PAGE
 from coordinator_api.http.proxies import public_address, reference
 from coordinator_api.http.routes.surface import json_response, problems
-from coordinator_api.http.schemas import ServiceAnswer, VersionAnswer
 
 router = checked_router(tags=["service"], responses=problems())
 

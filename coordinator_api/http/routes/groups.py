@@ -14,13 +14,12 @@ from coordinator_api.group.outcome import Accepted, Declared, Rejected
 from coordinator_api.group.states import RejectionCode
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.definitions import declared_definition
-from coordinator_api.http.answer_schemas import GroupAnswer, GroupList
 from coordinator_api.http.audited_calls import note_effect, note_lever, reason_of
-from coordinator_api.http.bodies import documented, run_on_document
+from coordinator_api.http.bodies import document_body, run_on_document
 from coordinator_api.http.call_rights import Need, check_right, checked_router, principal_of
-from coordinator_api.http.document_schemas import DefinitionBody
 from coordinator_api.http.group_document import group_document, list_entry
 from coordinator_api.http.hang_ups import unless_hung_up
+from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList
 from coordinator_api.http.other_coordinators import as_document, groups_elsewhere
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import (
@@ -35,7 +34,6 @@ from coordinator_api.http.routes.surface import (
     one_drained,
     problems,
 )
-from coordinator_api.http.schemas import DeclareAnswer
 
 router = checked_router(prefix="/v1/groups", tags=["groups"], responses=problems(404))
 
@@ -51,7 +49,10 @@ _THEN = {
 @router.put(
     "/{group}",
     responses={200: _THEN, 201: {"model": DeclareAnswer, **_THEN}, **problems(404, 409, 415)},
-    openapi_extra=documented(DefinitionBody),
+    openapi_extra=document_body(
+        "A definition: the `input` of a rebalance/1 document without members and leader. A cluster may be named in "
+        "place of its brokers, topics and offsets. docs/formats.md describes rebalance/1."
+    ),
 )
 async def declare_group(
     request: Request,

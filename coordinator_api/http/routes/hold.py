@@ -8,33 +8,25 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import Query, Request, Response
-from pydantic import ValidationError
+from fastapi import Depends, Query, Request, Response
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
 from coordinator_api.group import events
 from coordinator_api.group.holding import describe_held
 from coordinator_api.group.outcome import Accepted, AssignmentStored, ComputedAgain
-from coordinator_api.http.answer_schemas import HoldAnswer
 from coordinator_api.http.audited_calls import note_lever, reason_of
-from coordinator_api.http.bodies import check_json, check_not_encoded, run_in_worker
+from coordinator_api.http.bodies import JsonBody, run_in_worker
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.held_computations import look_at_held
-from coordinator_api.http.json_objects import parse_object
 from coordinator_api.http.lever_document import held_document, levers_document
-from coordinator_api.http.problems import Problem, from_input_error, from_validation
+from coordinator_api.http.models.levers import HeldGenerationAnswer, HoldAnswer, HoldBody
+from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, caller, json_response, problems
-from coordinator_api.http.schemas import HeldGenerationAnswer, HoldBody
 
 router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
 
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/HoldBody"}}},
-    }
-}
+_HOLD = JsonBody(HoldBody)
 
 Generation = Annotated[
     int | None,
@@ -68,19 +60,15 @@ async def show_hold(request: Request, group_id: GroupId, coordinator: TheCoordin
     return json_response({**answer, "held": {**told, **looked}})
 
 
-@router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415), openapi_extra=_BODY)
-async def hold_rebalances(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+@router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415), openapi_extra=_HOLD.described)
+async def hold_rebalances(
+    request: Request, group_id: GroupId, coordinator: TheCoordinator, body: Annotated[HoldBody, Depends(_HOLD)]
+) -> None:
     """From now on a computed rebalance that takes a task from a living owner waits for approval.
 
     Members work on meanwhile. Nobody is waited for longer than the time limit: then it is carried out. Tasks without a
     living owner are placed at once. Asked twice, the newer time limit holds, also for a rebalance that waits already.
     """
-    check_json(request)
-    check_not_encoded(request)
-    try:
-        body = HoldBody.model_validate(parse_object(await request.body()))
-    except ValidationError as error:
-        raise from_validation(error.errors()) from None
     event = events.SetHold(body.time_limit_ms, caller(request), reason_of(request))
     note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)

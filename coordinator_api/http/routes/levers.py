@@ -6,20 +6,18 @@ lever is pulled, they stand in the group's document as well.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from fastapi import Request, Response
-from pydantic import BaseModel, ValidationError
+from fastapi import Depends, Request, Response
 
 from coordinator_api.group import events
 from coordinator_api.group.outcome import Accepted
-from coordinator_api.http.answer_schemas import DrainedLever
 from coordinator_api.http.audited_calls import note_lever, reason_of
-from coordinator_api.http.bodies import check_json, check_not_encoded
+from coordinator_api.http.bodies import JsonBody
 from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.group_document import described_group
-from coordinator_api.http.json_objects import parse_object
-from coordinator_api.http.problems import Problem, from_validation
+from coordinator_api.http.models.levers import DrainedLever, RejoinGraceBody
+from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import (
     DrainedInstance,
     DrainedMember,
@@ -31,16 +29,10 @@ from coordinator_api.http.routes.surface import (
     one_drained,
     problems,
 )
-from coordinator_api.http.schemas import RejoinGraceBody
-
-
-def _body(name: str) -> dict[str, object]:
-    """For OpenAPI: a small body, which comes as it is."""
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-    return {"requestBody": {"required": True, "content": content}}
-
 
 router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409, 415))
+
+_REJOIN_GRACE = JsonBody(RejoinGraceBody)
 
 
 @router.post("/{group}/rebalance", status_code=204)
@@ -67,12 +59,16 @@ async def resume_group(request: Request, group_id: GroupId, coordinator: TheCoor
     accepted(await coordinator.group(group_id).handle(event), Accepted)
 
 
-@router.put("/{group}/rejoin-grace", status_code=204, openapi_extra=_body("RejoinGraceBody"))
-async def set_rejoin_grace(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> None:
+@router.put("/{group}/rejoin-grace", status_code=204, openapi_extra=_REJOIN_GRACE.described)
+async def set_rejoin_grace(
+    request: Request,
+    group_id: GroupId,
+    coordinator: TheCoordinator,
+    body: Annotated[RejoinGraceBody, Depends(_REJOIN_GRACE)],
+) -> None:
     """Have the tasks of members that leave wait for them: a process that is back within `grace_ms` goes on with them,
     and no rebalance runs. A process that dies, instead of leaving, is given no grace.
     """
-    body = await _sent(request, RejoinGraceBody)
     event = events.SetRejoinGrace(body.grace_ms, caller(request), reason_of(request))
     note_lever(request, event)
     accepted(await coordinator.group(group_id).handle(event), Accepted)
@@ -137,16 +133,3 @@ async def end_promotion(request: Request, group_id: GroupId, coordinator: TheCoo
     """Have the next rebalance come at the probing deadline, as in Kafka."""
     event = events.SetPromotion(False, caller(request), reason_of(request))
     accepted(await coordinator.group(group_id).handle(event), Accepted)
-
-
-Body = TypeVar("Body", bound=BaseModel)
-
-
-async def _sent(request: Request, kind: type[Body]) -> Body:
-    """The body of a call. Raises Problem for what is none."""
-    check_json(request)
-    check_not_encoded(request)
-    try:
-        return kind.model_validate(parse_object(await request.body()))
-    except ValidationError as error:
-        raise from_validation(error.errors()) from None

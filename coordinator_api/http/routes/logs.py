@@ -11,8 +11,8 @@ from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
 from coordinator_api.groups.repairs import GroupRepair
-from coordinator_api.http.answer_schemas import RepairAnswer, StoredLogAnswer
 from coordinator_api.http.call_rights import checked_router
+from coordinator_api.http.models.groups import RepairAnswer, StoredLogAnswer
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, json_response, problems
 from coordinator_api.store.stored_logs import StoredLog, StoredRecord, damage_of
 

@@ -35,15 +35,20 @@ from coordinator_api.group.subscriptions import check_subscription
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.audited_calls import note_effect
-from coordinator_api.http.bodies import OFF_LOOP_BYTES, check_json, check_not_encoded
+from coordinator_api.http.bodies import OFF_LOOP_BYTES, JsonBody
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.connections import CONNECTION_ID
 from coordinator_api.http.hang_ups import hung_up
-from coordinator_api.http.member_bodies import (
-    check_leave_body,
-    read_heartbeat,
-    read_process_heartbeat,
-    read_subscription_body,
+from coordinator_api.http.models.members import (
+    MAX_TEXT_LENGTH,
+    AssignmentAnswer,
+    HeartbeatAnswer,
+    HeartbeatBody,
+    LeaveBody,
+    ProcessHeartbeatAnswer,
+    ProcessHeartbeatBody,
+    SubscriptionAnswer,
+    SubscriptionBody,
 )
 from coordinator_api.http.problems import Problem, input_as_problems
 from coordinator_api.http.routes.surface import (
@@ -55,17 +60,6 @@ from coordinator_api.http.routes.surface import (
     link,
     problems,
     the_coordinator,
-)
-from coordinator_api.http.schemas import (
-    MAX_TEXT_LENGTH,
-    AssignmentAnswer,
-    HeartbeatAnswer,
-    HeartbeatBody,
-    LeaveBody,
-    ProcessHeartbeatAnswer,
-    ProcessHeartbeatBody,
-    SubscriptionAnswer,
-    SubscriptionBody,
 )
 
 router = checked_router(prefix="/v1/groups/{group}", tags=["members"], responses=problems(404, 409, 415))
@@ -102,13 +96,15 @@ _WAIT_MS = _parameter(
 )
 
 
-def _documented(*parameters: Mapping[str, object], body: type | None = None, needs_body: bool = True) -> dict[str, Any]:
-    """For OpenAPI. `body`: a model; `openapi.py` adds its schema."""
-    document: dict[str, Any] = {"parameters": list(parameters)}
-    if body is not None:
-        schema = {"$ref": f"#/components/schemas/{body.__name__}"}
-        document["requestBody"] = {"required": needs_body, "content": {"application/json": {"schema": schema}}}
-    return document
+_SUBSCRIPTION = JsonBody(SubscriptionBody, may_be_large=True)
+_HEARTBEAT = JsonBody(HeartbeatBody, may_be_large=True)
+_PROCESS_HEARTBEAT = JsonBody(ProcessHeartbeatBody, may_be_large=True)
+_LEAVE = JsonBody(LeaveBody, required=False)
+
+
+def _documented(*parameters: Mapping[str, object], body: JsonBody[Any] | None = None) -> dict[str, Any]:
+    """For OpenAPI."""
+    return {"parameters": list(parameters), **({} if body is None else body.described)}
 
 
 _OF_THE_MEMBER = {"group": "$request.path.group", "member": "$response.body#/member_id"}
@@ -131,13 +127,13 @@ _HAS_FETCHED = {
 @router.post(
     "/subscriptions",
     responses={status: {"model": SubscriptionAnswer, "links": _THEN} for status in (200, 201)},
-    openapi_extra=_documented(_GROUP, body=SubscriptionBody),
+    openapi_extra=_documented(_GROUP, body=_SUBSCRIPTION),
 )
 async def subscribe(request: Request) -> Response:
     """Join (201, with a new member id) or rejoin (200)."""
     coordinator, runtime = _addressed(request)
     coordinator.overload.admit("join")
-    body = read_subscription_body(await _json_body(request))
+    body = await _SUBSCRIPTION(request)
     await _check_subscription(body.subscription)
     joined = accepted(
         await runtime.handle(
@@ -218,12 +214,12 @@ async def fetch_assignment(request: Request) -> Response:
 @router.post(
     "/members/{member}/heartbeat",
     responses={200: {"model": HeartbeatAnswer}},
-    openapi_extra=_documented(_GROUP, _MEMBER, body=HeartbeatBody),
+    openapi_extra=_documented(_GROUP, _MEMBER, body=_HEARTBEAT),
 )
 async def heartbeat(request: Request) -> Response:
     """Keep the session alive. The answer says what the member has to do."""
     _, runtime = _addressed(request)
-    event = read_heartbeat(await _json_body(request), _member_id(request))
+    event = (await _HEARTBEAT(request)).of_member(_member_id(request))
     answered = accepted(await runtime.hear(event), HeartbeatAnswered)
     return _answer(
         {
@@ -239,7 +235,7 @@ async def heartbeat(request: Request) -> Response:
 @router.post(
     "/heartbeat",
     responses={200: {"model": ProcessHeartbeatAnswer}},
-    openapi_extra=_documented(_GROUP, _WAIT_MS, body=ProcessHeartbeatBody),
+    openapi_extra=_documented(_GROUP, _WAIT_MS, body=_PROCESS_HEARTBEAT),
 )
 async def process_heartbeat(request: Request) -> Response:
     """Keep the sessions of all members of a process alive. Held while there is nothing newer than `known`, for half of
@@ -250,11 +246,8 @@ async def process_heartbeat(request: Request) -> Response:
     """
     coordinator, runtime = _addressed(request)
     wait_ms = _wait_ms(request.query_params, coordinator)
-    raw = await _json_body(request)
-    # parsing holds the interpreter lock for milliseconds only; checking each field lets others have it
-    off_loop = len(raw) >= OFF_LOOP_BYTES
-    body = await asyncio.to_thread(read_process_heartbeat, raw) if off_loop else read_process_heartbeat(raw)
-    beat = events.ProcessHeartbeat(body.members, request.scope.get("state", {}).get(CONNECTION_ID))
+    body = await _PROCESS_HEARTBEAT(request)
+    beat = events.ProcessHeartbeat(body.heartbeats(), request.scope.get("state", {}).get(CONNECTION_ID))
     # where no more are held, a heartbeat is answered at once: it is never refused
     waits = bool(wait_ms) and body.known is not None and not coordinator.long_polls.is_full
     wait_s = wait_ms / 1000 if waits else 0
@@ -262,7 +255,7 @@ async def process_heartbeat(request: Request) -> Response:
         heard = await runtime.process_heartbeat(beat, body.known, wait_s, lambda: hung_up(request))
     answered = accepted(heard, ProcessHeartbeatAnswered)
     if body.notices:
-        runtime.take_notices(answered, body.notices)
+        runtime.take_notices(answered, body.process_notices())
     return _answer(
         {
             "state": str(answered.state),
@@ -277,14 +270,13 @@ async def process_heartbeat(request: Request) -> Response:
 @router.delete(
     "/members/{member}",
     status_code=204,
-    openapi_extra=_documented(_GROUP, _MEMBER, _INSTANCE_ID, body=LeaveBody, needs_body=False),
+    openapi_extra=_documented(_GROUP, _MEMBER, _INSTANCE_ID, body=_LEAVE),
 )
 async def leave(request: Request) -> Response:
     """Leave the group. A rebalance gives the member's tasks to others at once."""
     _, runtime = _addressed(request)
     left = events.Leave(_member_id(request), _instance_id(request.query_params))
-    check_not_encoded(request)
-    check_leave_body(await request.body())
+    await _LEAVE(request)
     accepted(await runtime.handle(left), Left)
     return Response(status_code=204)
 
@@ -319,12 +311,6 @@ def _member_id(request: Request) -> str:
     if len(member_id) > MAX_TEXT_LENGTH:
         raise Problem("INVALID_REQUEST", f"path.member: String should have at most {MAX_TEXT_LENGTH} characters")
     return member_id
-
-
-async def _json_body(request: Request) -> bytes:
-    check_json(request)
-    check_not_encoded(request)
-    return await request.body()
 
 
 def _wait_ms(query: Mapping[str, str], coordinator: Coordinator) -> int:
@@ -371,7 +357,7 @@ def _answer(document: Mapping[str, object], status: int = 200) -> Response:
 async def _check_subscription(subscription: bytes) -> None:
     """A subscription that the leader cannot read must not reach the group: Kafka's own leader would die of it."""
     with input_as_problems(bytes_in="subscription"):
-        if len(subscription) >= OFF_LOOP_BYTES:
+        if len(subscription) > OFF_LOOP_BYTES:
             await asyncio.to_thread(check_subscription, subscription)
         else:
             check_subscription(subscription)

@@ -12,14 +12,13 @@ from assignor.types import JAVA_INT_MAX, TaskId
 from coordinator_api.group.outcome import RebalanceReported
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.reported_rebalances import read_report
-from coordinator_api.http.answer_schemas import RebalanceExplanation, RebalanceList
-from coordinator_api.http.bodies import documented, run_in_worker, run_on_document
+from coordinator_api.http.bodies import document_body, run_in_worker, run_on_document
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.computations import explain
-from coordinator_api.http.document_schemas import RebalanceDocument, ReportBody
+from coordinator_api.http.models.members import TASK_PATTERN
+from coordinator_api.http.models.rebalances import RebalanceExplanation, RebalanceList, ReportAnswer
 from coordinator_api.http.problems import Problem, from_input_error
 from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
-from coordinator_api.http.schemas import TASK_PATTERN, ReportAnswer
 
 router = checked_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
@@ -31,7 +30,11 @@ _ONE_OF_THEM = {"group": "$request.path.group", "generation": "$response.body#/r
 _THEN = {"links": {name: link(name, _ONE_OF_THEM) for name in ("show_rebalance", "explain_rebalance")}}
 
 _RECORDED = {
-    "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{RebalanceDocument.__name__}"}}}
+    "content": {
+        "application/json": {
+            "schema": {"type": "object", "description": "A rebalance/1 document, which docs/formats.md describes."}
+        }
+    }
 }
 
 
@@ -53,7 +56,9 @@ async def list_rebalances(
     "",
     status_code=201,
     responses={200: {"model": ReportAnswer}, **problems(404, 409, 415)},
-    openapi_extra=documented(ReportBody),
+    openapi_extra=document_body(
+        "A rebalance/1 document of this group with its output and the source `kafka`; docs/formats.md describes it."
+    ),
 )
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator

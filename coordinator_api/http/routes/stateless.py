@@ -13,16 +13,15 @@ from fastapi import Depends, Query, Request, Response
 from assignor.simulate import ForecastModel
 from assignor.simulate.model import HIGHEST_RATE, LONGEST_MS, LOWEST_RATE
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.bodies import documented, run_on_document
+from coordinator_api.http.bodies import document_body, run_on_document
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.computations import MAX_ROUNDS, ForecastRequest, assign, simulate
-from coordinator_api.http.document_schemas import PlacementDocument, RebalanceDocument
+from coordinator_api.http.models.rebalances import AssignAnswer, SimulateAnswer
 from coordinator_api.http.routes.surface import TheCoordinator, problems
-from coordinator_api.http.schemas import AssignAnswer, SimulateAnswer
 
 router = checked_router(prefix="/v1", tags=["stateless"], responses=problems(415))
 
-_RECORDED_DOCUMENT = documented(RebalanceDocument, PlacementDocument)
+_RECORDED_DOCUMENT = document_body("A rebalance/1 or placement/1 document, which docs/formats.md describes.")
 
 
 @router.post("/assign", response_model=AssignAnswer, openapi_extra=_RECORDED_DOCUMENT)

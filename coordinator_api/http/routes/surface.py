@@ -15,8 +15,9 @@ from coordinator_api.group.outcome import Rejected
 from coordinator_api.group.outcome import Response as GroupResponse
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.call_rights import principal_of
+from coordinator_api.http.models.members import MAX_TEXT_LENGTH
+from coordinator_api.http.models.service import ProblemDocument
 from coordinator_api.http.problems import MEDIA_TYPE, TITLES, Problem, stopping
-from coordinator_api.http.schemas import MAX_TEXT_LENGTH, ProblemDocument
 
 Answer = TypeVar("Answer")
 

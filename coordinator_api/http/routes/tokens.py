@@ -5,26 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Path, Request, Response
-from pydantic import ValidationError
 
 from assignor.access.credentials import wall_clock_ms
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import check_name, end_ms, group_pattern, group_prefix
-from coordinator_api.http.bodies import check_json, check_not_encoded
+from coordinator_api.http.bodies import JsonBody
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.created_tokens import CreatedTokens, ListedToken
-from coordinator_api.http.json_objects import parse_object
-from coordinator_api.http.problems import from_validation, input_as_problems
+from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenList
+from coordinator_api.http.problems import input_as_problems
 from coordinator_api.http.routes.surface import json_response, problems, the_coordinator
-from coordinator_api.http.schemas import (
-    TOKEN_NAME_PATTERN,
-    CreatedTokenAnswer,
-    TokenBody,
-    TokenList,
-)
 
 router = checked_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 
+_TOKEN = JsonBody(TokenBody)
 _CLOSED = "from now on every call of this service needs a token"
 
 
@@ -52,28 +46,19 @@ async def list_tokens(request: Request, tokens: TheTokens) -> Response:
     "",
     status_code=201,
     responses={201: {"model": CreatedTokenAnswer}, **problems(409, 415)},
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/TokenBody"}}},
-        }
-    },
+    openapi_extra=_TOKEN.described,
 )
-async def create_token(request: Request, tokens: TheTokens) -> Response:
+async def create_token(request: Request, tokens: TheTokens, body: Annotated[TokenBody, Depends(_TOKEN)]) -> Response:
     """Create a token (201). The answer has it, and nobody can ask for it again.
 
     The first token of a service has to be an admin's for all groups. From then on every call needs a token; `note` says
     so.
     """
-    check_json(request)
-    check_not_encoded(request)
-    try:
-        body = TokenBody.model_validate(parse_object(await request.body()))
-    except ValidationError as error:
-        raise from_validation(error.errors()) from None
     with input_as_problems("body"):
-        principal = Principal(check_name(body.name, "name"), Right(body.right), group_prefix(body.groups, "groups"))
-        expires_ms = None if body.expires is None else end_ms(body.expires, wall_clock_ms(), "expires")
+        principal = Principal(
+            check_name(body.name, "body.name"), Right(body.right), group_prefix(body.groups, "body.groups")
+        )
+        expires_ms = None if body.expires is None else end_ms(body.expires, wall_clock_ms(), "body.expires")
     created = await tokens.create(principal_of(request), principal, expires_ms)
     answer = json_response(
         {

@@ -146,6 +146,12 @@ def test_should_refuse_a_rejoin_grace_that_is_none(client: httpx.Client, body: o
     assert levers_of(client, member) == OFF
 
 
+def test_should_refuse_a_large_body_of_a_lever(client: httpx.Client) -> None:
+    body = {"grace_ms": 60_000, "more": "x" * 65_536}
+
+    assert problem(client.put("/v1/groups/g/rejoin-grace", json=body)) == (413, "MESSAGE_TOO_LARGE")
+
+
 def test_should_show_all_levers_off_at_first(client: httpx.Client) -> None:
     assert levers_of(client, a_settled_member(client)) == OFF
 

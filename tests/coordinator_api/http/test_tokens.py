@@ -164,13 +164,13 @@ def test_should_show_an_admin_of_a_prefix_nothing_of_others(service: ServiceProc
 @pytest.mark.parametrize(
     "body, where",
     [
-        ({"right": "reader"}, "name"),
-        ({"name": "a b", "right": "reader"}, "name"),
-        ({"name": "x", "right": "owner"}, "right"),
-        ({"name": "x", "right": "reader", "groups": "payments-"}, "groups"),
-        ({"name": "x", "right": "reader", "expires": "soon"}, "expires"),
-        ({"name": "x", "right": "reader", "expires": "2001-01-01T00:00:00Z"}, "expires"),
-        ({"name": "x", "right": "reader", "token": "mine"}, "token"),
+        ({"right": "reader"}, "body.name"),
+        ({"name": "a b", "right": "reader"}, "body.name"),
+        ({"name": "x", "right": "owner"}, "body.right"),
+        ({"name": "x", "right": "reader", "groups": "payments-"}, "body.groups"),
+        ({"name": "x", "right": "reader", "expires": "soon"}, "body.expires"),
+        ({"name": "x", "right": "reader", "expires": "2001-01-01T00:00:00Z"}, "body.expires"),
+        ({"name": "x", "right": "reader", "token": "mine"}, "body.token"),
     ],
 )
 def test_should_say_what_is_wrong_with_a_token(admin: httpx.Client, body: dict[str, str], where: str) -> None:

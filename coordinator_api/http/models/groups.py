@@ -1,7 +1,4 @@
-"""What is answered about groups and rebalances, for OpenAPI. Later releases may add fields.
-
-The answers are made elsewhere, as dictionaries, because large ones are encoded in pieces.
-"""
+"""What is answered about groups and their stored logs. Later releases may add fields."""
 
 from __future__ import annotations
 
@@ -10,7 +7,16 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
+from coordinator_api.http.models.levers import HeldAnswer, LeversAnswer
+
 _MS = "Milliseconds since the epoch."
+
+
+class DeclareAnswer(BaseModel):
+    """`revision`: how many definitions this group has had."""
+
+    group_id: str
+    revision: int
 
 
 class GroupLine(BaseModel):
@@ -117,77 +123,6 @@ class TaskCopyAnswer(BaseModel):
     end_offset_sum: int | None
 
 
-class LeverAnswer(BaseModel):
-    """Who pulled a lever, when, and why."""
-
-    by: str | None
-    at_ms: int = Field(description=_MS)
-    reason: str | None
-
-
-class HoldLever(LeverAnswer):
-    time_limit_ms: int
-
-
-class HeldAnswer(BaseModel):
-    """A rebalance that waits for approval. `outcome`: how it ends when it is approved. `tasks_to_move`: those that it
-    takes a copy of from a process, warm-ups apart.
-    """
-
-    generation_id: int
-    since_ms: int = Field(description=_MS)
-    until_ms: int = Field(description=f"{_MS} Then it is carried out.")
-    outcome: str
-    tasks_to_move: list[str]
-
-
-class LookedAtHeld(HeldAnswer):
-    """`difference`: what is elsewhere `after` it has been approved, compared with `before`, when all is kept; as in a
-    what-if. `forecast`: as of `POST /v1/simulate`. Each is null when it cannot be computed.
-    """
-
-    difference: dict[str, JsonValue] | None
-    forecast: dict[str, JsonValue] | None
-
-
-class HoldAnswer(BaseModel):
-    """`hold`: null when computed rebalances do not wait. `held`: null when none waits now."""
-
-    hold: HoldLever | None
-    held: LookedAtHeld | None
-
-
-class RejoinGraceLever(LeverAnswer):
-    grace_ms: int
-
-
-class MissingForDrain(BaseModel):
-    """What a drain waits for. `task`: an active one that has to go; null for what concerns all of them."""
-
-    task: str | None
-    role: str | None
-    why: str
-
-
-class DrainedLever(LeverAnswer):
-    """`member_id`: null when the whole process is drained."""
-
-    process_id: str
-    member_id: str | None
-    safe_to_stop: bool = Field(description="Nothing stands still when it is stopped now.")
-    missing: list[MissingForDrain]
-
-
-class LeversAnswer(BaseModel):
-    """What operators have set beside Kafka's behaviour. Null or empty: off."""
-
-    hold: HoldLever | None
-    rejoin_grace: RejoinGraceLever | None
-    promotion: LeverAnswer | None
-    pause: LeverAnswer | None
-    drained: list[DrainedLever]
-
-
 class GroupAnswer(BaseModel):
     """A group as operators see it. `advice`: what to do, in a sentence or two; null when there is nothing to do."""
 
@@ -272,62 +207,3 @@ class RepairAnswer(BaseModel):
     kept: KeptOfLog
     dropped: DroppedOfLog
     advice: str
-
-
-class HoldOfRebalance(BaseModel):
-    """That a rebalance waited for approval, and how that ended: `approved`, `discarded`, `time-limit`, `hold-ended` or
-    `replaced` by another rebalance; null while it waits.
-    """
-
-    since_ms: int = Field(description=_MS)
-    ended: str | None
-    by: str | None
-    at_ms: int | None = Field(description=_MS)
-    reason: str | None
-
-
-class RebalanceLine(BaseModel):
-    """`outcome`: `held` while it waits for approval, and for good when another rebalance has replaced it. `hold`: only
-    of a rebalance that waited.
-    """
-
-    generation_id: int
-    now_ms: int = Field(description=_MS)
-    reason: str
-    outcome: str
-    members: int
-    definition_revision: int
-    probing_rebalance_at_ms: int | None = Field(description=_MS)
-    followup_rebalance: bool
-    error: str | None
-    took_ms: int | None = Field(
-        None, description="From its beginning until its assignments were computed; null when that is not known."
-    )
-    hold: HoldOfRebalance | None = None
-
-
-class RebalanceList(BaseModel):
-    """`next_before`: the `before` of the next page, null on the last one."""
-
-    rebalances: list[RebalanceLine]
-    next_before: int | None
-
-
-class TaskExplanation(BaseModel):
-    """Why a task is where it is: `text` in words, `steps` for programs."""
-
-    task: str
-    stateful: bool
-    outcome: str
-    text: str
-    steps: list[dict[str, JsonValue]]
-
-
-class RebalanceExplanation(BaseModel):
-    """`same_result`: whether the rebalance, computed again, decides the same."""
-
-    group_id: str
-    generation_id: int
-    error: str | None
-    same_result: bool
-    explanations: list[TaskExplanation]

@@ -1,0 +1,108 @@
+"""What sets the levers of a group, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
+
+SHORTEST_HOLD_MS = 1_000
+LONGEST_HOLD_MS = 604_800_000
+"""A week. Members of a group that waits go on, but nobody takes over what is slow."""
+
+_MS = "Milliseconds since the epoch."
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class RejoinGraceBody(_Body):
+    """How long the tasks of a member that leaves wait for its process to come back."""
+
+    grace_ms: Annotated[int, Strict(), Field(ge=1_000, le=3_600_000, examples=[60_000])]
+
+
+class HoldBody(_Body):
+    """How long a computed rebalance waits for approval at most."""
+
+    time_limit_ms: int = Field(
+        ge=SHORTEST_HOLD_MS, le=LONGEST_HOLD_MS, description="Then it is carried out. In milliseconds."
+    )
+
+
+class HeldGenerationAnswer(BaseModel):
+    """`generation_id`: of the rebalance that waited."""
+
+    generation_id: int
+
+
+class LeverAnswer(BaseModel):
+    """Who pulled a lever, when, and why."""
+
+    by: str | None
+    at_ms: int = Field(description=_MS)
+    reason: str | None
+
+
+class HoldLever(LeverAnswer):
+    time_limit_ms: int
+
+
+class HeldAnswer(BaseModel):
+    """A rebalance that waits for approval. `outcome`: how it ends when it is approved. `tasks_to_move`: those that it
+    takes a copy of from a process, warm-ups apart.
+    """
+
+    generation_id: int
+    since_ms: int = Field(description=_MS)
+    until_ms: int = Field(description=f"{_MS} Then it is carried out.")
+    outcome: str
+    tasks_to_move: list[str]
+
+
+class LookedAtHeld(HeldAnswer):
+    """`difference`: what is elsewhere `after` it has been approved, compared with `before`, when all is kept; as in a
+    what-if. `forecast`: as of `POST /v1/simulate`. Each is null when it cannot be computed.
+    """
+
+    difference: dict[str, JsonValue] | None
+    forecast: dict[str, JsonValue] | None
+
+
+class HoldAnswer(BaseModel):
+    """`hold`: null when computed rebalances do not wait. `held`: null when none waits now."""
+
+    hold: HoldLever | None
+    held: LookedAtHeld | None
+
+
+class RejoinGraceLever(LeverAnswer):
+    grace_ms: int
+
+
+class MissingForDrain(BaseModel):
+    """What a drain waits for. `task`: an active one that has to go; null for what concerns all of them."""
+
+    task: str | None
+    role: str | None
+    why: str
+
+
+class DrainedLever(LeverAnswer):
+    """`member_id`: null when the whole process is drained."""
+
+    process_id: str
+    member_id: str | None
+    safe_to_stop: bool = Field(description="Nothing stands still when it is stopped now.")
+    missing: list[MissingForDrain]
+
+
+class LeversAnswer(BaseModel):
+    """What operators have set beside Kafka's behaviour. Null or empty: off."""
+
+    hold: HoldLever | None
+    rejoin_grace: RejoinGraceLever | None
+    promotion: LeverAnswer | None
+    pause: LeverAnswer | None
+    drained: list[DrainedLever]

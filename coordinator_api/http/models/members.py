@@ -1,0 +1,306 @@
+"""What members send and are answered.
+
+A member may be upgraded before its coordinator. So each body may have a few fields that are not known here; they are
+ignored. They are counted, because they cost time and memory like others.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TaskId
+from coordinator_api.group.events import Heartbeat
+from coordinator_api.groups.notices import ProcessNotice
+from coordinator_api.http.json_objects import check_values
+
+MAX_TEXT_LENGTH = 1_000
+MAX_JOIN_ID_LENGTH = 100
+MAX_PROCESS_MEMBERS = 1_000
+MAX_OFFSET_SUMS = 10_000
+"""Of one member in one heartbeat."""
+
+MAX_NOTICES = 16
+MAX_NOTICE_LENGTH = 500
+
+MAX_UNKNOWN_FIELDS = 16
+MAX_UNKNOWN_BYTES = 4_096
+"""Of all unknown fields of one body together, names and values, as ASCII JSON without spaces."""
+
+TASK_PATTERN = r"^([\s\S]+__)?[0-9]{1,9}_[0-9]{1,9}$"
+"""`subtopology_partition`, after the name of a named topology. No group has as many of either as nine digits say."""
+
+_TASK_TEXT = TypeAdapter(
+    Annotated[str, StringConstraints(strict=True, pattern=TASK_PATTERN, max_length=MAX_TEXT_LENGTH)]
+)
+
+
+@lru_cache(65_536)
+def _task(text: str) -> TaskId:
+    """Heartbeats name the same tasks again and again."""
+    try:
+        return TaskId.parse(_TASK_TEXT.validate_python(text))
+    except ValidationError:
+        raise ValueError("not a task id such as 0_3") from None
+
+
+def _decoded_base64(text: object) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError("must be a base64 string")
+    try:
+        return base64.b64decode(text.encode("ascii"), validate=True)
+    except ValueError:
+        raise ValueError("not base64") from None
+
+
+Name = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
+Int32 = Annotated[int, Field(ge=-(2**31), le=JAVA_INT_MAX)]
+Int64 = Annotated[int, Field(ge=-(2**63), le=JAVA_LONG_MAX)]
+Count = Annotated[int, Field(ge=0, le=JAVA_LONG_MAX)]
+PositiveMs = Annotated[int, Field(ge=1, le=JAVA_INT_MAX)]
+Base64 = Annotated[
+    bytes,
+    PlainValidator(_decoded_base64),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+            "contentEncoding": "base64",
+        }
+    ),
+]
+Task = Annotated[
+    TaskId,
+    PlainValidator(_task),
+    WithJsonSchema({"type": "string", "pattern": TASK_PATTERN, "maxLength": MAX_TEXT_LENGTH, "examples": ["0_3"]}),
+]
+
+
+def _describe_unknown_fields(schema: dict[str, Any]) -> None:
+    schema["additionalProperties"] = True
+    schema["maxProperties"] = len(schema["properties"]) + MAX_UNKNOWN_FIELDS
+
+
+def _describe_joins(schema: dict[str, Any]) -> None:
+    _describe_unknown_fields(schema)
+    schema["not"] = {
+        "required": ["member_id", "join_id"],
+        "properties": {"member_id": {"type": "string"}, "join_id": {"type": "string"}},
+    }
+
+
+def _check_unknown_fields(bodies: Sequence[BaseModel], nesting: int) -> None:
+    """Raises ValueError when `bodies` together have more unknown fields, or longer ones, than is allowed.
+
+    `nesting`: how many objects and lists are around each of them.
+    """
+    ignored = [body.model_extra for body in bodies if body.model_extra]
+    if sum(map(len, ignored)) > MAX_UNKNOWN_FIELDS:
+        raise ValueError(f"no more than {MAX_UNKNOWN_FIELDS} unknown fields are ignored")
+    for fields in ignored:
+        check_values(fields, nesting)
+    if sum(len(json.dumps(fields, separators=(",", ":"))) for fields in ignored) > MAX_UNKNOWN_BYTES:
+        raise ValueError(f"no more than {MAX_UNKNOWN_BYTES} bytes of unknown fields are ignored")
+
+
+class _SentByMember(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, json_schema_extra=_describe_unknown_fields)
+
+    @model_validator(mode="after")
+    def _bound_unknown_fields(self) -> Self:
+        _check_unknown_fields([self], nesting=0)
+        return self
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class SubscriptionBody(_SentByMember):
+    """A first join (no `member_id`) or a rejoin. Times in milliseconds. Up to 16 unknown fields of together 4 KB are
+    ignored.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_describe_joins)
+
+    member_id: Name | None = None
+    group_instance_id: Name | None = Field(None, description="Makes the member a static one.")
+    incarnation: Count | None = Field(
+        None, description="Rises each time the static member is started anew; older incarnations are fenced."
+    )
+    client_id: Name | None = None
+    join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
+        None,
+        description="Of a first join, chosen by the caller. A first join with the same one is a repetition: it makes "
+        "no second member, and its answer is that of the first.",
+    )
+    leave_on_disconnect: bool = Field(
+        False,
+        description="Whether the member is removed soon after the connection breaks on which the heartbeats of its "
+        "process come (group.disconnect.grace.ms).",
+    )
+    session_timeout_ms: PositiveMs
+    rebalance_timeout_ms: PositiveMs
+    subscription: Base64 = Field(description="ConsumerProtocolSubscription, its user data a SubscriptionInfo.")
+
+    @field_validator("join_id")
+    @classmethod
+    def _is_of_a_first_join(cls, join_id: str | None, info: ValidationInfo) -> str | None:
+        if join_id is not None and info.data.get("member_id") is not None:
+            raise ValueError("is of a first join; a rejoin is repeated with its member_id")
+        return join_id
+
+
+class HeartbeatBody(_SentByMember):
+    """`generation_id`: of the assignment that the member works by, 0 before its first one. Up to 16 unknown fields of
+    together 4 KB are ignored.
+    """
+
+    generation_id: Int32
+    task_offset_sums: Annotated[dict[Task, Int64], Field(max_length=MAX_OFFSET_SUMS, fail_fast=True)] | None = Field(
+        None, description="By task, the sum of the offsets that the member has reached."
+    )
+    group_instance_id: Name | None = None
+
+    def of_member(self, member_id: str) -> Heartbeat:
+        return Heartbeat(member_id, self.generation_id, self.task_offset_sums, self.group_instance_id)
+
+
+class NoticeBody(_SentByMember):
+    """Something that people have to hear of. `count`: of records, or of lines logged, since the process started.
+    `at_ms`: of the last of them, since the epoch.
+    """
+
+    code: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$", examples=["RECORDS_DROPPED"])]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_NOTICE_LENGTH)]
+    count: Count
+    at_ms: Count
+
+    @model_validator(mode="after")
+    def _bound_unknown_fields(self) -> Self:
+        _check_unknown_fields([self], nesting=2)
+        return self
+
+
+class ProcessHeartbeatBody(_SentByMember):
+    """One heartbeat for all members of a process. `known`: the `news` of the last answer; while there is nothing newer,
+    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored, those of `members`
+    included, and as many of each of the `notices`.
+    """
+
+    # fail_fast: to report an error takes far longer than to decode a member
+    members: dict[Name, HeartbeatBody] = Field(
+        min_length=1, max_length=MAX_PROCESS_MEMBERS, fail_fast=True, description="By member id."
+    )
+    known: Name | None = None
+    notices: Annotated[list[NoticeBody], Field(max_length=MAX_NOTICES)] | None = Field(
+        None,
+        description="What the process has to tell people, sent when it has changed. The newest of each process and "
+        "code is kept in memory for a day, and shown in the description of the group.",
+    )
+
+    @model_validator(mode="after")
+    def _bound_unknown_fields(self) -> Self:
+        members = list(self.members.values())
+        _check_unknown_fields(members, nesting=2)
+        _check_unknown_fields([self, *members], nesting=0)
+        return self
+
+    def heartbeats(self) -> dict[str, Heartbeat]:
+        """By member id."""
+        return {member_id: heartbeat.of_member(member_id) for member_id, heartbeat in self.members.items()}
+
+    def process_notices(self) -> tuple[ProcessNotice, ...]:
+        return tuple(ProcessNotice(each.code, each.text, each.count, each.at_ms) for each in self.notices or ())
+
+
+class LeaveBody(_SentByMember):
+    """A leave needs no body. Up to 16 fields of a later release, of together 4 KB, are ignored."""
+
+
+class DefinitionAnswer(_Answer):
+    """The group's present definition. `declared_by`, `declared_at_ms`: null when an earlier release stored it."""
+
+    revision: int
+    declared_by: str | None
+    declared_at_ms: int | None
+
+
+class SubscriptionAnswer(_Answer):
+    """`generation_id`: the generation to wait for, as `min_generation` of the assignment's GET. `definition`: which one
+    the member has to run. `paused`: as in `HeartbeatAnswer`.
+    """
+
+    member_id: str
+    generation_id: int
+    state: str
+    definition: DefinitionAnswer
+    paused: bool = False
+
+
+class AssignmentAnswer(_Answer):
+    """`assignment`: base64 of ConsumerProtocolAssignment. `followup`: another rebalance starts by itself: once all
+    members have their assignments, or, when source topics are missing, once these exist.
+    """
+
+    generation_id: int
+    assignment: str
+    followup: bool
+
+
+class HeartbeatAnswer(_Answer):
+    """`rejoin`: send the subscription. `stop`: leave and end. `generation_id`: the group's. `paused`: process nothing,
+    as an operator wishes; left out when it is not so.
+    """
+
+    state: str
+    rejoin: bool
+    stop: bool
+    generation_id: int
+    paused: bool = False
+
+
+class MemberNewsAnswer(_Answer):
+    """`rejoin`, `stop`: as in `HeartbeatAnswer`. `assignment_generation`: of the assignment that the member can fetch
+    now, 0 for none.
+    """
+
+    rejoin: bool
+    stop: bool
+    assignment_generation: int
+
+
+class MemberRefusal(_Answer):
+    """`code`: Kafka's name of the error, as in a problem document."""
+
+    code: str
+    detail: str
+
+
+class ProcessHeartbeatAnswer(_Answer):
+    """`news`: a digest of the other fields but `state`, to be sent as `known` with the next heartbeat. `paused`: as in
+    `HeartbeatAnswer`, for all members.
+    """
+
+    state: str
+    generation_id: int
+    news: str
+    members: dict[str, MemberNewsAnswer | MemberRefusal]
+    paused: bool = False
