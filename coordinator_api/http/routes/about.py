@@ -11,7 +11,7 @@ from coordinator_api.http.call_rights import checked_router
 from coordinator_api.http.models.service import ServiceAnswer, VersionAnswer
 from coordinator_api.http.page_rights import PAGE
 from coordinator_api.http.proxies import public_address, reference
-from coordinator_api.http.routes.surface import json_response, problems
+from coordinator_api.http.routes.surface import answer, problems
 
 router = checked_router(tags=["service"], responses=problems())
 
@@ -41,15 +41,15 @@ async def service(request: Request) -> Response:
         return RedirectResponse(reference(request.scope, f"{PAGE}/groups"), 303, headers={"Vary": "Accept"})
     prefix = public_address(request.scope).prefix
     links = {name: prefix + path for name, path in _LINKS.items()}
-    answer = json_response({"service": "assignor coordinator", "what": _WHAT, "release": _release(), "links": links})
-    answer.headers["Vary"] = "Accept"
-    return answer
+    about = answer(ServiceAnswer(service="assignor coordinator", what=_WHAT, release=_release(), links=links))
+    about.headers["Vary"] = "Accept"
+    return about
 
 
-@router.get("/version", responses={200: {"model": VersionAnswer}})
-async def show_version() -> Response:
+@router.get("/version")
+async def show_version() -> VersionAnswer:
     """Which release this is, which versions of the calls it answers, and which Kafka Streams it equals."""
-    return json_response({"version": _release(), "api_versions": list(API_VERSIONS), "kafka_version": KAFKA_VERSION})
+    return VersionAnswer(version=_release(), api_versions=list(API_VERSIONS), kafka_version=KAFKA_VERSION)
 
 
 def _release() -> str:

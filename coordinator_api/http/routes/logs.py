@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
+from pydantic_core import to_json
 
 from coordinator_api.groups.repairs import GroupRepair
 from coordinator_api.http.call_rights import checked_router
-from coordinator_api.http.models.groups import RepairAnswer, StoredLogAnswer
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, json_response, problems
+from coordinator_api.http.models.groups import (
+    DroppedOfLog,
+    KeptOfLog,
+    RepairAnswer,
+    StoredLogAnswer,
+    StoredRecordAnswer,
+)
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, problems
 from coordinator_api.store.stored_logs import StoredLog, StoredRecord, damage_of
 
 router = checked_router(prefix="/v1/groups/{group}", tags=["logs"], responses=problems(404))
 
-FORMAT = "group-log/1"
+FORMAT: Literal["group-log/1"] = "group-log/1"
 PIECE_RECORDS = 64
 """A record has some hundred bytes, those of a large rebalance some hundred kilobytes."""
 
@@ -33,12 +39,12 @@ async def export_log(group_id: GroupId, coordinator: TheCoordinator) -> Response
     return StreamingResponse(_pieces(stored, problem), media_type="application/json")
 
 
-@router.post("/repair", responses={200: {"model": RepairAnswer}, **problems(404, 409)})
+@router.post("/repair", responses=problems(404, 409))
 async def repair_log(
     group_id: GroupId,
     coordinator: TheCoordinator,
     execute: Annotated[bool, Query(description="Do it. Without this, nothing is changed.")] = False,
-) -> Response:
+) -> RepairAnswer:
     """What a repair of a log that cannot be read keeps and what it drops; with `execute=true`, do it.
 
     Whole commits before the damage are kept. The group then has no members and a generation above each that may have
@@ -46,53 +52,56 @@ async def repair_log(
     Nothing is lost of a group that is still led, because its log is written anew from memory.
     409 `INCONSISTENT_GROUP_PROTOCOL`: the log can be read. 409 `CORRUPT_MESSAGE`: nothing of it can be kept.
     """
-    return json_response(_answer(await coordinator.repair(group_id, execute=execute)))
+    return _answer(await coordinator.repair(group_id, execute=execute))
 
 
 def _pieces(stored: StoredLog, problem: str | None) -> Iterator[bytes]:
-    head = {"format": FORMAT, "group_id": stored.group_id, "sequence": stored.sequence, "problem": problem}
-    yield json.dumps(head)[:-1].encode("ascii") + b', "records": ['
+    """A `StoredLogAnswer`, some records at a time: a log may be large."""
+    head = StoredLogAnswer(
+        format=FORMAT, group_id=stored.group_id, sequence=stored.sequence, problem=problem, records=[]
+    )
+    yield to_json(head, ensure_ascii=True).removesuffix(b"]}")
     for start in range(0, len(stored.records), PIECE_RECORDS):
         piece = [_record(stored.group_id, record) for record in stored.records[start : start + PIECE_RECORDS]]
-        yield (b", " if start else b"") + json.dumps(piece)[1:-1].encode("ascii")
+        yield (b"," if start else b"") + to_json(piece, ensure_ascii=True)[1:-1]
     yield b"]}"
 
 
-def _record(group_id: str, record: StoredRecord) -> dict[str, object]:
+def _record(group_id: str, record: StoredRecord) -> StoredRecordAnswer:
     damage = damage_of(group_id, record)
-    return {
-        "sequence": record.sequence,
-        "body": record.body,
-        "body_base64": None if record.raw is None else base64.b64encode(record.raw).decode("ascii"),
-        "checksum": record.checksum,
-        "ends_commit": record.ends_commit,
-        "intact": damage is None,
-        "problem": damage,
-    }
+    return StoredRecordAnswer(
+        sequence=record.sequence,
+        body=record.body,
+        body_base64=None if record.raw is None else base64.b64encode(record.raw).decode("ascii"),
+        checksum=record.checksum,
+        ends_commit=record.ends_commit,
+        intact=damage is None,
+        problem=damage,
+    )
 
 
-def _answer(repair: GroupRepair) -> dict[str, object]:
+def _answer(repair: GroupRepair) -> RepairAnswer:
     plan = repair.plan
-    return {
-        "group_id": repair.group_id,
-        "executed": repair.executed,
-        "problem": repair.problem,
-        "generation_id": plan.generation_id,
-        "kept": {
-            "records": plan.kept_records,
-            "last_record": plan.last_kept,
-            "generation_id": plan.kept_generation,
-            "revision": plan.revision,
-        },
-        "dropped": {
-            "records": plan.dropped_records,
-            "first_record": plan.last_kept + 1 if plan.dropped_records else None,
-            "last_record": plan.last_kept + plan.dropped_records if plan.dropped_records else None,
-            "members": list(plan.dropped_members),
-            "generations": list(plan.dropped_generations),
-        },
-        "advice": _advice(repair),
-    }
+    return RepairAnswer(
+        group_id=repair.group_id,
+        executed=repair.executed,
+        problem=repair.problem,
+        generation_id=plan.generation_id,
+        kept=KeptOfLog(
+            records=plan.kept_records,
+            last_record=plan.last_kept,
+            generation_id=plan.kept_generation,
+            revision=plan.revision,
+        ),
+        dropped=DroppedOfLog(
+            records=plan.dropped_records,
+            first_record=plan.last_kept + 1 if plan.dropped_records else None,
+            last_record=plan.last_kept + plan.dropped_records if plan.dropped_records else None,
+            members=list(plan.dropped_members),
+            generations=list(plan.dropped_generations),
+        ),
+        advice=_advice(repair),
+    )
 
 
 def _advice(repair: GroupRepair) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import re
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -42,9 +41,12 @@ from coordinator_api.http.hang_ups import hung_up
 from coordinator_api.http.models.members import (
     MAX_TEXT_LENGTH,
     AssignmentAnswer,
+    DefinitionAnswer,
     HeartbeatAnswer,
     HeartbeatBody,
     LeaveBody,
+    MemberNewsAnswer,
+    MemberRefusal,
     ProcessHeartbeatAnswer,
     ProcessHeartbeatBody,
     SubscriptionAnswer,
@@ -56,6 +58,7 @@ from coordinator_api.http.routes.surface import (
     GROUP_IS,
     MEMBER_ID_SCHEMA,
     accepted,
+    answer,
     group_id_in,
     link,
     problems,
@@ -155,14 +158,14 @@ async def subscribe(request: Request) -> Response:
     )
     if joined.replaced is not None:
         note_effect(request, replaced_member=joined.replaced)
-    return _answer(
-        {
-            "member_id": joined.member_id,
-            "generation_id": joined.generation_id,
-            "state": str(joined.state),
-            "definition": _definition(runtime.image),
-            **_pause(runtime.image.levers.pause is not None),
-        },
+    return answer(
+        SubscriptionAnswer(
+            member_id=joined.member_id,
+            generation_id=joined.generation_id,
+            state=str(joined.state),
+            definition=_definition(runtime.image),
+            paused=runtime.image.levers.pause is not None,
+        ),
         201 if joined.created else 200,
     )
 
@@ -202,12 +205,12 @@ async def fetch_assignment(request: Request) -> Response:
     ready = accepted(fetched, AssignmentReady)
     if RAW in request.headers.get("accept", ""):
         return RawAssignment(ready)
-    return _answer(
-        {
-            "generation_id": ready.generation_id,
-            "assignment": base64.b64encode(bytes(ready.assignment)).decode("ascii"),
-            "followup": ready.followup,
-        }
+    return answer(
+        AssignmentAnswer(
+            generation_id=ready.generation_id,
+            assignment=base64.b64encode(bytes(ready.assignment)).decode("ascii"),
+            followup=ready.followup,
+        )
     )
 
 
@@ -221,14 +224,14 @@ async def heartbeat(request: Request) -> Response:
     _, runtime = _addressed(request)
     event = (await _HEARTBEAT(request)).of_member(_member_id(request))
     answered = accepted(await runtime.hear(event), HeartbeatAnswered)
-    return _answer(
-        {
-            "state": str(answered.state),
-            "rejoin": answered.rejoin,
-            "stop": answered.stop,
-            "generation_id": answered.generation_id,
-            **_pause(answered.paused),
-        }
+    return answer(
+        HeartbeatAnswer(
+            state=str(answered.state),
+            rejoin=answered.rejoin,
+            stop=answered.stop,
+            generation_id=answered.generation_id,
+            paused=answered.paused,
+        )
     )
 
 
@@ -256,14 +259,14 @@ async def process_heartbeat(request: Request) -> Response:
     answered = accepted(heard, ProcessHeartbeatAnswered)
     if body.notices:
         runtime.take_notices(answered, body.process_notices())
-    return _answer(
-        {
-            "state": str(answered.state),
-            "generation_id": answered.generation_id,
-            "news": answered.news,
-            "members": {member_id: _news(news) for member_id, news in answered.members.items()},
-            **_pause(answered.paused),
-        }
+    return answer(
+        ProcessHeartbeatAnswer(
+            state=str(answered.state),
+            generation_id=answered.generation_id,
+            news=answered.news,
+            members={member_id: _news(news) for member_id, news in answered.members.items()},
+            paused=answered.paused,
+        )
     )
 
 
@@ -331,27 +334,18 @@ def _instance_id(query: Mapping[str, str]) -> str | None:
     return text
 
 
-def _definition(image: GroupImage) -> dict[str, object]:
-    return {
-        "revision": image.revision,
-        "declared_by": image.origin.declared_by,
-        "declared_at_ms": image.origin.declared_at_ms,
-    }
+def _definition(image: GroupImage) -> DefinitionAnswer:
+    return DefinitionAnswer(
+        revision=image.revision,
+        declared_by=image.origin.declared_by,
+        declared_at_ms=image.origin.declared_at_ms,
+    )
 
 
-def _pause(paused: bool) -> dict[str, object]:
-    """Said only while it is so: most groups are never paused."""
-    return {"paused": True} if paused else {}
-
-
-def _news(news: MemberNews | Rejected) -> dict[str, object]:
+def _news(news: MemberNews | Rejected) -> MemberNewsAnswer | MemberRefusal:
     if isinstance(news, Rejected):
-        return {"code": news.code.value, "detail": news.detail}
-    return {"rejoin": news.rejoin, "stop": news.stop, "assignment_generation": news.assignment_generation}
-
-
-def _answer(document: Mapping[str, object], status: int = 200) -> Response:
-    return Response(json.dumps(document).encode("ascii"), status, media_type="application/json")
+        return MemberRefusal(code=news.code.value, detail=news.detail)
+    return MemberNewsAnswer(rejoin=news.rejoin, stop=news.stop, assignment_generation=news.assignment_generation)
 
 
 async def _check_subscription(subscription: bytes) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from assignor.access.principals import ANYBODY
@@ -131,3 +132,9 @@ def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
 def json_response(document: object) -> Response:
     """ASCII JSON, whatever the document holds."""
     return Response(json.dumps(document).encode("ascii"), media_type="application/json")
+
+
+def answer(model: BaseModel, status: int = 200) -> Response:
+    """ASCII JSON. Fields that the model has a default for are left out while they have it."""
+    body = model.model_dump_json(ensure_ascii=True, exclude_defaults=True)
+    return Response(body, status, media_type="application/json")

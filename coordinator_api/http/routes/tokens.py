@@ -12,9 +12,9 @@ from assignor.access.tokens import check_name, end_ms, group_pattern, group_pref
 from coordinator_api.http.bodies import JsonBody
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.created_tokens import CreatedTokens, ListedToken
-from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenList
+from coordinator_api.http.models.service import TOKEN_NAME_PATTERN, CreatedTokenAnswer, TokenBody, TokenLine, TokenList
 from coordinator_api.http.problems import input_as_problems
-from coordinator_api.http.routes.surface import json_response, problems, the_coordinator
+from coordinator_api.http.routes.surface import answer, problems, the_coordinator
 
 router = checked_router(prefix="/v1/tokens", tags=["tokens"], responses=problems())
 
@@ -39,7 +39,7 @@ async def list_tokens(request: Request, tokens: TheTokens) -> Response:
     `source`: `database` for those that were created over HTTP, which may be revoked; else the setting that has it.
     """
     found = await tokens.visible_to(principal_of(request))
-    return json_response({"tokens": [_listed(each) for each in found]})
+    return answer(TokenList(tokens=[_listed(each) for each in found]))
 
 
 @router.post(
@@ -60,19 +60,19 @@ async def create_token(request: Request, tokens: TheTokens, body: Annotated[Toke
         )
         expires_ms = None if body.expires is None else end_ms(body.expires, wall_clock_ms(), "body.expires")
     created = await tokens.create(principal_of(request), principal, expires_ms)
-    answer = json_response(
-        {
-            "name": principal.name,
-            "right": principal.right.value,
-            "groups": group_pattern(principal.group_prefix),
-            "expires_ms": expires_ms,
-            "token": created.token,
-            "note": _CLOSED if created.closes else None,
-        }
+    created_answer = answer(
+        CreatedTokenAnswer(
+            name=principal.name,
+            right=principal.right.value,
+            groups=group_pattern(principal.group_prefix),
+            expires_ms=expires_ms,
+            token=created.token,
+            note=_CLOSED if created.closes else None,
+        ),
+        201,
     )
-    answer.status_code = 201
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    created_answer.headers["Cache-Control"] = "no-store"
+    return created_answer
 
 
 @router.delete("/{name}", status_code=204, responses=problems(404, 409))
@@ -88,14 +88,14 @@ async def revoke_token(
     await tokens.revoke(principal_of(request), name)
 
 
-def _listed(token: ListedToken) -> dict[str, object]:
+def _listed(token: ListedToken) -> TokenLine:
     principal, stored = token.entry.principal, token.stored
-    return {
-        "name": principal.name,
-        "right": principal.right.value,
-        "groups": group_pattern(principal.group_prefix),
-        "source": token.source,
-        "expires_ms": token.entry.expires_ms,
-        "created_ms": None if stored is None else stored.created_ms,
-        "created_by": None if stored is None else stored.created_by,
-    }
+    return TokenLine(
+        name=principal.name,
+        right=principal.right.value,
+        groups=group_pattern(principal.group_prefix),
+        source=token.source,
+        expires_ms=token.entry.expires_ms,
+        created_ms=None if stored is None else stored.created_ms,
+        created_by=None if stored is None else stored.created_by,
+    )
