@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
 from assignor.recording import dotted_configs
 from assignor.snapshot import RebalanceSnapshot
@@ -26,36 +27,45 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.notices import ToldNotice
 from coordinator_api.groups.rebalance_runner import LONGEST_LOOK_MS as LONGEST_LOOK_MS
 from coordinator_api.http.advice import advice, condition, has_active_task
-from coordinator_api.http.drain_progress import add_drain_progress
+from coordinator_api.http.drain_progress import drained_levers
 from coordinator_api.http.json_objects import encode_in_pieces
-from coordinator_api.http.lever_document import held_document, levers_document
+from coordinator_api.http.lever_document import held_answer, levers_answer
+from coordinator_api.http.models.groups import (
+    GroupAnswer,
+    GroupLine,
+    GroupMemberAnswer,
+    GroupsCluster,
+    LastRebalanceAnswer,
+    NoticeAnswer,
+    TaskCopyAnswer,
+)
 
 
-def list_entry(group_id: str, image: GroupImage, notices: Sequence[ToldNotice]) -> dict[str, object]:
+def group_line(group_id: str, image: GroupImage, notices: Sequence[ToldNotice]) -> GroupLine:
     """One line of the list of groups."""
     last = image.last_rebalance if image.state is GroupState.STABLE else None
-    return {
-        "group_id": group_id,
-        "state": str(image.state),
-        "generation_id": image.generation_id,
-        "members": len(image.members),
-        "draining": image.draining,
-        "probing_rebalance_at_ms": last.end.probing_rebalance_at_ms if last is not None else None,
-        "error": last.end.error if last is not None else None,
-        "led_by": image.led_by,
-        "condition": condition(image.state, image.last_rebalance, image.led_by, paused=image.levers.pause is not None),
-        "notices": len(notices),
-        "declared_at_ms": image.origin.declared_at_ms,
-    }
+    return GroupLine(
+        group_id=group_id,
+        state=str(image.state),
+        generation_id=image.generation_id,
+        members=len(image.members),
+        draining=image.draining,
+        probing_rebalance_at_ms=last.end.probing_rebalance_at_ms if last is not None else None,
+        error=last.end.error if last is not None else None,
+        led_by=image.led_by,
+        condition=condition(image.state, image.last_rebalance, image.led_by, paused=image.levers.pause is not None),
+        notices=len(notices),
+        declared_at_ms=image.origin.declared_at_ms,
+    )
 
 
 async def group_document(runtime: GroupRuntime, clusters: Clusters) -> bytes:
     """`described_group` as JSON."""
-    document = await described_group(runtime, clusters)
-    return await asyncio.to_thread(encode_in_pieces, document)
+    group = await described_group(runtime, clusters)
+    return await asyncio.to_thread(encode_in_pieces, dict(group))
 
 
-async def described_group(runtime: GroupRuntime, clusters: Clusters) -> dict[str, object]:
+async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAnswer:
     """The whole committed group, its cluster as it looks now, and what to do. Takes time in proportion to the group's
     members and tasks, in a thread.
     """
@@ -64,12 +74,22 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> dict[str
     snapshot, address = definition.snapshot, definition.provider
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
-    cluster = None if address is None else _cluster(address, runtime.cluster)
-    to_do = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
-    told, stored_bytes = [_notice(each) for each in runtime.notices()], runtime.stored_bytes
-    document = await asyncio.to_thread(_group, group, snapshot)
-    add_drain_progress(document)
-    return {**document, "cluster": cluster, "advice": to_do, "stored_bytes": stored_bytes, "notices": told}
+    service = _SeenByService(
+        cluster=None if address is None else _cluster(address, runtime.cluster),
+        advice=advice(group, snapshot, None if address is None else str(address), runtime.cluster.error),
+        stored_bytes=runtime.stored_bytes,
+        notices=[_notice(each) for each in runtime.notices()],
+    )
+    return await asyncio.to_thread(_group, group, snapshot, service)
+
+
+class _SeenByService(NamedTuple):
+    """What is not of the committed group."""
+
+    cluster: GroupsCluster | None
+    advice: str | None
+    stored_bytes: int
+    notices: list[NoticeAnswer]
 
 
 async def _seen(
@@ -87,114 +107,118 @@ async def _seen(
     return definition.seen(view)
 
 
-def _notice(told: ToldNotice) -> dict[str, object]:
-    return {"process_id": told.process, **asdict(told.notice)}
+def _notice(told: ToldNotice) -> NoticeAnswer:
+    return NoticeAnswer(process_id=told.process, **asdict(told.notice))
 
 
-def _cluster(address: ProviderAddress, standing: ClusterStanding) -> dict[str, object]:
-    """The cluster that the definition names, and whether it answers."""
-    return {
-        "provider": address.provider,
-        "bootstrap_servers": address.bootstrap_servers,
-        "looked_at_ms": standing.looked_at_ms,
-        "failing_since_ms": standing.failing_since_ms,
-        "error": standing.error,
-    }
+def _cluster(address: ProviderAddress, standing: ClusterStanding) -> GroupsCluster:
+    return GroupsCluster(
+        provider=address.provider,
+        bootstrap_servers=address.bootstrap_servers,
+        looked_at_ms=standing.looked_at_ms,
+        failing_since_ms=standing.failing_since_ms,
+        error=standing.error,
+    )
 
 
-def _group(group: GroupDescription, definition: RebalanceSnapshot) -> dict[str, object]:
+def _group(group: GroupDescription, definition: RebalanceSnapshot, service: _SeenByService) -> GroupAnswer:
     """`definition`: with the cluster as it looks now, without offsets where they are not known."""
-    changelogs = Changelogs(definition)
-    tasks: list[tuple[tuple[int, int], dict[str, object]]] = []
-    for member in group.members:
-        process_id = None if member.process_id is None else str(member.process_id)
-        sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
-        present = () if member.member.is_away else member.tasks  # who is away said last what it had before it left
-        looked = changelogs.looked([copy.task_id for copy in present], sums)
-        for copy in member.tasks:
-            entry: dict[str, object] = {
-                "task": str(copy.task_id),
-                "role": str(copy.role),
-                "member_id": member.member.member_id,
-                "process_id": process_id,
-                "lag": None,
-                "end_offset_sum": None,
-            }
-            if copy.task_id in looked:
-                entry["lag"], entry["end_offset_sum"] = looked[copy.task_id]
-            tasks.append((_by_number(copy.task_id), entry))
-    tasks.sort(key=lambda each: (each[0], str(each[1]["role"])))
-    return {
-        "group_id": group.group_id,
-        "state": str(group.state),
-        "generation_id": group.generation_id,
-        "revision": group.definition_revision,
-        "declared_by": group.origin.declared_by,
-        "declared_at_ms": group.origin.declared_at_ms,
-        "draining": group.draining,
-        "levers": levers_document(group.levers),
-        "held_rebalance": held_document(group.held),
-        "reason": group.reason,
-        "settled": group.settled,
-        "probing_rebalance_at_ms": group.next_probing_rebalance_at_ms,
-        "error": group.error,
-        "condition": condition(
+    members = [_member(member) for member in group.members]
+    tasks = _tasks(group, definition)
+    return GroupAnswer(
+        group_id=group.group_id,
+        state=str(group.state),
+        generation_id=group.generation_id,
+        revision=group.definition_revision,
+        declared_by=group.origin.declared_by,
+        declared_at_ms=group.origin.declared_at_ms,
+        draining=group.draining,
+        levers=levers_answer(group.levers, drained_levers(group, members, tasks)),
+        held_rebalance=held_answer(group.held),
+        reason=group.reason,
+        settled=group.settled,
+        probing_rebalance_at_ms=group.next_probing_rebalance_at_ms,
+        error=group.error,
+        condition=condition(
             group.state,
             group.last_rebalance,
             group.led_by,
             has_active_task(group),
             paused=group.levers.pause is not None,
         ),
-        "led_by": group.led_by,
-        "last_reported_ms": group.reported_at_ms,
-        "last_rebalance": _last_rebalance(group.last_rebalance),
-        "application_id": definition.application_id,
-        "assignor": definition.assignor,
-        "configs": dotted_configs(definition.configs),
-        "members": [_member(member) for member in group.members],
-        "tasks": [entry for _, entry in tasks],
-    }
+        led_by=group.led_by,
+        last_reported_ms=group.reported_at_ms,
+        last_rebalance=_last_rebalance(group.last_rebalance),
+        application_id=definition.application_id,
+        assignor=definition.assignor,
+        configs=dotted_configs(definition.configs),
+        members=members,
+        tasks=tasks,
+        **service._asdict(),
+    )
 
 
-def _last_rebalance(last: LastRebalance | None) -> dict[str, object] | None:
+def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskCopyAnswer]:
+    changelogs = Changelogs(definition)
+    tasks: list[tuple[tuple[int, int], TaskCopyAnswer]] = []
+    for member in group.members:
+        sums = {**(member.subscribed.task_offset_sums if member.subscribed else {}), **_reported(member)}
+        present = () if member.member.is_away else member.tasks  # who is away said last what it had before it left
+        looked = changelogs.looked([copy.task_id for copy in present], sums)
+        for copy in member.tasks:
+            lag, end_offset_sum = looked.get(copy.task_id, (None, None))
+            answered = TaskCopyAnswer(
+                task=str(copy.task_id),
+                role=str(copy.role),
+                member_id=member.member.member_id,
+                process_id=None if member.process_id is None else str(member.process_id),
+                lag=lag,
+                end_offset_sum=end_offset_sum,
+            )
+            tasks.append((_by_number(copy.task_id), answered))
+    tasks.sort(key=lambda each: (each[0], each[1].role))
+    return [answered for _, answered in tasks]
+
+
+def _last_rebalance(last: LastRebalance | None) -> LastRebalanceAnswer | None:
     if last is None:
         return None
-    return {
-        "generation_id": last.generation_id,
-        "reason": None if last.cause is None else last.cause.in_words(),
-        "outcome": str(last.end.outcome),
-        "error": last.end.error,
-        "error_code": last.end.error_code,
-        "missing_topics": list(last.basis.missing_topics),
-        "revision": last.definition_revision,
-    }
+    return LastRebalanceAnswer(
+        generation_id=last.generation_id,
+        reason=None if last.cause is None else last.cause.in_words(),
+        outcome=str(last.end.outcome),
+        error=last.end.error,
+        error_code=last.end.error_code,
+        missing_topics=list(last.basis.missing_topics),
+        revision=last.definition_revision,
+    )
 
 
-def _member(member: DescribedMember) -> dict[str, object]:
+def _member(member: DescribedMember) -> GroupMemberAnswer:
     join = member.member.last_join
     held: dict[Role, list[str]] = {role: [] for role in Role}
     for copy in member.tasks:
         held[copy.role].append(str(copy.task_id))
-    return {
-        "member_id": member.member.member_id,
-        "client_id": join.client_id,
-        "group_instance_id": join.group_instance_id,
-        "incarnation": join.incarnation,
-        "process_id": None if member.process_id is None else str(member.process_id),
-        "user_endpoint": (member.subscribed.user_end_point or None) if member.subscribed else None,
-        "rack": member.rack,
-        "client_tags": dict(member.subscribed.client_tags) if member.subscribed else {},
-        "generation_id": member.member.last_assignment.generation_id,
-        "joined": member.has_joined,
-        "fetched": member.fetched,
-        "away_until_ms": member.member.away_until_ms,
-        "last_heard_ms": member.last_heard_ms,
-        "session_timeout_ms": join.session_timeout_ms or None,
-        "rebalance_timeout_ms": join.rebalance_timeout_ms or None,
-        "active": held[Role.ACTIVE],
-        "standby": held[Role.STANDBY],
-        "warm_up": held[Role.WARM_UP],
-    }
+    return GroupMemberAnswer(
+        member_id=member.member.member_id,
+        client_id=join.client_id,
+        group_instance_id=join.group_instance_id,
+        incarnation=join.incarnation,
+        process_id=None if member.process_id is None else str(member.process_id),
+        user_endpoint=(member.subscribed.user_end_point or None) if member.subscribed else None,
+        rack=member.rack,
+        client_tags=dict(member.subscribed.client_tags) if member.subscribed else {},
+        generation_id=member.member.last_assignment.generation_id,
+        joined=member.has_joined,
+        fetched=member.fetched,
+        away_until_ms=member.member.away_until_ms,
+        last_heard_ms=member.last_heard_ms,
+        session_timeout_ms=join.session_timeout_ms or None,
+        rebalance_timeout_ms=join.rebalance_timeout_ms or None,
+        active=held[Role.ACTIVE],
+        standby=held[Role.STANDBY],
+        warm_up=held[Role.WARM_UP],
+    )
 
 
 def _reported(member: DescribedMember) -> Mapping[TaskId, int]:

@@ -5,12 +5,11 @@ run meanwhile.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from coordinator_api.http.problems import Problem
 
@@ -79,21 +78,21 @@ def not_json(message: str, raw: bytes) -> Problem:
 
 
 def encode_in_pieces(document: Mapping[str, object]) -> bytes:
-    """As ASCII. For a thread beside the event loop: the encoder has the interpreter lock from its start to its end, so
-    it gets the long lists of the object piece by piece.
+    """As ASCII; values may be pydantic's models. For a thread beside the event loop: the encoder has the interpreter
+    lock from its start to its end, so it gets the long lists of the object piece by piece.
     """
-    fields = (f"{json.dumps(name)}: {''.join(_pieces(value))}" for name, value in document.items())
-    return f"{{{', '.join(fields)}}}".encode("ascii")
+    fields = (to_json(name, ensure_ascii=True) + b":" + b"".join(_pieces(value)) for name, value in document.items())
+    return b"{" + b",".join(fields) + b"}"
 
 
-def _pieces(value: object) -> Iterator[str]:
+def _pieces(value: object) -> Iterator[bytes]:
     if not isinstance(value, list):
-        yield json.dumps(value)
+        yield to_json(value, ensure_ascii=True)
         return
-    yield "["
+    yield b"["
     for start in range(0, len(value), _PIECE):
-        yield (", " if start else "") + json.dumps(value[start : start + _PIECE])[1:-1]
-    yield "]"
+        yield (b"," if start else b"") + to_json(value[start : start + _PIECE], ensure_ascii=True)[1:-1]
+    yield b"]"
 
 
 def _values(outer: object) -> Iterable[object]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import structlog
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.requests import Request
 
 from assignor.access.tls import client_context
@@ -157,7 +157,3 @@ def _unknown(other: OtherGroup) -> GroupLine:
         error=None,
         led_by=None,
     )
-
-
-def as_document(model: BaseModel) -> dict[str, Any]:
-    return model.model_dump(mode="json")

@@ -74,7 +74,8 @@ class GroupDocuments:
             began_s = loop.time()
             runtime = self._coordinator.group(group_id)
             image = runtime.image
-            values = await described_group(runtime, self._coordinator.clusters)
+            group = await described_group(runtime, self._coordinator.clusters)
+            values = await asyncio.to_thread(group.model_dump, mode="json")
             digest = await asyncio.to_thread(digest_of, values)
             tasks = await self._task_total(runtime, image)
             return GroupDocument(values, digest, image, loop.time(), loop.time() - began_s, tasks)

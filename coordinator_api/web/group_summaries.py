@@ -22,9 +22,9 @@ from coordinator_api.errors import CoordinatorFault, TooManyRequests
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.watching import Watcher
-from coordinator_api.http.group_document import list_entry
-from coordinator_api.http.models.groups import GroupLine, GroupList
-from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere, as_document
+from coordinator_api.http.group_document import group_line
+from coordinator_api.http.models.groups import GroupLine, GroupList, UnreadableGroupLine
+from coordinator_api.http.other_coordinators import NOTHING_ELSEWHERE, ListsElsewhere
 from coordinator_api.store.errors import StoreError
 from coordinator_api.web.event_streams import digests_of
 from coordinator_api.web.group_documents import GroupDocuments
@@ -64,28 +64,24 @@ class GroupSummaries:
         self._loop: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
 
-    def document(self, sees: Callable[[str], bool]) -> dict[str, object]:
-        """What another coordinator shows of the groups here that `sees` says yes to: `SummarizedList`.
-
-        Raises LeaseEnded.
-        """
+    def summarized(self, sees: Callable[[str], bool]) -> SummarizedList:
+        """What another coordinator shows of the groups here that `sees` says yes to. Raises LeaseEnded."""
         self._coordinator.check_may_answer()
-        return {
-            "groups": [
-                {
-                    **list_entry(each.group_id, each.image, each.notices()),
+        return SummarizedList(
+            groups=[
+                SummarizedLine(
+                    **dict(group_line(each.group_id, each.image, each.notices())),
                     **asdict(self._summaries.get(each.group_id, NOTHING_KNOWN)),
-                }
+                )
                 for each in self._coordinator.declared()
                 if sees(each.group_id)
             ],
-            "unreadable": [
-                {"group_id": group_id, "reason": why}
+            unreadable=[
+                UnreadableGroupLine(group_id=group_id, reason=why)
                 for group_id, why in sorted(self._coordinator.unreadable.items())
                 if sees(group_id)
             ],
-            "quotas": None,
-        }
+        )
 
     def listed(
         self, sees: Callable[[str], bool], elsewhere: ListsElsewhere = NOTHING_ELSEWHERE
@@ -97,7 +93,8 @@ class GroupSummaries:
         self._coordinator.check_may_answer()
         found = [
             ListedGroup.of(
-                list_entry(each.group_id, each.image, each.notices()), self._summaries.get(each.group_id, NOTHING_KNOWN)
+                dict(group_line(each.group_id, each.image, each.notices())),
+                self._summaries.get(each.group_id, NOTHING_KNOWN),
             )
             for each in self._coordinator.declared()
             if sees(each.group_id)
@@ -107,7 +104,7 @@ class GroupSummaries:
             for group_id, why in sorted(self._coordinator.unreadable.items())
             if sees(group_id)
         ]
-        found += [ListedGroup.of(as_document(line), _summary_in(line)) for line in elsewhere.lines.values()]
+        found += [ListedGroup.of(dict(line), _summary_in(line)) for line in elsewhere.lines.values()]
         unreadable += [GroupBeyondReading(group_id, why) for group_id, why in elsewhere.unreadable.items()]
         return found, unreadable
 

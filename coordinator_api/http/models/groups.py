@@ -29,8 +29,8 @@ class GroupLine(BaseModel):
     draining: bool
     probing_rebalance_at_ms: int | None = Field(description=_MS)
     error: str | None = Field(description="Of the last rebalance.")
-    condition: str | None = Field(None, description="What is wrong although the state looks well, in a word or two.")
     led_by: str | None = Field(description="Who else leads the group.")
+    condition: str | None = Field(None, description="What is wrong although the state looks well, in a word or two.")
     notices: int = Field(0, description="How many notices its members told.")
     declared_at_ms: int | None = Field(
         None, description=f"When the present definition came; null when that is not known. {_MS}"
@@ -83,6 +83,16 @@ class LastRebalanceAnswer(BaseModel):
     error_code: int
     missing_topics: list[str]
     revision: int = Field(description="Of the definition that it was computed from.")
+
+
+class NoticeAnswer(BaseModel):
+    """What a process told people: as a `NoticeBody`."""
+
+    process_id: str
+    code: str
+    text: str
+    count: int
+    at_ms: int = Field(description=_MS)
 
 
 class GroupMemberAnswer(BaseModel):
@@ -139,6 +149,7 @@ class GroupAnswer(BaseModel):
     settled: bool
     probing_rebalance_at_ms: int | None = Field(description=_MS)
     error: str | None
+    condition: str | None = Field(description="What is wrong although the state looks well, in a word or two.")
     led_by: str | None
     last_reported_ms: int | None = Field(description=_MS)
     last_rebalance: LastRebalanceAnswer | None
@@ -149,7 +160,8 @@ class GroupAnswer(BaseModel):
     tasks: list[TaskCopyAnswer]
     cluster: GroupsCluster | None
     advice: str | None
-    stored_bytes: int = Field(0, description="What its log and its recorded rebalances take in the store.")
+    stored_bytes: int = Field(description="What its log and its recorded rebalances take in the store.")
+    notices: list[NoticeAnswer] = Field(description="What its processes have to tell people.")
 
 
 class StoredRecordAnswer(BaseModel):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 SHORTEST_HOLD_MS = 1_000
 LONGEST_HOLD_MS = 604_800_000
@@ -66,8 +66,8 @@ class LookedAtHeld(HeldAnswer):
     what-if. `forecast`: as of `POST /v1/simulate`. Each is null when it cannot be computed.
     """
 
-    difference: dict[str, JsonValue] | None
-    forecast: dict[str, JsonValue] | None
+    difference: dict[str, Any] | None
+    forecast: dict[str, Any] | None
 
 
 class HoldAnswer(BaseModel):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Self
@@ -127,6 +128,10 @@ class _SentByMember(BaseModel):
     def _bound_unknown_fields(self) -> Self:
         _check_unknown_fields([self], nesting=0)
         return self
+
+
+Paused = Annotated[bool, Field(exclude_if=operator.not_)]
+"""Left out while it is not so: most groups are never paused."""
 
 
 class _Answer(BaseModel):
@@ -252,7 +257,7 @@ class SubscriptionAnswer(_Answer):
     generation_id: int
     state: str
     definition: DefinitionAnswer
-    paused: bool = False
+    paused: Paused = False
 
 
 class AssignmentAnswer(_Answer):
@@ -274,7 +279,7 @@ class HeartbeatAnswer(_Answer):
     rejoin: bool
     stop: bool
     generation_id: int
-    paused: bool = False
+    paused: Paused = False
 
 
 class MemberNewsAnswer(_Answer):
@@ -303,4 +308,4 @@ class ProcessHeartbeatAnswer(_Answer):
     generation_id: int
     news: str
     members: dict[str, MemberNewsAnswer | MemberRefusal]
-    paused: bool = False
+    paused: Paused = False

@@ -17,10 +17,10 @@ from coordinator_api.groups.definitions import declared_definition
 from coordinator_api.http.audited_calls import note_effect, note_lever, reason_of
 from coordinator_api.http.bodies import document_body, run_on_document
 from coordinator_api.http.call_rights import Need, check_right, checked_router, principal_of
-from coordinator_api.http.group_document import group_document, list_entry
+from coordinator_api.http.group_document import group_document, group_line
 from coordinator_api.http.hang_ups import unless_hung_up
-from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList
-from coordinator_api.http.other_coordinators import as_document, groups_elsewhere
+from coordinator_api.http.models.groups import DeclareAnswer, GroupAnswer, GroupList, UnreadableGroupLine
+from coordinator_api.http.other_coordinators import groups_elsewhere
 from coordinator_api.http.problems import Problem
 from coordinator_api.http.routes.surface import (
     DrainedInstance,
@@ -28,8 +28,8 @@ from coordinator_api.http.routes.surface import (
     GroupId,
     TheCoordinator,
     accepted,
+    answer,
     caller,
-    json_response,
     link,
     one_drained,
     problems,
@@ -74,10 +74,10 @@ async def declare_group(
         request, coordinator, "body", declared_definition, group_id, coordinator.document_bounds
     )
     declaration = events.DeclareGroup(input_json, replaces_topology=replace, declared_by=caller(request))
-    answer = await coordinator.declare(group_id, declaration, principal_of(request).group_prefix)
-    if isinstance(answer, Rejected) and answer.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
-        raise _refusal(group_id, answer, coordinator.group(group_id).image)
-    declared = accepted(answer, Declared)
+    decided = await coordinator.declare(group_id, declaration, principal_of(request).group_prefix)
+    if isinstance(decided, Rejected) and decided.code is RejectionCode.INCONSISTENT_GROUP_PROTOCOL:
+        raise _refusal(group_id, decided, coordinator.group(group_id).image)
+    declared = accepted(decided, Declared)
     if declared.replaced_topology:
         note_effect(request, replaced_topology=True)
     response.status_code = 201 if declared.created else 200
@@ -100,17 +100,17 @@ async def list_groups(request: Request, coordinator: TheCoordinator) -> Response
     sees = principal.sees
     elsewhere = await groups_elsewhere(request, request.url.path)
     coordinator.check_may_answer()
-    entries = {group_id: as_document(line) for group_id, line in elsewhere.lines.items()}
+    lines = dict(elsewhere.lines)
     for runtime in coordinator.declared():
         if sees(runtime.group_id):
-            entries[runtime.group_id] = list_entry(runtime.group_id, runtime.image, runtime.notices())
+            lines[runtime.group_id] = group_line(runtime.group_id, runtime.image, runtime.notices())
     reasons = {**elsewhere.unreadable, **{each: why for each, why in coordinator.unreadable.items() if sees(each)}}
-    return json_response(
-        {
-            "groups": [entry for _, entry in sorted(entries.items())],
-            "unreadable": [{"group_id": group_id, "reason": why} for group_id, why in sorted(reasons.items())],
-            "quotas": coordinator.quotas.shown(principal.group_prefix),
-        }
+    return answer(
+        GroupList(
+            groups=[line for _, line in sorted(lines.items())],
+            unreadable=[UnreadableGroupLine(group_id=each, reason=why) for each, why in sorted(reasons.items())],
+            quotas=coordinator.quotas.shown(principal.group_prefix),
+        )
     )
 
 

@@ -6,7 +6,7 @@ Each call says why in `?reason=`, as with the other levers. The group's document
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request, Response
 
@@ -19,10 +19,10 @@ from coordinator_api.http.audited_calls import note_lever, reason_of
 from coordinator_api.http.bodies import JsonBody, run_in_worker
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.held_computations import look_at_held
-from coordinator_api.http.lever_document import held_document, levers_document
-from coordinator_api.http.models.levers import HeldGenerationAnswer, HoldAnswer, HoldBody
+from coordinator_api.http.lever_document import held_answer, hold_lever
+from coordinator_api.http.models.levers import HeldGenerationAnswer, HoldAnswer, HoldBody, LookedAtHeld
 from coordinator_api.http.problems import Problem, from_input_error
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, caller, json_response, problems
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, answer, caller, problems
 
 router = checked_router(prefix="/v1/groups", tags=["levers"], responses=problems(404, 409))
 
@@ -43,12 +43,12 @@ async def show_hold(request: Request, group_id: GroupId, coordinator: TheCoordin
     """
     runtime = coordinator.group(group_id)
     image = runtime.image
-    answer: dict[str, object] = {"hold": levers_document(image.levers)["hold"], "held": None}
-    told = held_document(await asyncio.to_thread(describe_held, image))
-    if told is None:
-        return json_response(answer)
+    hold = hold_lever(image.levers)
+    held = held_answer(await asyncio.to_thread(describe_held, image))
+    if held is None:
+        return answer(HoldAnswer(hold=hold, held=None))
     stored = await coordinator.recordings.stored(group_id, image.generation_id)
-    looked: object = {"difference": None, "forecast": None}
+    looked: dict[str, Any] = {"difference": None, "forecast": None}
     if stored is not None:
         coordinator.overload.admit("computation")
         try:
@@ -56,8 +56,7 @@ async def show_hold(request: Request, group_id: GroupId, coordinator: TheCoordin
                 looked = await run_in_worker(request, coordinator, look_at_held, stored, coordinator.document_bounds)
         except InputError as error:
             raise from_input_error(error) from None
-    assert isinstance(looked, dict)
-    return json_response({**answer, "held": {**told, **looked}})
+    return answer(HoldAnswer(hold=hold, held=LookedAtHeld(**dict(held), **looked)))
 
 
 @router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415), openapi_extra=_HOLD.described)

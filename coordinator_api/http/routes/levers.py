@@ -6,7 +6,7 @@ lever is pulled, they stand in the group's document as well.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
@@ -24,8 +24,8 @@ from coordinator_api.http.routes.surface import (
     GroupId,
     TheCoordinator,
     accepted,
+    answer,
     caller,
-    json_response,
     one_drained,
     problems,
 )
@@ -96,11 +96,10 @@ async def show_drain(
     if target not in runtime.image.levers.drained:
         raise Problem("UNKNOWN_MEMBER_ID", f"{target} is not drained, or is gone")
     async with coordinator.descriptions:
-        document = await described_group(runtime, coordinator.clusters)
-    levers: Any = document["levers"]
-    for drained in levers["drained"]:
-        if (drained["member_id"] or drained["process_id"]) == target:
-            return json_response(drained)
+        group = await described_group(runtime, coordinator.clusters)
+    for drained in group.levers.drained:
+        if (drained.member_id or drained.process_id) == target:
+            return answer(drained)
     raise Problem("UNKNOWN_MEMBER_ID", f"{target} is gone, and its drain has ended")
 
 

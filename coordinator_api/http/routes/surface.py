@@ -135,6 +135,5 @@ def json_response(document: object) -> Response:
 
 
 def answer(model: BaseModel, status: int = 200) -> Response:
-    """ASCII JSON. Fields that the model has a default for are left out while they have it."""
-    body = model.model_dump_json(ensure_ascii=True, exclude_defaults=True)
-    return Response(body, status, media_type="application/json")
+    """ASCII JSON."""
+    return Response(model.model_dump_json(ensure_ascii=True), status, media_type="application/json")

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from coordinator_api.http.call_rights import checked_router, principal_of
 from coordinator_api.http.other_coordinators import ListsElsewhere, groups_elsewhere
-from coordinator_api.http.routes.surface import TheCoordinator, json_response
+from coordinator_api.http.routes.surface import TheCoordinator, answer
 from coordinator_api.web.event_streams import event_stream
 from coordinator_api.web.group_summaries import GroupSummaries, SummarizedList, digest_of
 from coordinator_api.web.rendering import SECURITY_HEADERS, page, see_other, wants_live_part
@@ -44,9 +44,9 @@ async def groups_for_others(request: Request, coordinator: TheCoordinator) -> Re
     """For the pages of other coordinators: the groups that this one owns, as far as the caller may see them."""
     summaries: GroupSummaries = request.app.state.group_summaries
     await summaries.known()
-    answer = json_response(summaries.document(principal_of(request).sees))
-    answer.headers.update({**SECURITY_HEADERS, "Cache-Control": "no-store"})
-    return answer
+    listed = answer(summaries.summarized(principal_of(request).sees))
+    listed.headers.update({**SECURITY_HEADERS, "Cache-Control": "no-store"})
+    return listed
 
 
 async def _elsewhere(request: Request) -> ListsElsewhere:

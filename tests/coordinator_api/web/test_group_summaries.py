@@ -10,6 +10,7 @@ import pytest
 from assignor.access.principals import Right
 from coordinator_api.errors import TooManyRequests
 from coordinator_api.http.group_document import described_group
+from coordinator_api.http.models.groups import GroupAnswer
 from coordinator_api.web import group_documents, group_summaries
 from coordinator_api.web.group_documents import GroupDocuments
 from coordinator_api.web.group_summaries import GroupSummaries
@@ -80,7 +81,7 @@ async def test_should_describe_a_group_once_for_all_who_ask_at_one_time(
     described = []
     real = described_group
 
-    async def counting(*arguments: object) -> dict[str, object]:
+    async def counting(*arguments: object) -> GroupAnswer:
         described.append(1)
         return await real(*arguments)  # type: ignore[arg-type]
 
