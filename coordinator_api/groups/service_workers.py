@@ -19,7 +19,7 @@ MODULES = (
     "coordinator_api.groups.rebalance_work",
     "coordinator_api.groups.reported_rebalances",
     "coordinator_api.http.computations",  # a name only: nothing here calls it
-    "coordinator_api.http.documents",
+    "coordinator_api.http.json_objects",
     "coordinator_api.http.page_computations",
     "coordinator_api.http.task_stories",
 )

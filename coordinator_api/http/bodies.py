@@ -14,9 +14,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.documents import SentBody, read_sent
 from coordinator_api.http.hang_ups import unless_hung_up
-from coordinator_api.http.json_objects import not_json
+from coordinator_api.http.json_objects import SentBody, not_json, read_sent
 from coordinator_api.http.problems import Problem, from_validation, input_as_problems, stopping
 from coordinator_api.workers.worker_pool import PoolClosed
 

@@ -6,9 +6,10 @@ as much work as one rebalance of the largest group that the service takes: that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
+
+from pydantic import BaseModel
 
 from assignor import pipeline
 from assignor.decisions import DecisionLog
@@ -34,6 +35,7 @@ from assignor.types import TaskId
 from coordinator_api.groups.allowed_assignors import allowed_here
 from coordinator_api.groups.definitions import DocumentBounds, check_size, check_subtopologies, partition_total
 from coordinator_api.groups.document_names import check_names
+from coordinator_api.http.models.rebalances import AssignAnswer, RebalanceExplanation, SimulateAnswer
 from coordinator_api.recorded_documents import read_recorded
 
 MAX_ROUNDS = 1_000
@@ -45,7 +47,7 @@ MAX_ANSWER_BYTES = 67_108_864
 
 
 def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
-    """`{"id", "output"}` of one rebalance/1 or placement/1, as JSON.
+    """`AssignAnswer` of one rebalance/1 or placement/1, as JSON.
 
     Raises InputError, DecodeError, AssignorNotListed.
     """
@@ -55,7 +57,7 @@ def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
     return _json(run(document, bounds))
 
 
-def _assign_rebalance(document: Mapping[str, object], bounds: DocumentBounds) -> dict[str, object]:
+def _assign_rebalance(document: Mapping[str, object], bounds: DocumentBounds) -> AssignAnswer:
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded_rebalance(document)
     snapshot = recorded.snapshot
@@ -71,10 +73,10 @@ def _assign_rebalance(document: Mapping[str, object], bounds: DocumentBounds) ->
             "run `assignor assign` on the document",
             "input.members",
         )
-    return {"id": recorded.id, "output": rebalance_output(result)}
+    return AssignAnswer(id=recorded.id, output=rebalance_output(result))
 
 
-def _assign_placement(document: Mapping[str, object], bounds: DocumentBounds) -> dict[str, object]:
+def _assign_placement(document: Mapping[str, object], bounds: DocumentBounds) -> AssignAnswer:
     recorded = parse_recorded_placement(document)
     allowed = allowed_here(bounds.assignor_classes)
     allowed.check(recorded.assignor)
@@ -85,10 +87,10 @@ def _assign_placement(document: Mapping[str, object], bounds: DocumentBounds) ->
         validate_placement(recorded.problem, placement, recorded.assignor)
     except KafkaError as error:
         raise InputError(error.as_told(), "placement") from None
-    return {"id": recorded.id, "output": placement_output(placement)}
+    return AssignAnswer(id=recorded.id, output=placement_output(placement))
 
 
-_RUNNERS: Mapping[str, Callable[[Mapping[str, object], DocumentBounds], dict[str, object]]] = {
+_RUNNERS: Mapping[str, Callable[[Mapping[str, object], DocumentBounds], AssignAnswer]] = {
     REBALANCE_FORMAT: _assign_rebalance,
     PLACEMENT_FORMAT: _assign_placement,
 }
@@ -102,7 +104,7 @@ class ForecastRequest(NamedTuple):
 
 
 def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: ForecastRequest) -> bytes:
-    """`{"id", "forecast"}` of one rebalance/1 or placement/1, as JSON. Raises InputError, DecodeError,
+    """`SimulateAnswer` of one rebalance/1 or placement/1, as JSON. Raises InputError, DecodeError,
     AssignorNotListed.
     """
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
@@ -123,7 +125,7 @@ def simulate(document: Mapping[str, object], bounds: DocumentBounds, request: Fo
         return own
 
     ahead = forecast(recorded, request.model, max_rounds=max_rounds, load_own=load)
-    return _json({"id": recorded.id, "forecast": forecast_document(ahead, request.model)})
+    return _json(SimulateAnswer(id=recorded.id, forecast=forecast_document(ahead, request.model)))
 
 
 def most_rounds(snapshot: RebalanceSnapshot, bounds: DocumentBounds) -> int:
@@ -175,15 +177,15 @@ def explain(stored: bytes, task: TaskId | None, classes: tuple[str, ...]) -> byt
         return None
     assert recorded.output is not None, "every stored rebalance has an output"
     return _json(
-        {
-            "group_id": recorded.group_id,
-            "generation_id": recorded.generation_id,
-            "error": recorded.output.error,
-            "same_result": result.assignments == assignments,
-            "explanations": explanations,
-        }
+        RebalanceExplanation(
+            group_id=recorded.group_id,
+            generation_id=recorded.generation_id,
+            error=recorded.output.error,
+            same_result=result.assignments == assignments,
+            explanations=explanations,
+        )
     )
 
 
-def _json(document: object) -> bytes:
-    return json.dumps(document).encode("ascii")
+def _json(answer: BaseModel) -> bytes:
+    return answer.model_dump_json(ensure_ascii=True).encode("ascii")

@@ -27,9 +27,8 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.groups.notices import ToldNotice
 from coordinator_api.groups.rebalance_runner import LONGEST_LOOK_MS as LONGEST_LOOK_MS
 from coordinator_api.http.advice import advice, condition, has_active_task
-from coordinator_api.http.drain_progress import drained_levers
 from coordinator_api.http.json_objects import encode_in_pieces
-from coordinator_api.http.lever_document import held_answer, levers_answer
+from coordinator_api.http.lever_document import drained_levers, held_answer, levers_answer
 from coordinator_api.http.models.groups import (
     GroupAnswer,
     GroupLine,

@@ -1,17 +1,27 @@
 """JSON. Read by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no number that is too large, no
 deep nesting. Of a name that an object has twice, the last one counts. Written, when it is long, so that other threads
 run meanwhile.
+
+A document that a caller sends (a definition, a recording, a placement problem) is read in a worker process, because a
+large one takes seconds, and so may what is made of it: there it holds up nobody, its memory comes back, and it ends
+when the caller hangs up.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pydantic_core import from_json, to_json
 
+from assignor.errors import InputError
+from coordinator_api.compression import TooManyBytes, gunzip
 from coordinator_api.http.problems import Problem
+
+Value = TypeVar("Value")
+Arguments = ParamSpec("Arguments")
 
 MAX_VALUES = 4_000_000
 """In one document, counted by its commas before anything is made of them: each value takes some 60 bytes of memory."""
@@ -26,6 +36,35 @@ _PLACE = re.compile(r" at line (?P<line>\d+) column (?P<column>\d+)$")
 
 _PIECE = 200
 """Elements of a list that are written at one time, within a millisecond or so."""
+
+
+class SentBody(NamedTuple):
+    """`is_packed`: as gzip. `max_bytes`: of the unpacked body (`request.max.bytes`)."""
+
+    raw: bytes
+    is_packed: bool
+    max_bytes: int
+
+
+def read_sent(
+    body: SentBody,
+    reader: Callable[Concatenate[dict[str, object], Arguments], Value],
+    *arguments: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Value:
+    """`reader(document, *arguments)` with the body's JSON object. Raises Problem, and whatever `reader` raises."""
+    return reader(parse_object(_unpacked(body) if body.is_packed else body.raw), *arguments, **named)
+
+
+def _unpacked(body: SentBody) -> bytes:
+    try:
+        return gunzip(body.raw, body.max_bytes)
+    except TooManyBytes:
+        raise Problem(
+            "MESSAGE_TOO_LARGE", f"a body may have {body.max_bytes} bytes unpacked (request.max.bytes)"
+        ) from None
+    except InputError as error:
+        raise Problem("INVALID_REQUEST", f"body: {error}") from None
 
 
 def parse_object(raw: bytes) -> dict[str, object]:

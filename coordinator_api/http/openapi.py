@@ -1,4 +1,5 @@
-"""`/openapi.json`: the service described by itself, with the bodies that routes read by hand.
+"""`/openapi.json`: FastAPI's description of the service, with the bodies that `JsonBody` reads, the right to call, what
+another coordinator may answer, and examples.
 
 The document is made once and kept as bytes: it has 200 KB, and anybody on this machine may ask for it in a loop.
 """
@@ -7,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -18,7 +20,6 @@ from starlette.responses import Response
 
 from coordinator_api.http.audited_calls import AUDITED, MAX_REASON, REASON_PATTERN
 from coordinator_api.http.call_rights import OPEN_PATHS
-from coordinator_api.http.examples import examples
 from coordinator_api.http.models.levers import HoldBody, RejoinGraceBody
 from coordinator_api.http.models.members import HeartbeatBody, LeaveBody, ProcessHeartbeatBody, SubscriptionBody
 from coordinator_api.http.models.service import TokenBody
@@ -36,6 +37,9 @@ BODIES: tuple[type[BaseModel], ...] = (
     HoldBody,
 )
 """Routes refer to their schemas by name."""
+
+EXAMPLES_FILE = Path(__file__).with_name("examples.json")
+"""Of each body and each answer. They come from a real service, and a test has it answer all of them again."""
 
 SECURITY_SCHEME = "bearerToken"
 _REASON: dict[str, Any] = {
@@ -80,6 +84,13 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
         _give_examples(operation, examples().get(operation["operationId"], {}))
         _say_problems_once(operation)
     return document
+
+
+@cache
+def examples() -> dict[str, dict[str, Any]]:
+    """By operation: `body`, and by status what is answered."""
+    found: dict[str, dict[str, Any]] = json.loads(EXAMPLES_FILE.read_text(encoding="ascii"))
+    return found
 
 
 def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field, JsonValue
+from typing import Any
+
+from pydantic import BaseModel, Field
 
 _MS = "Milliseconds since the epoch."
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class ReportAnswer(BaseModel):
@@ -27,7 +33,7 @@ class HoldOfRebalance(BaseModel):
 
 class RebalanceLine(BaseModel):
     """`outcome`: `held` while it waits for approval, and for good when another rebalance has replaced it. `hold`: only
-    of a rebalance that waited.
+    of a rebalance that waited. `led_by`: only of a rebalance that another leader reported.
     """
 
     generation_id: int
@@ -42,7 +48,8 @@ class RebalanceLine(BaseModel):
     took_ms: int | None = Field(
         None, description="From its beginning until its assignments were computed; null when that is not known."
     )
-    hold: HoldOfRebalance | None = None
+    hold: HoldOfRebalance | None = Field(None, exclude_if=_is_none)
+    led_by: str | None = Field(None, exclude_if=_is_none)
 
 
 class RebalanceList(BaseModel):
@@ -52,31 +59,23 @@ class RebalanceList(BaseModel):
     next_before: int | None
 
 
-class TaskExplanation(BaseModel):
-    """Why a task is where it is: `text` in words, `steps` for programs."""
-
-    task: str
-    stateful: bool
-    outcome: str
-    text: str
-    steps: list[dict[str, JsonValue]]
-
-
 class RebalanceExplanation(BaseModel):
-    """`same_result`: whether the rebalance, computed again, decides the same."""
+    """`same_result`: whether the rebalance, computed again, decides the same. `explanations`: of each task why it is
+    where it is, in words (`text`) and for programs, as in `output.explanations` of rebalance/1.
+    """
 
     group_id: str
     generation_id: int
     error: str | None
     same_result: bool
-    explanations: list[TaskExplanation]
+    explanations: list[dict[str, Any]]
 
 
 class AssignAnswer(BaseModel):
     """`output`: as in the format of the request."""
 
     id: str
-    output: dict[str, object]
+    output: dict[str, Any]
 
 
 class SimulateAnswer(BaseModel):
@@ -85,4 +84,4 @@ class SimulateAnswer(BaseModel):
     """
 
     id: str
-    forecast: dict[str, object]
+    forecast: dict[str, Any]

@@ -18,7 +18,7 @@ from coordinator_api.http.computations import explain
 from coordinator_api.http.models.members import TASK_PATTERN
 from coordinator_api.http.models.rebalances import RebalanceExplanation, RebalanceList, ReportAnswer
 from coordinator_api.http.problems import Problem, from_input_error
-from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, json_response, link, problems
+from coordinator_api.http.routes.surface import GroupId, TheCoordinator, accepted, answer, link, problems
 
 router = checked_router(prefix="/v1/groups/{group}/rebalances", tags=["rebalances"], responses=problems(404, 409))
 
@@ -49,7 +49,7 @@ async def list_rebalances(
     coordinator.group(group_id)
     page = await coordinator.repository.list_rebalances(group_id, before, limit)
     next_before = page[-1]["generation_id"] if len(page) == limit else None
-    return json_response({"rebalances": page, "next_before": next_before})
+    return answer(RebalanceList(rebalances=page, next_before=next_before))
 
 
 @router.post(

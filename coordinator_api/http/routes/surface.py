@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -127,11 +126,6 @@ def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
         raise Problem(response.code.value, response.detail)
     assert isinstance(response, kind), f"expected {kind.__name__}, not {response!r}"
     return response
-
-
-def json_response(document: object) -> Response:
-    """ASCII JSON, whatever the document holds."""
-    return Response(json.dumps(document).encode("ascii"), media_type="application/json")
 
 
 def answer(model: BaseModel, status: int = 200) -> Response:

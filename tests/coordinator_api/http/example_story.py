@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from coordinator_api.http.examples import EXAMPLES_FILE
+from coordinator_api.http.openapi import EXAMPLES_FILE
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.held_rebalance import held_rebalance
 from tests.coordinator_api.reported_rebalances import reported

@@ -12,7 +12,7 @@ import pytest
 from bs4 import BeautifulSoup
 from jsonschema import Draft202012Validator
 
-from coordinator_api.http.examples import examples
+from coordinator_api.http.openapi import examples
 from tests.coordinator_api.group_members import problem
 from tests.coordinator_api.http import example_story
 from tests.coordinator_api.service_process import ServiceProcess
