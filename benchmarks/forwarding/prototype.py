@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import httpx
+from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assignor.commands import main
 from benchmarks.group_load.http_calls import Connections
 from coordinator_api.http import server
-from coordinator_api.http.app import GuardedApp, create_app
-from coordinator_api.http.middleware import RequestGuard
+from coordinator_api.http.app import create_app
 from coordinator_api.http.redirections import MOVED, group_of
 
 WITH = b"passed-on-with"
@@ -88,25 +88,23 @@ class Sockets:
 
 
 class PassingOn:
-    """In the place of the guard of a service, which answers all calls that are not passed on."""
+    """In front of the application of a service, which answers all calls that are not passed on."""
 
-    def __init__(self, guard: RequestGuard) -> None:
-        self._guard = guard
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self.state = app.state
         self._owners: dict[str, str] = {}
         self._clients: dict[bytes, Client] = {HTTPX: Httpx(), SOCKETS: Sockets()}
-
-    def begin_stop(self) -> None:
-        self._guard.begin_stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         group = group_of(scope) if scope["type"] == "http" else None
         if group is None:
-            await self._guard(scope, receive, send)
+            await self._app(scope, receive, send)
             return
         body = await _whole_body(receive)
         owner = self._owners.get(group)
         if owner is None:
-            answer = await _answer_of(self._guard, scope, body, receive)
+            answer = await _answer_of(self._app, scope, body, receive)
             owner = _sent_on_to(answer)
             if owner is None:
                 await _give(answer, send)
@@ -163,10 +161,8 @@ def _target(scope: Scope) -> str:
     return (path + b"?" + query if query else path).decode("latin-1")
 
 
-def _create_app(*arguments: Any) -> GuardedApp:
-    app = create_app(*arguments)
-    app.guard = PassingOn(app.guard)  # type: ignore[assignment]
-    return app
+def _create_app(*arguments: Any) -> PassingOn:
+    return PassingOn(create_app(*arguments))
 
 
 def _end_with_the_parent() -> None:

@@ -8,15 +8,13 @@ from importlib.metadata import version
 from typing import Protocol
 
 from fastapi import FastAPI
-from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http import openapi, problems
 from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.auth import Access, Gate
-from coordinator_api.http.hot_calls import HotCalls
+from coordinator_api.http.body_limits import RequestBodies
 from coordinator_api.http.middleware import RequestGuard
 from coordinator_api.http.other_coordinators import OtherCoordinators
 from coordinator_api.http.proxies import Proxies
@@ -40,33 +38,6 @@ _NOUNS = (groups, levers, hold, members, rebalances, logs, stateless, tokens, he
 _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 
-class GuardedApp(FastAPI):
-    """FastAPI behind the `guard` and `proxies`, which are set before the first request.
-
-    FastAPI's own way to add it would let each request pass through four more layers of middleware first. A held
-    heartbeat then keeps their objects as well, and every collection of garbage looks at them.
-    """
-
-    guard: RequestGuard
-    proxies: Proxies
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["app"] = self
-        if scope["type"] == "http":
-            self.proxies.note(scope)
-        await self.guard(scope, receive, send)
-
-    async def unguarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As FastAPI answers it. Raises what no handler knows."""
-        await super().__call__(scope, receive, send)
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """Without the outermost layer, which would answer an unexpected error before the guard can."""
-        outermost = super().build_middleware_stack()
-        assert isinstance(outermost, ServerErrorMiddleware), "Starlette puts it there"
-        return outermost.app
-
-
 class Pages(Protocol):
     """The web page: what `coordinator_api.web` serves, which stands above this room."""
 
@@ -85,7 +56,7 @@ def create_app(
     coordinator: Coordinator | None = None,
     access: Access | None = None,
     pages: Pages | None = None,
-) -> GuardedApp:
+) -> FastAPI:
     """`coordinator`: one that is open already; without it the application opens its own when it starts. Either way it
     is closed when the application stops. `access`: with the tokens of the settings; by default it is made of them.
     `pages`: for people; without them the service answers programs only.
@@ -117,7 +88,7 @@ def create_app(
             await others.close()
             audit.close()
 
-    app = GuardedApp(
+    app = FastAPI(
         title="assignor",
         summary="Kafka Streams' task placement as a durable service",
         version=version("assignor"),
@@ -128,9 +99,14 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    hot_calls = HotCalls(settings)
-    app.guard = RequestGuard(app.unguarded, Gate(access.credentials), settings, hot_calls.find, audit)
-    app.proxies = Proxies(settings.root_path, settings.forwarded_allow_ips)
+    app.state.request_bodies = bodies = RequestBodies(settings)
+    app.add_middleware(
+        RequestGuard,
+        gate=Gate(access.credentials),
+        bodies=bodies,
+        proxies=Proxies(settings.root_path, settings.forwarded_allow_ips),
+        audit=audit,
+    )
     problems.install(app)
     app.add_exception_handler(NotOwner, on_not_owner)
     if pages is not None:

@@ -136,7 +136,7 @@ async def _serve(
         def begin_stop() -> None:
             manager.stopping()
             coordinator.begin_stop()
-            app.guard.begin_stop()
+            app.state.request_bodies.begin_stop()
 
         server = _Server(config, coordinator, connections, tls, manager, started, begin_stop, longest_stop_s)
         await server.serve(sockets=[listening])

@@ -1,7 +1,6 @@
 """`/v1/groups/{group}/...` for members: subscribe, fetch the assignment, heartbeat, leave.
 
-All of them are hot: fleets send thousands of them a second. Each is a plain function of the request that reads and
-checks it by hand. So `hot_calls.py` can call it without FastAPI, which has it for its OpenAPI document.
+Fleets send thousands of these a second, so each is a plain function of the request that reads and checks it by hand.
 """
 
 from __future__ import annotations

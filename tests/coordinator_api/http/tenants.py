@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 
 from assignor.access.principals import Principal, Right
 from assignor.access.tokens import TokenEntry, digest_of, format_entries
 from coordinator_api.groups.coordinator import Coordinator
-from coordinator_api.http.app import GuardedApp, create_app
+from coordinator_api.http.app import create_app
 from coordinator_api.web.pages import WebPages
 from tests.coordinator_api.group_members import subscription
 from tests.coordinator_api.store.databases import settings_for
@@ -25,7 +26,7 @@ PROCESS = "3f0c2b1e-6c1d-4a53-9a43-2f1f5e6b7a10"
 class Tenants:
     """`coordinator`: what the calls reach."""
 
-    def __init__(self, app: GuardedApp, stack: AsyncExitStack) -> None:
+    def __init__(self, app: FastAPI, stack: AsyncExitStack) -> None:
         self._app = app
         self._stack = stack
         self.coordinator: Coordinator = app.state.coordinator

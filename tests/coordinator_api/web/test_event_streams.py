@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 
 from assignor.access.principals import Right
-from coordinator_api.http.app import GuardedApp
 from coordinator_api.web import event_streams
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.http.tenants import Tenants, join_body, tenants
@@ -21,7 +21,7 @@ PRINCIPALS = {"olga": (Right.ADMIN, ""), "rita": (Right.READER, ""), "tom": (Rig
 RITA, TOM = {"authorization": "Bearer rita"}, {"authorization": "Bearer tom"}
 
 
-def app_of(service: Tenants) -> GuardedApp:
+def app_of(service: Tenants) -> FastAPI:
     return service._app
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import httpx
 from bs4 import BeautifulSoup
-
-from coordinator_api.http.app import GuardedApp
+from fastapi import FastAPI
 
 HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
 FROM_HERE = {"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1"}
@@ -80,7 +79,7 @@ class Stream:
 
 
 @asynccontextmanager
-async def streaming(app: GuardedApp, path: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[Stream]:
+async def streaming(app: FastAPI, path: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[Stream]:
     """The application's own answer, piece by piece; hangs up at the end of the block."""
     stream, hung_up, asked = Stream(), asyncio.Event(), False
 
