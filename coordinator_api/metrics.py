@@ -111,11 +111,6 @@ METRICS = (
     ),
     ServiceMetric("assignor_shed_requests_total", ("kind",), "Requests refused because the service was overloaded."),
     ServiceMetric("assignor_connections", (), "Open connections."),
-    ServiceMetric(
-        "assignor_connections_cut_total",
-        ("reason",),
-        "Connections that were refused or cut: to make room, or for slow headers, a slow reader, or too many.",
-    ),
     ServiceMetric("assignor_audit_lost_total", (), "Lines of the audit log that could not be written to its file."),
     ServiceMetric("assignor_http_requests_total", ("method", "route", "status"), "HTTP requests answered."),
     ServiceMetric("assignor_http_request_duration_seconds", ("method", "route"), "HTTP requests, waiting included."),
@@ -185,7 +180,6 @@ class Metrics:
         self._gauge("assignor_owned_groups", owned_groups)
         self._gauge("assignor_clock_behind_seconds", lambda: clock_behind_ms() / 1000)
         self.connections = Gauge("assignor_connections", _description("assignor_connections"), registry=self.registry)
-        self.cut_connections = self._counter("assignor_connections_cut_total")
         self.lost_audit_lines = self._counter("assignor_audit_lost_total")
         self.requests = self._counter("assignor_http_requests_total")
         self.request_duration = self._histogram("assignor_http_request_duration_seconds")

@@ -9,6 +9,7 @@ where a default differs from Kafka's the description says so.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -33,6 +34,13 @@ _LONGEST_ROOT_PATH = 200
 _ADVERTISED = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s:,;\[\]/@?#]+)(:\d{1,5})?")
 _WITH_USER = re.compile(r"@[^/@]*:\d{1,5}\s*(,|;|\Z)")
 _BROKERS = re.compile(rf"([a-z]+:)?{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
+
+REMOVED: Mapping[str, str] = {
+    "max_connections": "the process's limit of open files (LimitNOFILE= of its unit), or worker_connections of nginx",
+    "max_connections_per_ip": "limit_conn of nginx",
+    "request_headers_timeout_ms": "client_header_timeout of nginx",
+}
+"""Settings of earlier releases by field name, each with what does its job now. deploy/nginx.conf shows all of them."""
 
 
 class SettingsError(InputError):
@@ -132,23 +140,6 @@ class Settings(BaseSettings):
     )
     group_max_count: int = Field(1_000, ge=1, le=JAVA_INT_MAX, description="Most groups of this service; 429 above.")
 
-    max_connections: int = Field(
-        0,
-        ge=0,
-        le=JAVA_INT_MAX,
-        description="Most connections at one time (Kafka: no limit); 0 for what the process's limit of open files "
-        "allows. One more takes the place of an idle one, or gets 503 when none is idle.",
-    )
-    max_connections_per_ip: int = Field(
-        JAVA_INT_MAX, ge=1, le=JAVA_INT_MAX, description="Most connections of one client address; 429 above."
-    )
-    request_headers_timeout_ms: int = Field(
-        10_000,
-        ge=1,
-        le=JAVA_INT_MAX,
-        description="How long the request line and the headers may take to arrive, all of them together; then the "
-        "connection is cut.",
-    )
     request_max_bytes: int = Field(
         33_554_432, ge=1_024, le=JAVA_INT_MAX, description="Largest body of a request that sends a document; 413 above."
     )
@@ -168,8 +159,7 @@ class Settings(BaseSettings):
         30_000,
         ge=1,
         le=JAVA_INT_MAX,
-        description="How long a request body may take to arrive; 408 above. A caller has as long to read an answer, "
-        "and a second more for each 128 KiB of it; then the connection is cut.",
+        description="How long a request body may take to arrive; 408 above.",
     )
     longpoll_max_count: int = Field(
         10_000,

@@ -6,6 +6,7 @@ shown.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -19,10 +20,12 @@ from assignor.near_names import did_you_mean, near_name
 from assignor.printable import shown_address
 from coordinator_api.settings import (
     ENVIRONMENT_PREFIX,
+    REMOVED,
     Settings,
     SettingsError,
     dotted,
     environment_name,
+    flag,
     is_secret,
 )
 
@@ -30,8 +33,14 @@ from coordinator_api.settings import (
 def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settings:
     """Flags over environment over the TOML file over defaults. `flags`: field name to value.
 
-    Raises SettingsError, also for a secret among the flags: everybody on the machine can read a command line.
+    Raises SettingsError, also for a setting that was removed, and for a secret among the flags: everybody on the
+    machine can read a command line.
     """
+    for field_name in REMOVED:
+        if field_name in flags:
+            raise _removed(flag(field_name), field_name)
+        if os.environ.get(environment_name(field_name)):
+            raise _removed(environment_name(field_name), field_name)
     for field_name, value in flags.items():
         _check_no_secret(field_name, value)
     from_file = read_file(config_file) if config_file is not None else {}
@@ -53,6 +62,8 @@ def read_file(path: Path) -> dict[str, object]:
     values: dict[str, object] = {}
     for name, value in _flattened(document):
         field_name = name.replace(".", "_")
+        if name == dotted(field_name) and field_name in REMOVED:
+            raise _removed(f"{path}: {name}", field_name)
         if name != dotted(field_name) or field_name not in Settings.model_fields:
             raise SettingsError(f"{path}: unknown setting {name!r}{did_you_mean(name, _dotted_names())}")
         values[field_name] = value
@@ -69,6 +80,10 @@ def unknown_environment(environment: Iterable[str]) -> list[str]:
             if near is not None:
                 warnings.append(f"{name} is not a setting and is ignored; did you mean {near}?")
     return warnings
+
+
+def _removed(given: str, field_name: str) -> SettingsError:
+    return SettingsError(f"{given}: this setting was removed; use {REMOVED[field_name]} (see deploy/nginx.conf)")
 
 
 def _dotted_names() -> list[str]:

@@ -50,7 +50,7 @@ class WarmProgram:
     """A running `assignor`, with the methods of `subprocess.Popen` that tests call.
 
     `stdout`, `stderr`: descriptors that are open for writing. They stay the caller's. `ignored`: signals that it finds
-    ignored, as a background job of a shell finds SIGINT. `open_files`: the most files that it may have open.
+    ignored, as a background job of a shell finds SIGINT. `open_files`: its soft limit of open files.
     """
 
     def __init__(
@@ -148,7 +148,8 @@ def _run(
     from assignor.commands import main
 
     if open_files is not None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)

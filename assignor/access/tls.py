@@ -16,11 +16,10 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from assignor.access.certificate_files import (
     KeyPair,
@@ -49,7 +48,6 @@ _RETRY_S = 10.0
 _DAY_S = 86_400.0
 _SOON_S = 14 * _DAY_S
 _SOON_SHARE = 3
-_MOST_IDLE = 64
 
 _logger = logging.getLogger(__name__)
 
@@ -229,7 +227,6 @@ class _ToldRefusal(ssl.SSLObject):
     """
 
     incoming: ssl.MemoryBIO | None = None
-    on_refused: Callable[[ssl.SSLError], None] | None = None
     _refused = False
 
     def do_handshake(self) -> None:
@@ -238,63 +235,13 @@ class _ToldRefusal(ssl.SSLObject):
                 super().do_handshake()
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 raise
-            except ssl.SSLError as error:
+            except ssl.SSLError:
                 self._refused = True
-                if self.on_refused is not None:
-                    self.on_refused(error)
             else:
                 return
         if self.incoming is not None:
             self.incoming.read()  # or what it goes on to send would be kept
         raise ssl.SSLWantReadError
-
-
-class BegunHandshake(Protocol):
-    """A connection that has TLS begun on it (`start_tls`) after it was counted."""
-
-    def take_early(self) -> bytes:
-        """What had been read by then."""
-
-    def on_refused(self, error: ssl.SSLError) -> None:
-        """Its caller is refused."""
-
-
-class OneHandshake(ssl.SSLContext):
-    """The context of one handshake at a time: an event loop tells `wrap_bio` nothing of the connection that it is for.
-
-    To make one costs as much as a handshake, so they are used again.
-    """
-
-    newest: ReloadedContext
-    begun: BegunHandshake | None = None
-
-    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *more: Any, **named: Any) -> ssl.SSLObject:
-        made = self.newest.wrap_bio(incoming, outgoing, *more, **named)
-        if self.begun is not None:
-            incoming.write(self.begun.take_early())
-            if isinstance(made, _ToldRefusal):
-                made.on_refused = self.begun.on_refused
-        return made
-
-
-class Handshakes:
-    """Those of one service, on its event loop."""
-
-    def __init__(self, newest: ReloadedContext) -> None:
-        self._newest = newest
-        self._idle: list[OneHandshake] = []
-
-    @contextmanager
-    def one(self, begun: BegunHandshake) -> Iterator[ssl.SSLContext]:
-        """The context for the handshake of this connection."""
-        context = self._idle.pop() if self._idle else OneHandshake(ssl.PROTOCOL_TLS_SERVER)
-        context.newest, context.begun = self._newest, begun
-        try:
-            yield context
-        finally:
-            context.begun = None
-            if len(self._idle) < _MOST_IDLE:
-                self._idle.append(context)
 
 
 def server_context(tls: ServerTls) -> ReloadedContext:

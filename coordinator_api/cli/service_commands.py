@@ -17,7 +17,7 @@ from assignor.commands.console import say
 from assignor.commands.help_texts import example
 from assignor.commands.option_groups import options_of
 from assignor.commands.output import Format, FormatOption, show
-from coordinator_api.settings import Settings, flag, setting_rows
+from coordinator_api.settings import REMOVED, Settings, flag, setting_rows
 from coordinator_api.settings_sources import load
 
 ConfigFile = Annotated[
@@ -49,6 +49,10 @@ def _settings_from_flags() -> Callable[..., Settings]:
             help=f"{row.description} Default: {row.default}.",
             hidden=row.flag is None,
         )
+        parameters.append(_option(field_name, Annotated[str | None, option]))
+    for field_name in REMOVED:
+        # giving one says what to use instead
+        option = typer.Option(flag(field_name), metavar="VALUE", hidden=True)
         parameters.append(_option(field_name, Annotated[str | None, option]))
     settings.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return settings

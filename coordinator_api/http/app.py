@@ -15,6 +15,7 @@ from coordinator_api.http import openapi, problems
 from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.auth import Access, Gate
 from coordinator_api.http.body_limits import RequestBodies
+from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.middleware import RequestGuard
 from coordinator_api.http.other_coordinators import OtherCoordinators
 from coordinator_api.http.proxies import Proxies
@@ -56,10 +57,12 @@ def create_app(
     coordinator: Coordinator | None = None,
     access: Access | None = None,
     pages: Pages | None = None,
+    connections: OpenConnections | None = None,
 ) -> FastAPI:
     """`coordinator`: one that is open already; without it the application opens its own when it starts. Either way it
     is closed when the application stops. `access`: with the tokens of the settings; by default it is made of them.
-    `pages`: for people; without them the service answers programs only.
+    `pages`: for people; without them the service answers programs only. `connections`: those of the server, without
+    which no broken connection is noticed.
 
     Raises InputError for tokens that cannot be used, SettingsError for an audit log that cannot be written. Without a
     token, an exposed service does not start.
@@ -72,6 +75,7 @@ def create_app(
         opened = coordinator if coordinator is not None else await Coordinator.open(settings)
         app.state.coordinator = opened
         app.state.access = access
+        app.state.connections = connections or OpenConnections(opened)
         app.state.other_coordinators = others = OtherCoordinators(opened)
         audit.on_lost = opened.metrics.lost_audit_lines.inc
         try:

@@ -104,7 +104,8 @@ class RequestBodies:
         except TimeoutError:
             if self._stopping:
                 raise stopping() from None
-            raise Problem("REQUEST_TIMED_OUT", f"the body did not arrive within {self._timeout_s:g} s") from None
+            detail = f"the body did not arrive within {self._timeout_s:g} s"
+            raise Problem("REQUEST_TIMED_OUT", detail, headers={"Connection": "close"}) from None
 
     def _limit(self, call: Call | None, method: str, path: str) -> BodyLimit:
         own = None if call is None else self._of_call.get((method, call.route))

@@ -1,226 +1,104 @@
-"""The connections of the service: how many there may be, which one makes room for another, and which ones are cut.
+"""Which connections are open, so that a group learns of a broken one: the kernel closes those of a killed process.
 
-Any number of silent or slow connections leaves the others served:
+    accepted -> a number -> each process heartbeat names it, so its members belong to that connection
+    broken -> the groups of its members learn of it (`coordinator_api/group/connections.py` has the rules)
+    ended by the service with an answer -> it says nothing about its members
 
-- A connection that has not sent its complete headers in time is cut, however steadily they trickle in. The time runs
-  from the first byte of a request, and from the start of a connection, so that it bounds a TLS handshake, too.
-- At the limit the connection makes room that has waited longest without ever having sent a whole request; after these,
-  the one that has been sending the body of a later request longest, and then the one that has been idle longest between
-  two requests. When all are busy, the new one gets a 503.
-- A caller who does not read its answer is cut once it had enough time for it, or has read nothing of it for a moment.
-  When all unread answers together are too many bytes, those are cut that are being read longest.
-- Connections that have sent much at once take turns (`reading_turns`), and so do those that send a request before the
-  last one was answered.
+uvicorn names a connection by its caller's address and port (`scope["client"]`). A port may be used again before uvicorn
+reports that its last connection broke, so every connection has a number of its own.
 
-`ServiceConnections` counts and chooses; it knows no sockets. `service_connection` is the protocol of one.
-Every connection has a number, which requests carry in `scope["state"]`, so that a group can tell which of its processes
-died when a connection breaks. Source of the limits' names: the broker's `SocketServerConfigs`.
+A heartbeat that a proxy forwards counts as a connection of its own, from its arrival to its answer: the proxy shares
+its connections among many processes, and keeps them when a process dies. So a death behind a proxy is noticed while a
+heartbeat of the process is held, because the proxy then closes the connection on which it forwarded the heartbeat.
 """
 
 from __future__ import annotations
 
-import os
-import resource
-from collections import Counter
-from collections.abc import Callable
-from enum import StrEnum
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
-from typing import Protocol
 
-from assignor.operating_system import raise_open_file_limit
-from coordinator_api.http.problems import Problem
-from coordinator_api.http.reading_turns import ReadingTurns
-from coordinator_api.settings import Settings
+from starlette.datastructures import Headers
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-CONNECTION_ID = "connection_id"
-"""Under this key the `state` of a request has the number of its connection."""
+from coordinator_api.groups.coordinator import Coordinator
 
-MOST_UNREAD_BYTES = 256 * 1024 * 1024
-"""Of the answers of all connections, beyond what the system's own buffers hold."""
+_FORWARDED = ("x-forwarded-for", "forwarded")
 
-_REFUSED_AT_ONE_TIME = 32
-_LEAST_RESERVE = 64
-_RESERVED_SHARE = 8
-
-_TRY_AGAIN = {"Retry-After": "1", "Connection": "close"}
+Address = tuple[str, int]
 
 
-def connection_limit(settings: Settings) -> int:
-    """How many connections there may be. Raises this process's limit of open files as far as it may.
+class OpenConnections:
+    """The connections of one service, on its event loop."""
 
-    What the limit of open files allows is what is left of it beside the files that are open now and a reserve, which
-    the store, worker processes, cluster clients and refused connections share.
-    """
-    soft = raise_open_file_limit()
-    most = settings.max_connections or 2**31 - 1
-    if soft == resource.RLIM_INFINITY:
-        return most
-    reserve = max(_LEAST_RESERVE, soft // _RESERVED_SHARE)
-    return max(1, min(most, soft - reserve - _open_files()))
-
-
-def _open_files() -> int:
-    try:
-        return len(os.listdir("/dev/fd"))
-    except OSError:
-        return 0
-
-
-class CutReason(StrEnum):
-    """Why the service ended a connection."""
-
-    ROOM = "room"
-    HEADERS = "headers"
-    READER = "reader"
-    REFUSED = "refused"
-    HANDSHAKE = "handshake"
-
-
-class Cuttable(Protocol):
-    """A connection as `ServiceConnections` sees it."""
-
-    @property
-    def due_s(self) -> float:
-        """On the event loop's clock: when the connection has had its time; infinite while it has all the time."""
-
-    @property
-    def slow(self) -> CutReason:
-        """What it has spent its time with."""
-
-    @property
-    def slow_since_s(self) -> float:
-        """Since when its caller has been behind with reading its answers; infinite while he keeps up."""
-
-    def unread_bytes(self, now_s: float) -> int:
-        """How much he still has to read. Notes when he last read something."""
-
-    def end_if_hung_up(self) -> None:
-        """While what its caller had sent waits for its turn, nobody reads on to the end: so look."""
-
-    def cut(self) -> None:
-        """End it at once, whatever has not been sent yet."""
-
-
-class ServiceConnections:
-    """All connections of one service, on its event loop. No method takes longer when there are more of them, `sweep`
-    apart.
-
-    `on_lost`: gets the number of each connection that broke, or that its caller closed. `on_closed`: those that the
-    service ended itself. `on_cut`: why it ended one before its time.
-    """
-
-    def __init__(self, limit: int, limit_per_address: int, headers_timeout_s: float, answer_timeout_s: float) -> None:
-        self.limit = limit
-        self.headers_timeout_s = headers_timeout_s
-        self.answer_timeout_s = answer_timeout_s
-        self.turns = ReadingTurns()
-        self.on_lost: Callable[[int], None] = lambda number: None
-        self.on_closed: Callable[[int], None] = lambda number: None
-        self.on_cut: Callable[[CutReason], None] = lambda reason: None
-        self._limit_per_address = limit_per_address
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
         self._numbers = count(1)
-        self._open: dict[int, tuple[Cuttable, str]] = {}
-        self._of_address: Counter[str] = Counter()
-        # each in the order in which its connections came into it
-        self._without_a_request: dict[int, None] = {}
-        self._in_a_body: dict[int, None] = {}
-        self._between_requests: dict[int, None] = {}
-        self._refused: set[Cuttable] = set()
+        self._open: dict[Address, int] = {}
+        coordinator.metrics.connections.set_function(lambda: len(self._open))
 
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def admit(self, connection: Cuttable, address: str) -> int:
-        """Let in a connection, if need be in place of an idle one, and give it its number. Raises Problem."""
-        if self._of_address[address] >= self._limit_per_address:
-            raise Problem(
-                "THROTTLING_QUOTA_EXCEEDED",
-                f"this address has {self._limit_per_address} connections already (max.connections.per.ip)",
-                headers=_TRY_AGAIN,
-            )
-        if len(self._open) >= self.limit and not self._make_room():
-            raise Problem(
-                "THROTTLING_QUOTA_EXCEEDED",
-                f"{self.limit} connections are busy (max.connections, limit of open files): try again",
-                status=503,
-                headers=_TRY_AGAIN,
-            )
-        number = next(self._numbers)
-        self._open[number] = connection, address
-        self._of_address[address] += 1
-        self._without_a_request[number] = None
+    def opened(self, client: Address) -> int:
+        """The number of the new connection."""
+        self._open[client] = number = next(self._numbers)
         return number
 
-    def refuse(self, connection: Cuttable) -> bool:
-        """Keep a refused connection for a moment; False when too many are kept already."""
-        self.on_cut(CutReason.REFUSED)
-        if len(self._refused) >= _REFUSED_AT_ONE_TIME:
-            return False
-        self._refused.add(connection)
-        return True
+    def lost(self, client: Address, number: int) -> None:
+        """The connection broke, or its caller closed it."""
+        if self._open.get(client) == number:
+            del self._open[client]
+        self._coordinator.connection_lost(number)
 
-    def begun(self, number: int) -> None:
-        """The connection has sent the headers of a request."""
-        if number not in self._without_a_request:
-            self._between_requests.pop(number, None)
-            self._in_a_body[number] = None
-
-    def busy(self, number: int) -> None:
-        """The connection has sent a whole request."""
-        self._without_a_request.pop(number, None)
-        self._in_a_body.pop(number, None)
-        self._between_requests.pop(number, None)
-
-    def idle(self, number: int) -> None:
-        """The last request of the connection has been answered."""
-        if number in self._open:
-            self._between_requests[number] = None
-
-    def gone(self, number: int | None, connection: Cuttable, *, ended_here: bool) -> None:
-        """`number`: None for a connection that was refused. `ended_here`: the service ended it."""
-        self._refused.discard(connection)
+    def ends_with_answer(self, scope: Scope) -> None:
+        """The service closes the connection of this request once its answer is out."""
+        number = self._number_of(scope)
         if number is not None:
-            self._forget(number)
-            (self.on_closed if ended_here else self.on_lost)(number)
+            self._coordinator.connection_closed(number)
 
-    def sweep(self, now_s: float) -> None:
-        """Cut every connection that has had its time, or that is behind with too much; end those of hang-ups."""
-        for connection in [each for each, _ in self._open.values()]:
-            connection.end_if_hung_up()
-        readers = [each for each, _ in self._open.values() if each.slow_since_s <= now_s]
-        unread = {each: each.unread_bytes(now_s) for each in readers}
-        for connection in [each for each, _ in self._open.values() if each.due_s <= now_s]:
-            unread.pop(connection, None)
-            self._cut(connection, connection.slow)
-        too_many = sum(unread.values()) - MOST_UNREAD_BYTES
-        for connection in sorted(unread, key=lambda each: each.slow_since_s):
-            if too_many <= 0:
-                break
-            too_many -= unread[connection]
-            self._cut(connection, CutReason.READER)
-        for connection in [each for each in self._refused if each.due_s <= now_s]:
-            connection.cut()
+    @contextmanager
+    def of_heartbeat(self, scope: Scope) -> Iterator[int | None]:
+        """The number of the connection on which a process heartbeat came; None for one that nobody watches."""
+        headers = Headers(scope=scope)
+        if not any(name in headers for name in _FORWARDED):
+            yield self._number_of(scope)
+            return
+        number = next(self._numbers)
+        try:
+            yield number
+        finally:
+            self._coordinator.connection_closed(number)
 
-    def _cut(self, connection: Cuttable, reason: CutReason) -> None:
-        self.on_cut(reason)
-        connection.cut()
+    def hung_up(self, number: int | None) -> None:
+        """The caller of a held heartbeat hung up."""
+        if number is not None:
+            self._coordinator.connection_lost(number)
 
-    def _make_room(self) -> bool:
-        for idle in (self._without_a_request, self._in_a_body, self._between_requests):
-            if idle:
-                number = next(iter(idle))
-                connection, _ = self._open[number]
-                # counted as gone at once: the event loop tells of it only after it has let in others
-                self._forget(number)
-                self.on_cut(CutReason.ROOM)
-                connection.cut()
-                return True
-        return False
+    def _number_of(self, scope: Scope) -> int | None:
+        client = scope.get("client")
+        return None if client is None else self._open.get(tuple(client))
 
-    def _forget(self, number: int) -> None:
-        self.busy(number)
-        found = self._open.pop(number, None)
-        if found is not None:
-            self._of_address[found[1]] -= 1
-            if not self._of_address[found[1]]:
-                del self._of_address[found[1]]
+
+def connection_class(connections: OpenConnections) -> type[asyncio.Protocol]:
+    """uvicorn's protocol of a connection, which also reports to `connections`. For uvicorn's setting `http`.
+
+    uvicorn has no hook for connections. So this subclasses its protocol, and overrides asyncio's two methods alone.
+    """
+
+    class WatchedConnection(HttpToolsProtocol):
+        _client: Address | None = None
+        _number = 0
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            peer = transport.get_extra_info("peername")
+            if peer is not None:
+                self._client = peer[0], peer[1]
+                self._number = connections.opened(self._client)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self._client is not None:
+                connections.lost(self._client, self._number)
+
+    return WatchedConnection

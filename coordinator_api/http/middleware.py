@@ -22,6 +22,7 @@ from coordinator_api.http.audited_calls import AuditedCall, begin
 from coordinator_api.http.auth import Gate
 from coordinator_api.http.body_limits import RequestBodies
 from coordinator_api.http.call_rights import PRINCIPAL, Call, call_of, check_right, need
+from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.hang_ups import CallerGone
 from coordinator_api.http.problems import Problem, answer_to, stopping, unexpected
 from coordinator_api.http.proxies import Proxies
@@ -56,6 +57,9 @@ class RequestGuard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if _ends_connection(scope, message):
+                    connections: OpenConnections = scope["app"].state.connections
+                    connections.ends_with_answer(scope)
             await send_on(message)
 
         try:
@@ -87,8 +91,7 @@ class RequestGuard:
                 check_right(principal, need(scope["method"], scope["path"]))
                 body = await self._bodies.arrive(arriving, call, scope, receive)
             except Problem as problem:
-                # the rest of the body is not read: the connection ends with this answer
-                problem.headers.setdefault("Connection", "close")
+                # uvicorn discards the rest of the body; to close the connection would take the answer from the caller
                 await answer_to(scope, problem)(scope, receive, send)
                 return
             coordinator: Coordinator = scope["app"].state.coordinator
@@ -115,6 +118,12 @@ class RequestGuard:
         requests, duration = measured
         requests.inc()
         duration.observe(seconds)
+
+
+def _ends_connection(scope: Scope, answer: Message) -> bool:
+    """Whether uvicorn closes the connection once this answer is out."""
+    asked = scope["http_version"] == "1.0" or "close" in Headers(scope=scope).get("connection", "").lower()
+    return asked or (b"connection", b"close") in answer.get("headers", ())
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

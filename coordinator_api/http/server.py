@@ -30,16 +30,15 @@ from structlog.typing import EventDict, Processor
 from assignor.access.private_files import how_to_close
 from assignor.access.tls import ReloadedContext, ServerTls, server_context
 from assignor.errors import InputError, Unavailable
+from assignor.operating_system import raise_open_file_limit
 from assignor.printable import lines, one_line
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.app import Pages, create_app
 from coordinator_api.http.audit_log import check_audit_log
 from coordinator_api.http.auth import Access
-from coordinator_api.http.connections import ServiceConnections, connection_limit
+from coordinator_api.http.connections import OpenConnections, connection_class
 from coordinator_api.http.garbage import Garbage, set_aside_what_is_there
 from coordinator_api.http.memory import FreedMemory, give_large_blocks_back
-from coordinator_api.http.secure_connection import secure_protocol_of
-from coordinator_api.http.service_connection import protocol_of
 from coordinator_api.http.service_manager import ServiceManager
 from coordinator_api.settings import Settings, SettingsError
 from coordinator_api.settings_sources import unknown_environment, without_secrets
@@ -66,6 +65,7 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
         signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
     _configure_logging(settings)
     give_large_blocks_back()
+    raise_open_file_limit()
     # how long the event loop may wait for a thread that works on a description; the default is 5 ms
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     # each counter would add a second series with the time at which it began
@@ -105,24 +105,21 @@ async def _serve(
         set_aside_what_is_there()
         # at least a second: 0 would wait for ever
         graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
-        connections = ServiceConnections(
-            connection_limit(settings),
-            settings.max_connections_per_ip,
-            headers_timeout_s=settings.request_headers_timeout_ms / 1000,
-            answer_timeout_s=settings.request_timeout_ms / 1000,
-        )
-        app = create_app(settings, coordinator, access, pages)
+        connections = OpenConnections(coordinator)
+        app = create_app(settings, coordinator, access, pages, connections)
         config = uvicorn.Config(
             app,
-            http=protocol_of(connections) if tls is None else secure_protocol_of(connections, tls),
+            http=connection_class(connections),
+            ssl_context_factory=None if tls is None else lambda _config, _default: tls,
             lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
             ws="none",
-            # longer than members pause between heartbeats, so that a connection is not closed just as one goes out
-            timeout_keep_alive=75,
+            # No living member pauses longer between heartbeats. A connection that uvicorn closes earlier would look
+            # like the death of its process.
+            timeout_keep_alive=settings.group_max_session_timeout_ms // 1000 + 1,
             timeout_graceful_shutdown=graceful_s,
         )
         longest_stop_s = graceful_s + _LEFT_FOR_THE_STORE_S
@@ -138,13 +135,12 @@ async def _serve(
             coordinator.begin_stop()
             app.state.request_bodies.begin_stop()
 
-        server = _Server(config, coordinator, connections, tls, manager, started, begin_stop, longest_stop_s)
+        server = _Server(config, coordinator, tls, manager, started, begin_stop, longest_stop_s)
         await server.serve(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, except that the first signal answers held requests, and a graceful stop ends with exit code 0; it cuts
-    the connections that had their time, and tells the coordinator of those that break while it serves.
+    """uvicorn, except that the first signal answers held requests, and a graceful stop ends with exit code 0.
 
     `longest_stop_s`: a stop that takes longer is cut short.
     """
@@ -153,7 +149,6 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         coordinator: Coordinator,
-        connections: ServiceConnections,
         tls: ReloadedContext | None,
         manager: ServiceManager,
         started: Callable[[], None],
@@ -164,16 +159,11 @@ class _Server(uvicorn.Server):
         self._begin_stop = begin_stop
         self._longest_stop_s = longest_stop_s
         self._coordinator = coordinator
-        self._connections = connections
         self._tls = tls
         self._manager = manager
         self._started = started
         self._garbage = Garbage()
         self._freed_memory = FreedMemory()
-        connections.on_lost = coordinator.connection_lost
-        connections.on_closed = coordinator.connection_closed
-        connections.on_cut = lambda reason: coordinator.metrics.cut_connections.labels(reason).inc()
-        coordinator.metrics.connections.set_function(lambda: len(connections))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -182,7 +172,6 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         now_s = asyncio.get_running_loop().time()
-        self._connections.sweep(now_s)
         if self._tls is not None:
             self._tls.look()
         self._garbage.collect_if_due(now_s)
@@ -345,5 +334,7 @@ def _configure_logging(settings: Settings) -> None:
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
     # one line a request is what /metrics is for; uvicorn's own start and stop lines are said by this file
-    for quiet in ("uvicorn.access", "uvicorn.error", "aiosqlite", "alembic", "asyncio", "httpcore", "httpx"):
+    for quiet in ("uvicorn.access", "aiosqlite", "alembic", "asyncio", "httpcore", "httpx"):
         logging.getLogger(quiet).setLevel(logging.WARNING)
+    # uvicorn warns of each request that is no HTTP, so a stranger could fill the log
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -145,14 +145,19 @@ class HttpMember:
         body = {"generation_id": self.generation_id, **changes}
         return self.client.post(f"{self.path}/members/{self.member_id}/heartbeat", json=body)
 
+    def process_heartbeat(self, known: str | None = None, wait_ms: int = 0, **headers: str) -> httpx.Response:
+        """As a process sends it whose only member this is. `known`: the news of the answer before."""
+        body = {"members": {self.member_id: {"generation_id": self.generation_id}}, "known": known}
+        return self.client.post(f"{self.path}/heartbeat", json=body, params={"wait_ms": wait_ms}, headers=headers)
+
     def hears_of_a_rebalance(self, wait_ms: int = 5_000) -> bool:
         """Whether it has to rejoin, now or within `wait_ms`."""
-        body: dict[str, object] = {"members": {self.member_id: {"generation_id": self.generation_id}}}
-        for wait in ({}, {"wait_ms": wait_ms}):
-            heard = self.client.post(f"{self.path}/heartbeat", json=body, params=wait).json()
+        known = None
+        for wait in (0, wait_ms):
+            heard = self.process_heartbeat(known, wait).json()
             if heard["members"][self.member_id]["rejoin"]:
                 return True
-            body["known"] = heard["news"]
+            known = heard["news"]
         return False
 
     def leave(self) -> httpx.Response:

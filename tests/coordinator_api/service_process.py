@@ -34,7 +34,7 @@ def run_command(directory: Path, *arguments: str) -> subprocess.CompletedProcess
 class ServiceProcess:
     """Started by `start`; `kill` is `kill -9`. `url` is where it listens. `ignored`: signals that it finds ignored.
 
-    `open_files`: the most files that it may have open.
+    `open_files`: its soft limit of open files when it starts.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
-from coordinator_api.settings import Settings, SettingsError, dotted, setting_rows
+from coordinator_api.settings import REMOVED, Settings, SettingsError, dotted, environment_name, flag, setting_rows
 from coordinator_api.settings_sources import load, unknown_environment
 from tests.coordinator_api.service_process import run_command
 
@@ -259,3 +259,26 @@ def test_should_refuse_a_user_in_the_address_of_a_cluster_and_not_show_it(user: 
         "cluster.bootstrap.servers: must be host:port, without a user or a password: everybody who sees a group sees "
         "it, not '...@h:9092,i:9092'"
     )
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_should_say_what_to_use_instead_of_a_setting_that_was_removed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, f"{dotted(name)} = 1")
+    instead = f"this setting was removed; use {REMOVED[name]}"
+
+    with pytest.raises(SettingsError, match=re.escape(f"{file}: {dotted(name)}: {instead}")):
+        load({}, file)
+    with pytest.raises(SettingsError, match=re.escape(f"{flag(name)}: {instead}")):
+        load({name: "1"})
+    monkeypatch.setenv(environment_name(name), "1")
+    with pytest.raises(SettingsError, match=re.escape(f"{environment_name(name)}: {instead}")):
+        load({})
+
+
+def test_should_not_start_with_a_setting_that_was_removed(tmp_path: Path) -> None:
+    ended = run_command(tmp_path, "serve", "--max-connections", "5")
+
+    assert ended.returncode == 2
+    assert "--max-connections: this setting was removed; use the process's limit of open files" in ended.stderr

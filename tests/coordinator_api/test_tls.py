@@ -1,4 +1,4 @@
-"""A coordinator that speaks TLS itself: whom it lets in, how it takes new files, and what half a handshake may do."""
+"""A coordinator that speaks TLS itself: whom it lets in, and how it takes new files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
-from tests.coordinator_api.http.hostile_callers import Crowd, wait_for
+from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 from tests.tls_certificates import Authority, put, serial_in, serial_number
 
-MAX_CONNECTIONS = 40
-HEADERS_TIMEOUT_MS = 3_000
 SHORTLY = timedelta(seconds=8)
 
 
@@ -44,8 +42,6 @@ class Site:
             *("--ssl-certfile", str(self.certfile)),
             *("--ssl-ca-certs", str(self.callers)),
             *("--ssl-cert-reqs", "required"),
-            *("--max-connections", str(MAX_CONNECTIONS)),
-            *("--request-headers-timeout-ms", str(HEADERS_TIMEOUT_MS)),
             *("--group-initial-rebalance-delay-ms", "0"),
         )
         self.service = ServiceProcess(directory, *flags)
@@ -108,7 +104,6 @@ def test_should_answer_only_callers_with_a_valid_certificate_of_its_authority(si
     assert "ALERT_UNKNOWN_CA" in site.answers(site.foreign.issue("stranger"))
     assert "ALERT_CERTIFICATE_EXPIRED" in site.answers(expired)
     assert "ALERT_UNSUPPORTED_CERTIFICATE" in site.answers(server_only)
-    wait_for(lambda: site.has_logged("handshake_refused"))
 
 
 @pytest.mark.usefixtures("client_variables")
@@ -276,34 +271,6 @@ def test_should_say_to_commands_in_one_line_what_is_wrong_with_certificates(site
     assert listed(ASSIGNOR_CLIENT_CERTFILE=own) == (0, "")
 
 
-def test_should_not_count_half_handshakes_apart_from_other_connections(site: Site) -> None:
-    """Twice as many as there may be connections: the newest caller takes the place of one that has said nothing."""
-    with site.http(site.client) as http, Crowd(site.service.url, 2 * MAX_CONNECTIONS) as crowd:
-        assert http.get("/livez").status_code == 200
-        for _ in range(5):
-            assert site.answers(site.client) == "ok"
-        crowd.wait_until_cut()
-        assert 'reason="room"' in _metrics(site)
-        assert http.get("/livez").status_code == 200
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"\x00" * 500, b"\x16\x03\x01\xff\xff" + b"\x01" * 500],
-    ids=["plain", "zeros", "record"],
-)
-def test_should_end_what_is_no_handshake(site: Site, sent: bytes) -> None:
-    with Crowd(site.service.url, 5, sent) as crowd:
-        assert site.answers(site.client) == "ok"
-        crowd.wait_until_cut()
-
-
-def test_should_end_a_handshake_that_trickles_in(site: Site) -> None:
-    hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-    with Crowd(site.service.url, 3, hello) as crowd:
-        crowd.wait_until_cut(sends=b"\x00")
-
-
 def test_should_notice_over_tls_that_a_process_has_died(site: Site) -> None:
     """One of three connections: of more than half the service would think that it is the network."""
     with contextlib.ExitStack() as opened:
@@ -327,25 +294,6 @@ def test_should_notice_over_tls_that_a_process_has_died(site: Site) -> None:
 
 def _heartbeat_of(member: HttpMember) -> dict[str, object]:
     return {"members": {str(member.member_id): {"generation_id": member.generation_id}}}
-
-
-@pytest.mark.long
-def test_should_cut_a_caller_over_tls_who_does_not_read_his_answers(site: Site) -> None:
-    request = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    with site.connect() as connection:
-        with contextlib.suppress(OSError):
-            connection.settimeout(2)
-            for _ in range(400):
-                connection.sendall(request)
-        wait_for(lambda: 'reason="reader"' in _metrics(site))
-        assert site.answers(site.client) == "ok"
-
-
-def _metrics(site: Site) -> str:
-    with site.http(site.client) as http:
-        return "\n".join(
-            line for line in http.get("/metrics").text.splitlines() if line.startswith("assignor_connections_cut_total")
-        )
 
 
 def test_should_refuse_to_start_with_a_certificate_that_ran_out(tmp_path: Path) -> None:

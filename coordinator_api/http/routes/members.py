@@ -35,7 +35,7 @@ from coordinator_api.groups.group_runtime import GroupRuntime
 from coordinator_api.http.audited_calls import note_effect
 from coordinator_api.http.bodies import OFF_LOOP_BYTES, JsonBody
 from coordinator_api.http.call_rights import checked_router, principal_of
-from coordinator_api.http.connections import CONNECTION_ID
+from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.hang_ups import hung_up
 from coordinator_api.http.models.members import (
     MAX_TEXT_LENGTH,
@@ -249,12 +249,21 @@ async def process_heartbeat(request: Request) -> Response:
     coordinator, runtime = _addressed(request)
     wait_ms = _wait_ms(request.query_params, coordinator)
     body = await _PROCESS_HEARTBEAT(request)
-    beat = events.ProcessHeartbeat(body.heartbeats(), request.scope.get("state", {}).get(CONNECTION_ID))
     # where no more are held, a heartbeat is answered at once: it is never refused
     waits = bool(wait_ms) and body.known is not None and not coordinator.long_polls.is_full
     wait_s = wait_ms / 1000 if waits else 0
-    with coordinator.long_polls.one() if waits else nullcontext():
-        heard = await runtime.process_heartbeat(beat, body.known, wait_s, lambda: hung_up(request))
+    connections: OpenConnections = request.app.state.connections
+    with (
+        connections.of_heartbeat(request.scope) as connection,
+        coordinator.long_polls.one() if waits else nullcontext(),
+    ):
+
+        async def caller_gone() -> None:
+            await hung_up(request)
+            connections.hung_up(connection)
+
+        beat = events.ProcessHeartbeat(body.heartbeats(), connection)
+        heard = await runtime.process_heartbeat(beat, body.known, wait_s, caller_gone)
     answered = accepted(heard, ProcessHeartbeatAnswered)
     if body.notices:
         runtime.take_notices(answered, body.process_notices())

@@ -51,6 +51,11 @@ class Crowd:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
+    def send(self, data: bytes) -> None:
+        """On each connection."""
+        for connection in self.sockets if data else ():
+            connection.send(data)
+
     def wait_until_cut(self, sends: bytes = b"") -> None:
         """Until the service has ended every connection, while each of them goes on to send. Raises AssertionError."""
         alive = set(self.sockets)

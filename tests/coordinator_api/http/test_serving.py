@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
+from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment
 
 STANDS_STILL = """
@@ -20,18 +22,27 @@ import sys
 from assignor.commands import main
 from coordinator_api.http.routes import members
 
-async def stands_still(request):
+def stands_still(raw, member_id):
     print("the event loop stands still", file=sys.stderr, flush=True)
     while True:
         pass
 
-members.heartbeat = stands_still
+members.read_heartbeat = stands_still
 sys.argv = ["assignor", "serve", "--port", "0", "--shutdown-timeout-ms", "1000"]
 main()
 """
 """`assignor serve`, with an event loop that does nothing any more after the first heartbeat."""
 
-CALL = b"POST /v1/groups/g/members/m/heartbeat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+
+def call(method: str, path: str, body: bytes) -> bytes:
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    )
+    return head.encode() + b"\r\n\r\n" + body
+
+
+DECLARE = call("PUT", "/v1/groups/g", json.dumps(definition()).encode())
+HEARTBEAT = call("POST", "/v1/groups/g/members/m/heartbeat", b"{}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
@@ -44,7 +55,9 @@ def test_should_end_in_time_although_the_event_loop_stands_still(tmp_path: Path,
             assert service.stderr is not None
             port = next(int(found[1]) for line in service.stderr if (found := re.search(r"listens on .*:(\d+) ", line)))
             with socket.create_connection(("127.0.0.1", port)) as caller:
-                caller.sendall(CALL)
+                caller.sendall(DECLARE)
+                assert caller.recv(100).startswith(b"HTTP/1.1 201 ")
+                caller.sendall(HEARTBEAT)
                 assert any("stands still" in line for line in service.stderr)
                 service.send_signal(number)
                 asked_s = time.monotonic()
