@@ -32,18 +32,24 @@ def nginx_program() -> str:
 @contextmanager
 def running_nginx(directory: Path, locations: str) -> Iterator[int]:
     """Its port on loopback. `locations`: what its one server has. Ends with the block."""
-    port, program = free_port(), nginx_program()
+    port = free_port()
+    config = f"events {{}} http {{ access_log off; server {{ listen 127.0.0.1:{port}; {locations} }} }}"
+    with configured_nginx(directory, config, port):
+        yield port
+
+
+@contextmanager
+def configured_nginx(directory: Path, config: str, port: int) -> Iterator[None]:
+    """`config`: all of it, but for what keeps nginx in `directory` and in the foreground. `port`: where it listens."""
+    program, file = nginx_program(), directory / "nginx.conf"
     temporary = "".join(f"{each}_temp_path {directory}/{each};" for each in _TEMPORARY)
-    config = directory / "nginx.conf"
-    config.write_text(
-        f"daemon off; master_process off; pid {directory}/nginx.pid; error_log {directory}/error.log; events {{}}\n"
-        f"http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{port}; {locations} }} }}\n"
-    )
-    with subprocess.Popen([program, "-c", str(config), "-p", str(directory)], stderr=subprocess.DEVNULL) as nginx:
+    process = f"daemon off; master_process off; pid {directory}/nginx.pid; error_log {directory}/error.log;\n"
+    file.write_text(process + config.replace("http {", f"http {{ {temporary}", 1))
+    with subprocess.Popen([program, "-c", str(file), "-p", str(directory)], stderr=subprocess.DEVNULL) as nginx:
         try:
             wait_for(lambda: nginx.poll() is not None or _listens(port))
             assert nginx.poll() is None, (directory / "error.log").read_text(encoding="utf-8")
-            yield port
+            yield
         finally:
             nginx.terminate()
 
