@@ -62,7 +62,7 @@ def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
 
 
 def _is_shared(assignment: AssignmentParts | None) -> bool:
-    """Whole assignments (earlier releases stored them so, and those that failed share nothing) stay with the member."""
+    """Whole assignments stay with the member: those of a rebalance that failed share nothing."""
     return assignment is not None and bool(assignment.shared)
 
 
