@@ -44,9 +44,8 @@ Stable (members fetch it). Each further rebalance starts at PreparingRebalance a
     rules    rebalancing     where every rebalance starts, waits for joins, is computed and stored
              ticking         where sessions expire, waits end and probing rebalances start
              fencing         where a member is fenced or refused
-             joining         join, rejoin, the next incarnation of a static member
+             joining         join, rejoin, the next incarnation of a static member; leave
              hearing         what heartbeats and fetches hear, and what is noted of them
-             membership      heartbeat, fetch and leave as events
              holding         computed rebalances that wait for approval
              administration  declare, drain, delete, set a lever
              reporting       groups that another leader leads

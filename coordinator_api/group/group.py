@@ -34,13 +34,12 @@ from coordinator_api.group.events import (
     Tick,
     TopicsSeen,
 )
-from coordinator_api.group.hearing import HeardEvent, answer, note
+from coordinator_api.group.hearing import HeardEvent, answer, connection_lost, hear, note
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.invariants import broken_invariants
-from coordinator_api.group.joining import join
+from coordinator_api.group.joining import join, leave
 from coordinator_api.group.limits import GroupLimits
 from coordinator_api.group.liveness import Liveness, Session
-from coordinator_api.group.membership import connection_lost, hear, leave
 from coordinator_api.group.outcome import Accepted, Heard, Outcome, Rejected, Response
 from coordinator_api.group.persistent_map import PersistentMap
 from coordinator_api.group.rebalancing import (

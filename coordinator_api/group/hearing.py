@@ -5,6 +5,8 @@ events of the group wait for the store, and the sign of life counts from the mom
 group's `Liveness`. It belongs to the working state, which may be ahead of the committed one: a member that has just
 been removed there has no session any more, and nothing is noted of it.
 
+As an event of its own (`hear`), it may start the follow-up rebalance, once all have their assignments.
+
 Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`.
 """
 
@@ -15,6 +17,7 @@ import json
 from collections.abc import Mapping
 
 from coordinator_api.group.events import (
+    ConnectionLost,
     FetchAssignment,
     Heartbeat,
     ProcessHeartbeat,
@@ -26,14 +29,18 @@ from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.members import ClassicGroupMember
 from coordinator_api.group.outcome import (
+    Accepted,
     AssignmentPending,
     AssignmentReady,
     HeartbeatAnswered,
     MemberNews,
     ProcessHeartbeatAnswered,
     Rejected,
+    Response,
 )
+from coordinator_api.group.rebalancing import follow_up_when_acknowledged
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
+from coordinator_api.group.transition import GroupTransition
 
 HeardEvent = Heartbeat | ProcessHeartbeat | RecheckProcess | FetchAssignment | RecheckAssignment
 
@@ -51,6 +58,22 @@ def answer(image: GroupImage, event: HeardEvent) -> HeardAnswer:
             return _process_heartbeat(image, event.members)
         case FetchAssignment() | RecheckAssignment():
             return _assignment(image, event)
+
+
+def hear(step: GroupTransition, event: HeardEvent) -> Response:
+    """A heartbeat or a fetch as an event of its own. A heartbeat that starts the follow-up hears of it at once."""
+    answered = answer(step.image, event)
+    if isinstance(answered, Rejected):
+        return answered
+    note(step.liveness, step.image, event, answered, step.now_ms)
+    follow_up_when_acknowledged(step)
+    return answer(step.image, event) if isinstance(event, Heartbeat | ProcessHeartbeat) else answered
+
+
+def connection_lost(step: GroupTransition, event: ConnectionLost) -> Response:
+    """Not yet the end of its members: `ticking` decides once they have had time to come back."""
+    step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
+    return Accepted()
 
 
 def note(liveness: Liveness, working: GroupImage, event: HeardEvent, answered: HeardAnswer, now_ms: int) -> None:

@@ -1,17 +1,17 @@
-"""Joins: a new member, a member that rejoins, the next incarnation of a static member.
+"""Joins: a new member, a member that rejoins, the next incarnation of a static member; and leaves.
 
 A join is answered at once. It never waits for the rebalance: members learn of that by heartbeats, and fetch their
 assignment when it is there. So a join that is sent again, because its answer was lost, must change nothing: the same
 bytes for the same rebalance are the same join. A member that does mean to rejoin changes the unique field of its
-subscription. Source: `classicGroupJoin...` and `updateStaticMemberThenRebalanceOrCompleteJoin` in
-`GroupMetadataManager`; KIP-345 for static members.
+subscription. Source: `classicGroupJoin...`, `updateStaticMemberThenRebalanceOrCompleteJoin` and
+`classicGroupLeaveToClassicGroup` in `GroupMetadataManager`; KIP-345 for static members.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator_api.group.events import Join
+from coordinator_api.group.events import Join, Leave
 from coordinator_api.group.fencing import (
     refuse_absent,
     refuse_after_missed_rebalance,
@@ -19,11 +19,11 @@ from coordinator_api.group.fencing import (
     refuse_stranger,
 )
 from coordinator_api.group.members import ClassicGroupMember, LastJoin
-from coordinator_api.group.outcome import JoinAnswered, Rejected, Response
-from coordinator_api.group.rebalancing import start_rebalance
-from coordinator_api.group.records import MemberReplaced, MemberSubscribed
-from coordinator_api.group.rejoin_grace import assignment_still_holds, place_of
-from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode
+from coordinator_api.group.outcome import JoinAnswered, Left, Rejected, Response
+from coordinator_api.group.rebalancing import go_on_when_all_joined, start_rebalance
+from coordinator_api.group.records import MemberAway, MemberRemoved, MemberReplaced, MemberSubscribed
+from coordinator_api.group.rejoin_grace import assignment_still_holds, away_until_ms, place_of
+from coordinator_api.group.states import GroupState, RebalanceReason, RejectionCode, RemovalReason
 from coordinator_api.group.subscriptions import claims_tasks
 from coordinator_api.group.transition import GroupTransition
 
@@ -43,6 +43,24 @@ def join(step: GroupTransition, event: Join) -> Response:
         return _join_as_incarnation(step, event, static)
     away = place_of(step.image, event) if event.group_instance_id is None else None
     return _join_as_new_member(step, event) if away is None else _take_place(step, event, away)
+
+
+def leave(step: GroupTransition, event: Leave) -> Response:
+    """Differs from Kafka: static members leave just like dynamic ones, because a DELETE is always deliberate.
+
+    With a rejoin grace the member's place waits for its process (`rejoin_grace`).
+    """
+    refused = refuse_stranger(step.image, event.member_id, event.group_instance_id)
+    if refused is not None:
+        return refused
+    until_ms = away_until_ms(step.image, step.image.members[event.member_id], step.now_ms)
+    if until_ms is not None:
+        step.emit(MemberAway(event.member_id, until_ms))
+        go_on_when_all_joined(step)
+        return Left(event.member_id)
+    step.emit(MemberRemoved(event.member_id, RemovalReason.LEFT))
+    start_rebalance(step, RebalanceReason.MEMBER_LEFT)
+    return Left(event.member_id)
 
 
 def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
