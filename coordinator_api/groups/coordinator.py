@@ -205,7 +205,8 @@ class Coordinator:
 
     def check_may_answer(self) -> None:
         """Before anything is answered from memory. Raises LeaseEnded."""
-        self.lease.check()
+        if self.lease.is_shared:
+            self.lease.check()
 
     def group(self, group_id: str) -> GroupRuntime:
         """Raises GroupNotFound, UnreadableGroup, LeaseEnded, and NotOwner for one that is not here any more."""
@@ -545,7 +546,7 @@ class Coordinator:
             own_assignor_limit_ms=self.settings.task_assignor_timeout_ms,
         )
         telemetry = GroupTelemetry(log.group_id, self.metrics)
-        lease = GroupLease(log.group_id, epoch, self.lease.check, self._lost)
+        lease = GroupLease(log.group_id, epoch, self.lease.check if self.lease.is_shared else None, self._lost)
         return GroupRuntime(log, runner, telemetry, self._environment, lease, replayed)
 
     def _census(self) -> tuple[Mapping[str, int], int]:

@@ -63,7 +63,10 @@ PAUSE_AFTER_A_BUG_MS = 1_000.0
 
 
 class CoordinatorLease:
-    """Belongs to one event loop. `url`: where others reach this coordinator. `release`: of this project."""
+    """Belongs to one event loop. `url`: where others reach this coordinator. `release`: of this project.
+
+    `is_shared`: whether other coordinators can use the database, so that the lease can expire.
+    """
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class CoordinatorLease:
         now_ms: Callable[[], float] = since_boot_ms,
     ) -> None:
         self.url = url
+        self.is_shared = store.times.expires
         self._store = store
         self._times = store.times
         self._release = release
@@ -102,11 +106,6 @@ class CoordinatorLease:
         self._serves = self._is_leaving = self._has_left = False
 
     # --- questions
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other coordinators can use the database."""
-        return self._times.expires
 
     def check(self) -> None:
         """Raises LeaseEnded when nothing may be answered now, because another coordinator may own all groups."""
@@ -343,7 +342,7 @@ class CoordinatorLease:
 
     def _watch_expiry(self, sent_ms: float) -> None:
         """Notice the expiry at its moment, also while a poll waits for the database."""
-        if not self._times.expires:
+        if not self.is_shared:
             return
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()

@@ -168,7 +168,7 @@ class OwnedGroups:
         self._owned.pop(group_id, None)
 
     def lose(self, group_id: str) -> None:
-        """Another coordinator owns it, or nobody does."""
+        """Another coordinator owns the group, or none does."""
         self._owned.pop(group_id, None)
         self._groups.lose(group_id)
 

@@ -82,7 +82,7 @@ def _loads(view: LeaseView) -> dict[str, int]:
 
 
 def _spread(groups: Iterable[GroupOwner], loads: Mapping[str, int]) -> list[tuple[GroupOwner, str]]:
-    """Each group with who gets it."""
+    """Each group with the coordinator that gets it."""
     least = [(load, each) for each, load in loads.items()]
     heapify(least)
     spread = []

@@ -33,13 +33,10 @@ class OneOfSeveral(CoordinatorLease):
         coordinator = service.coordinator
         store = FileLeaseStore(coordinator.repository.group_ids)
         super().__init__(store, "http://here", "1", coordinator, coordinator.metrics)
+        self.is_shared = True
         self.whereabouts: dict[str, Elsewhere | None] = {}
         self.asked: list[str] = []
         self.has_lease = True
-
-    @property
-    def is_shared(self) -> bool:
-        return True
 
     def check(self) -> None:
         if not self.has_lease:
