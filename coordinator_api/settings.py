@@ -93,11 +93,18 @@ class Settings(BaseSettings):
         "`https://coordinator-1:8080`. Without it, the address on which it listens.",
     )
     lease_timeout_ms: int = Field(
-        3_000,
+        1_200,
         ge=600,
         le=JAVA_INT_MAX,
-        description="On PostgreSQL: within this time after a coordinator was killed, the others of the database serve "
-        "its groups. As long may a statement of the database take. All coordinators of a database need the same value.",
+        description="On PostgreSQL: within this time after a coordinator was killed, the others of the database take "
+        "its groups. All coordinators of a database need the same value.",
+    )
+    database_statement_timeout_ms: int = Field(
+        3_000,
+        ge=100,
+        le=JAVA_INT_MAX,
+        description="On PostgreSQL: how long a statement that reads or writes a group may take, and how long a "
+        "connection is waited for. A renewal of the lease may take a third of `lease.timeout.ms`.",
     )
 
     group_initial_rebalance_delay_ms: int = Field(

@@ -31,6 +31,7 @@ from coordinator_api.store.errors import (
     UnusableDatabase,
 )
 from coordinator_api.store.hosts import apart, as_written, asyncpg_in_turn
+from coordinator_api.store.lease_rows import lease_times
 
 _TAKES_WRITE_LOCK = "takes_write_lock"
 """An execution option, for the event that begins a transaction."""
@@ -118,14 +119,14 @@ def create_engine(settings: Settings) -> AsyncEngine:
 
 def create_service_engine(settings: Settings) -> AsyncEngine:
     """As `create_engine`, for many callers that do not wait for long."""
-    patience = postgresql.of_service(settings.lease_timeout_ms)
+    patience = postgresql.of_service(settings.database_statement_timeout_ms, lease_times(settings.lease_timeout_ms))
     limits = {"pool_size": postgresql.POOL_SIZE, "max_overflow": 0, "pool_timeout": patience.statement_s}
     return _engine(settings, patience, limits)
 
 
 def create_lease_engine(settings: Settings) -> AsyncEngine:
     """One connection, over which one statement goes after the other, each a transaction of its own."""
-    patience = postgresql.of_lease(settings.lease_timeout_ms)
+    patience = postgresql.of_lease(lease_times(settings.lease_timeout_ms))
     limits = {"pool_size": 1, "max_overflow": 0, "pool_timeout": patience.statement_s, "isolation_level": "AUTOCOMMIT"}
     return _engine(settings, patience, limits)
 

@@ -149,9 +149,9 @@ async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Ma
 async def renewing(
     connection: AsyncConnection, which: ColumnElement[bool], before: Mapping[str, Renewals]
 ) -> Renewals | None:
-    """The first of these coordinators that renews its row, or comes, while they are looked at; None when none does.
+    """The first of these coordinators that enters, or renews its row, while the rows are observed; None without one.
 
-    They are looked at for as long as the longest lease of those that were there `before`: without any, not at all. The
+    They are observed for the longest lease of the rows that were there `before`: without any, not at all. The
     transaction must be one that sees what others have committed meanwhile. Raises SQLAlchemyError.
     """
     loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from coordinator_api.store.lease_rows import lease_times
+from coordinator_api.store.lease_rows import LeaseTimes
 
 POOL_SIZE = 10
 """How many groups a coordinator writes at one time. PostgreSQL takes 100 connections, unless somebody changed that."""
@@ -38,17 +38,19 @@ any more.
 """
 
 
-def of_service(lease_timeout_ms: int) -> Deadlines:
+def of_service(statement_timeout_ms: int, times: LeaseTimes) -> Deadlines:
     """For reads and writes of groups. A transaction that stands still for as long as its coordinator may answer without
-    a poll is ended before another coordinator takes its group.
+    a renewal is ended before another coordinator takes its group.
     """
-    lease_s = lease_timeout_ms / 1000
-    return Deadlines(lease_s, lease_s, lease_times(lease_timeout_ms).valid_ms / 1000)
+    statement_s = statement_timeout_ms / 1000
+    return Deadlines(statement_s, statement_s, times.valid_ms / 1000)
 
 
-def of_lease(lease_timeout_ms: int) -> Deadlines:
-    """For polls: one that is lost, and one that takes its place, both end before the lease does."""
-    each_s = lease_times(lease_timeout_ms).valid_ms / 2000
+def of_lease(times: LeaseTimes) -> Deadlines:
+    """For polls. One that is lost, and one that takes its place, both end before the lease does. With answers that come
+    later, renewals one after the other would leave gaps in which nothing may be answered.
+    """
+    each_s = times.valid_ms / 2000
     return Deadlines(each_s, each_s)
 
 

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from coordinator_api.settings import Settings
 from tests.acceptance.fleet.fleet import Fleet, MortalService
 from tests.acceptance.fleet.fleet_process import Manners
 from tests.acceptance.fleet.http_connection import HttpConnection, NoAnswer
@@ -17,7 +18,7 @@ from tests.acceptance.fleet.witness import now_ms
 from tests.cluster.word_count import WordCountOnSpark
 from tests.coordinator_api.store.postgresql_pair import PostgresqlPair
 
-LEASE_MS = 3_000
+LEASE_MS: int = Settings.model_fields["lease_timeout_ms"].default
 GRACE_MS = 5_000
 MEMBERS_OF_A_PROCESS = 2
 PLAIN_SHARE = 10
@@ -133,10 +134,10 @@ async def running_coordinators(
         for number in range(count):
             place = directory / f"coordinator-{number}"
             place.mkdir(parents=True)
-            lease = ("--database-url", pair.url, "--lease-timeout-ms", str(LEASE_MS))
+            database = ("--database-url", pair.url)
             delay = ("--group-initial-rebalance-delay-ms", "500")
             grace = {"ASSIGNOR_GROUP_DISCONNECT_GRACE_MS": str(GRACE_MS)}
-            coordinator = MortalService(place, *lease, *delay, *flags, environment=grace)
+            coordinator = MortalService(place, *database, *delay, *flags, environment=grace)
             stack.callback(_write_log, coordinator, place / "log.jsonl")
             stack.callback(coordinator.close)
             await coordinator.start()

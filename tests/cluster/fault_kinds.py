@@ -14,7 +14,7 @@ from tests.cluster.cluster import LEASE_MS, Cluster
 LEASE_S = LEASE_MS / 1000
 _MOST_SEGMENTS = 100
 _LONG_S = 30.0
-"""Ten leases, and longer than any session."""
+"""Many leases, and longer than any session."""
 
 Fault = Callable[[Cluster, random.Random], Awaitable[str]]
 

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -23,6 +24,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.coordinator_api.group_members import HttpMember, definition, problem, settle
 from tests.coordinator_api.roaming import roaming_client
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.coordinator_api.slow_line import SlowLine
 from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.tls_certificates import Authority
 from tests.told import Tell
@@ -46,6 +48,10 @@ class Fleet:
         self._directory = directory
         self._stack = stack
         self.lease_ms = LEASE_MS
+
+    def reach_database_at(self, port: int) -> None:
+        """Services that are started from now on connect to this port of the machine."""
+        self._database_url = urlsplit(self._database_url)._replace(netloc=f"coordinator@127.0.0.1:{port}").geturl()
 
     def service(self, *flags: str, **environment: str) -> ServiceProcess:
         """Not started."""
@@ -274,6 +280,37 @@ def test_should_come_back_with_the_database_and_evict_nobody(fleet: Fleet, postg
     for service in (first, second):
         assert not logged(service, "coordinator_ended")
         assert not logged(service, "member_removed")
+
+
+def test_should_leave_every_group_where_it_is_while_each_statement_takes_a_second(
+    fleet: Fleet, postgresql: Postgresql
+) -> None:
+    with SlowLine(postgresql.port) as line:
+        fleet.reach_database_at(line.port)
+        services = fleet.start_together(3)
+        group_ids = [declare(service) for service in services]
+
+        def owners() -> dict[str, int]:
+            """By group, the number of the only service that answers for it."""
+            found: dict[str, int] = {}
+            for number, service in enumerate(services):
+                with service.client() as client:
+                    for group_id in group_ids:
+                        if client.get(f"/v1/groups/{group_id}").status_code == 200:
+                            assert found.setdefault(group_id, number) == number, "it has one owner"
+            return found
+
+        before = dict(zip(group_ids, range(3), strict=True))
+        until(lambda: owners() == before, "each has its group")
+        line.delay_s = 1.0
+        until(lambda: all(logged(service, "lease_ended") for service in services), "renewals come too late")
+        time.sleep(5 * LEASE_MS / 1000)  # what is tested: for several leases
+        line.delay_s = 0.0
+
+        until(lambda: owners() == before, "each answers for its group again")
+        for service in services:
+            for event in ("coordinator_ended", "coordinator_removed", "group_lost", "group_given"):
+                assert not logged(service, event), event
 
 
 def test_should_share_the_groups_of_a_database_when_several_start_at_once(fleet: Fleet) -> None:

@@ -261,6 +261,20 @@ async def test_should_renew_while_all_connections_of_writers_wait(on_postgresql:
         await asyncio.gather(*waiting)
 
 
+async def test_should_let_a_write_take_longer_than_the_lease(on_postgresql: Settings) -> None:
+    quick = on_postgresql.model_copy(update={"lease_timeout_ms": 600})
+    async with process(quick) as here, writing(here) as connection:
+        assert (await connection.execute(text("SELECT 1 FROM pg_sleep(0.7)"))).scalar_one() == 1
+
+
+async def test_should_end_a_write_after_the_time_for_statements(on_postgresql: Settings) -> None:
+    hasty = on_postgresql.model_copy(update={"database_statement_timeout_ms": 200})
+    async with process(hasty) as here:
+        with pytest.raises(DBAPIError):
+            async with writing(here) as connection:
+                await connection.execute(text("SELECT pg_sleep(60)"))
+
+
 async def waiting_for_locks(connection: AsyncConnection) -> int:
     """How many connections to the database do."""
     wait = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
