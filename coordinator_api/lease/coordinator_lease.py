@@ -39,7 +39,6 @@ from coordinator_api.lease.decisions import (
     NoSuchGroup,
     ReadAgain,
     Take,
-    Whereabouts,
 )
 from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.lease.owned_groups import GroupHost, OtherGroup, OwnedGroups
@@ -77,7 +76,7 @@ class CoordinatorLease:
         metrics: Metrics,
         now_ms: Callable[[], float] = since_boot_ms,
     ) -> None:
-        self.url = url
+        self._url = url
         self.is_shared = store.times.expires
         self._store = store
         self._times = store.times
@@ -134,9 +133,7 @@ class CoordinatorLease:
             match self._holder.whereabouts(group_id):
                 case Here() as here if self._groups.is_open(group_id):
                     return here
-                case Elsewhere(url) as elsewhere if url != self.url and (
-                    is_new or self._owned_groups.was_given(group_id)
-                ):
+                case Elsewhere() as elsewhere if is_new or self._owned_groups.was_given(group_id):
                     return elsewhere
                 case NoSuchGroup() as none if is_new:
                     return none
@@ -145,7 +142,7 @@ class CoordinatorLease:
                         self._request_poll()
                     if await self._wait_for_change(ends_s):
                         continue
-                    if isinstance(found, Elsewhere) and found.url != self.url:
+                    if isinstance(found, Elsewhere):
                         return found  # the database is slow, and members are better off with what is known
                     raise GroupIsLoading(
                         f"group {group_id} is being taken over, or its owner is not known yet: ask again in a second"
@@ -158,15 +155,11 @@ class CoordinatorLease:
     def elsewhere(self) -> list[OtherGroup]:
         """All groups that are not open here, by id."""
         return [
-            OtherGroup(group_id, self._other_url(found), group.members)
+            OtherGroup(group_id, found.url if isinstance(found, Elsewhere) else None, group.members)
             for group_id, group in sorted(self._holder.groups.items())
             if not self._groups.is_open(group_id)
             for found in (self._holder.whereabouts(group_id),)
         ]
-
-    def _other_url(self, found: Whereabouts) -> str | None:
-        """Without this coordinator's own, which an expired process may have had before, until its row is deleted."""
-        return found.url if isinstance(found, Elsewhere) and found.url != self.url else None
 
     def known_ids(self) -> Set[str]:
         """Of all groups in the database, as the last poll found them."""
@@ -298,9 +291,9 @@ class CoordinatorLease:
         """Under an id that nobody has had. Raises StoreError."""
         coordinator_id = uuid.uuid4().hex
         async with self._store_turn:
-            await self._store.enter(coordinator_id, self.url, self._release)
-        self._holder.entered(coordinator_id, self.url, self._now_ms())
-        self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self.url)
+            await self._store.enter(coordinator_id, self._url, self._release)
+        self._holder.entered(coordinator_id, self._url, self._now_ms())
+        self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self._url)
 
     async def _poll(self) -> None:
         """Raises StoreError."""

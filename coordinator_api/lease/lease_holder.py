@@ -153,14 +153,14 @@ class LeaseHolder:
 
     def __init__(self, times: LeaseTimes) -> None:
         self.coordinator_id: str | None = None
-        self.url = ""
+        self._url = ""
         self._times = times
         self._late_renewals = self._timely = 0
         self._begin_anew(0.0)
 
     def entered(self, coordinator_id: str, url: str, now_ms: float) -> None:
         """The row has just been made. This coordinator owns nothing, and may not answer before its first poll."""
-        self.coordinator_id, self.url = coordinator_id, url
+        self.coordinator_id, self._url = coordinator_id, url
         self._begin_anew(now_ms)
 
     @property
@@ -223,9 +223,10 @@ class LeaseHolder:
         group = self._groups.get(group_id)
         if group is None:
             return NoSuchGroup()
-        if group.owner is None or group.owner == self.coordinator_id or group.owner not in self._coordinators:
+        owner = None if group.owner is None else self._coordinators.get(group.owner)
+        if owner is None or owner.url == self._url:  # that one's process has ended, and this one has its address
             return Free()
-        return Elsewhere(self._coordinators[group.owner].url)
+        return Elsewhere(owner.url)
 
     # --- actions that were carried out
 
