@@ -127,7 +127,6 @@ class Coordinator:
                 settings.tenant_max_computations,
             )
         )
-        self.quotas.is_here = self.is_open
         self.descriptions = asyncio.Semaphore(DESCRIPTIONS_AT_ONE_TIME)
         self.recordings = Recordings(repository)
         self.watching = Watching()
@@ -490,7 +489,8 @@ class Coordinator:
             except StoreError:
                 stored_bytes = {}
             self.quotas.count_elsewhere(
-                {each.group_id: (each.members, stored_bytes.get(each.group_id)) for each in self.lease.elsewhere()}
+                {each.group_id: (each.members, stored_bytes.get(each.group_id)) for each in self.lease.elsewhere()},
+                self.groups.keys() | self.unreadable.keys(),
             )
             await asyncio.sleep(COUNT_OTHERS_EVERY_S)
 

@@ -13,7 +13,7 @@ of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for what pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -53,8 +53,6 @@ class Quotas:
         self.limits = limits or TenantLimits()
         self.is_tenant: Callable[[str], bool] = lambda prefix: False
         """Whether there are tokens for exactly this prefix."""
-        self.is_here: Callable[[str], bool] = lambda group_id: False
-        """Whether this coordinator leads the group."""
         self._groups: dict[str, _Use] = {}
         self._elsewhere: frozenset[str] = frozenset()
         self._tenants: dict[str, _Tenant] = {}
@@ -74,13 +72,12 @@ class Quotas:
         """The group is no more."""
         self._change(group_id, groups=0, members=0, stored_bytes=0)
 
-    def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]]) -> None:
-        """The groups that are not here: members and bytes of each, None for as many as before. Those that were
-        elsewhere before and are not in `groups` are here now, or are no more.
+    def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
+        """Count the groups that are not here: members and bytes of each, None for as many as before. `here`: groups of
+        this coordinator. A group that was elsewhere before and is in neither was deleted.
         """
-        for group_id in self._elsewhere - groups.keys():
-            if not self.is_here(group_id):
-                self.give_back(group_id)
+        for group_id in self._elsewhere - groups.keys() - here:
+            self.give_back(group_id)
         for group_id, (members, stored_bytes) in groups.items():
             self._change(group_id, groups=1, members=members, stored_bytes=stored_bytes)
         self._elsewhere = frozenset(groups)
