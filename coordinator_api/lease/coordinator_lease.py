@@ -46,8 +46,13 @@ from coordinator_api.metrics import Metrics
 from coordinator_api.store.errors import LeaseEnded, StoreError
 from coordinator_api.store.lease_rows import LeaseStore
 
-LONGEST_WAIT_S = 0.5
-"""How long a call waits for a group that nobody owns, or that is being opened."""
+LONGEST_POLL_WAIT_S = 0.5
+"""How long a call waits for a poll. After that, an address that is known from an older poll is better than none."""
+
+LONGEST_OPENING_WAIT_S = 2.0
+"""How long a call waits for a group that nobody owns, or that is being opened. A refused caller comes back after
+one to two seconds, so with a shorter wait a takeover that is a little late would cost it that much more.
+"""
 
 SHORTEST_BETWEEN_MS = 50.0
 """Between two polls that calls wait for; a fifth of the ordinary interval, if that is less."""
@@ -120,13 +125,12 @@ class CoordinatorLease:
         return self._owned_groups.epoch(group_id)
 
     async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
-        """Where the group is, by rows read after this call began, or after LONGEST_WAIT_S by older ones. Here: it is
-        open.
+        """Where the group is, by rows read after this call began, or after LONGEST_POLL_WAIT_S by older ones. Here: it
+        is open.
 
-        Raises LeaseEnded, and GroupIsLoading when nobody owns the group for so long.
+        Raises LeaseEnded, and GroupIsLoading when the group is not open anywhere after LONGEST_OPENING_WAIT_S.
         """
-        asked_ms = self._now_ms()
-        ends_s = asyncio.get_running_loop().time() + LONGEST_WAIT_S
+        asked_ms, began_s = self._now_ms(), asyncio.get_running_loop().time()
         while True:
             self.check()
             is_new = self._view_sent_ms >= asked_ms or not self.is_shared
@@ -140,10 +144,11 @@ class CoordinatorLease:
                 case found:
                     if not is_new:
                         self._request_poll()
-                    if await self._wait_for_change(ends_s):
+                    longest_s = LONGEST_POLL_WAIT_S if isinstance(found, Elsewhere) else LONGEST_OPENING_WAIT_S
+                    if await self._wait_for_change(began_s + longest_s):
                         continue
                     if isinstance(found, Elsewhere):
-                        return found  # the database is slow, and members are better off with what is known
+                        return found
                     raise GroupIsLoading(
                         f"group {group_id} is being taken over, or its owner is not known yet: ask again in a second"
                     )
