@@ -28,7 +28,8 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
-        self.error = str(error) or type(error).__name__
+        # a path in it may have bytes that are no text; it is shown as JSON
+        self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
         self._telemetry.cluster_look_failed()
         if self.failing_since_ms is None:
             self.failing_since_ms = self._now_ms()

@@ -103,6 +103,16 @@ async def test_should_fail_a_rebalance_of_more_tasks_than_a_group_may_have(tmp_p
         assert shown["error"] == "InputError: cluster: 1001 partitions are more than group.max.partitions, 1000"
 
 
+async def test_should_describe_a_group_whose_cluster_fails_with_a_path_that_is_no_text(tmp_path: Path) -> None:
+    async with watched(tmp_path, FakeCluster()) as group:
+        await group.declare()
+        group.cluster.error = OutOfReach("no file /data/\udcff")
+
+        shown = await described(group)
+
+        assert shown["cluster"]["error"].endswith("no file /data/\\udcff")
+
+
 async def test_should_let_a_rebalance_wait_for_a_cluster_that_is_out_of_reach(tmp_path: Path) -> None:
     async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
