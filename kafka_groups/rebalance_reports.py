@@ -1,12 +1,11 @@
 """Reports a rebalance that was led elsewhere to a coordinator, which then shows the group like any other.
 
-It is one POST of the rebalance/1 document, gzipped, to the coordinator that owns the group. A caller continues when it
+It is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues when it
 fails, and shows RebalanceNotReported as a warning.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Mapping
 
@@ -36,8 +35,8 @@ def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, obj
 
     Raises RebalanceNotReported; InputError when the coordinator's token, or a file for TLS, can no longer be read.
     """
-    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip", **coordinator.headers()}
-    body = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), compresslevel=6)
+    headers = {"Content-Type": "application/json", **coordinator.headers()}
+    body = json.dumps(document, separators=(",", ":")).encode()
     call = CoordinatorCall(f"{group_path(str(document['group_id']))}/rebalances", _ANSWER_TIMEOUT_S)
     tls = client_context(coordinator.addresses.secured, httpx.create_ssl_context)
     with httpx.Client(headers=headers, trust_env=False, verify=tls) as http:

@@ -9,7 +9,6 @@ the measuring one, and be taken for the service.
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 import selectors
 import socket
@@ -96,15 +95,6 @@ def many_offset_sums(attack: Attack) -> Act:
     return partial(attack.call, _heartbeat(attack, {"generation_id": 1, "task_offset_sums": sums}))
 
 
-def empty_gzip_members(attack: Attack) -> Act:
-    body = gzip.compress(b"", mtime=0) * attack.size(400_000)
-    head = (
-        f"PUT /v1/groups/hostile HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-        f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return partial(attack.call, head.encode() + body)
-
-
 def many_subtopologies(attack: Attack) -> Act:
     document = definition(1)
     (one,) = document["topology"]["subtopologies"]
@@ -168,7 +158,6 @@ def bodies_of_small_chunks(attack: Attack) -> Act:
 ATTACKS: dict[str, tuple[str, Attacker, int | None]] = {
     "hostile-fields": ("a heartbeat with 1 M unknown fields", unknown_fields, None),
     "hostile-offset-sums": ("a heartbeat with 1 M task_offset_sums", many_offset_sums, None),
-    "hostile-gzip": ("a PUT of 400,000 empty gzip members", empty_gzip_members, None),
     "hostile-subtopologies": ("a PUT with 100,000 subtopologies", many_subtopologies, None),
     "hostile-simulate": ("4 simulations whose callers hang up after 1 s", simulations_without_callers, None),
     "hostile-silent": ("1,100 silent connections at nofile 1024", silent_connections, FILES),

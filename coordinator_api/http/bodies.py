@@ -1,7 +1,5 @@
 """How bodies are read: a `JsonBody` by its model; a whole document (a definition, a recording) in a worker process,
 for as long as the caller waits.
-
-A document may have `Content-Encoding: gzip`. The bound on its size (`request.max.bytes`) holds unpacked as well.
 """
 
 from __future__ import annotations
@@ -15,20 +13,13 @@ from starlette.requests import Request
 
 from coordinator_api.groups.coordinator import Coordinator
 from coordinator_api.http.hang_ups import unless_hung_up
-from coordinator_api.http.json_objects import SentBody, not_json, read_sent
+from coordinator_api.http.json_objects import not_json, read_document
 from coordinator_api.http.problems import Problem, from_validation, input_as_problems, stopping
 from coordinator_api.workers.worker_pool import PoolClosed
 
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
-
-_GZIP_HEADER = {
-    "name": "Content-Encoding",
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string", "enum": ["identity", "gzip", "x-gzip", ""]},  # a header without a value names none
-}
 
 
 OFF_LOOP_BYTES = 65_536
@@ -84,7 +75,6 @@ def document_body(description: str) -> dict[str, Any]:
     """For `openapi_extra` of a call that takes a whole document. Its fields are checked by whoever reads it."""
     schema = {"type": "object", "description": description}
     return {
-        "parameters": [_GZIP_HEADER],
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
     }
 
@@ -106,10 +96,10 @@ async def run_on_document(
     assert not named, "a worker takes no named arguments"
     if "content-type" in request.headers:
         check_json(request)
-    max_bytes = coordinator.settings.request_max_bytes
-    body = SentBody(await request.body(), _is_packed(request), max_bytes)
+    check_not_encoded(request)
+    body = await request.body()
     with input_as_problems(bytes_in):
-        return await run_in_worker(request, coordinator, read_sent, body, function, *arguments)
+        return await run_in_worker(request, coordinator, read_document, body, function, *arguments)
 
 
 def check_json(request: Request) -> None:
@@ -120,11 +110,11 @@ def check_json(request: Request) -> None:
 
 
 def check_not_encoded(request: Request) -> None:
-    """Raises Problem for a body that is packed."""
+    """Raises Problem for a compressed body."""
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
         raise Problem(
             "UNSUPPORTED_COMPRESSION_TYPE",
-            "Content-Encoding: a body of this call comes as it is",
+            "Content-Encoding: a body is sent uncompressed",
             headers={"Accept-Encoding": "identity"},
         )
 
@@ -140,14 +130,3 @@ async def run_in_worker(
         return await unless_hung_up(request, coordinator.workers.computations.run(function, *arguments))
     except PoolClosed:
         raise stopping() from None
-
-
-def _is_packed(request: Request) -> bool:
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "gzip", "x-gzip", ""):
-        raise Problem(
-            "UNSUPPORTED_COMPRESSION_TYPE",
-            "Content-Encoding: a body comes as it is or as gzip",
-            headers={"Accept-Encoding": "gzip, identity"},
-        )
-    return encoding.endswith("gzip")

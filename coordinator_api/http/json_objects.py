@@ -12,12 +12,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from pydantic_core import from_json, to_json
 
-from assignor.errors import InputError
-from coordinator_api.compression import TooManyBytes, gunzip
 from coordinator_api.http.problems import Problem
 
 Value = TypeVar("Value")
@@ -38,35 +36,6 @@ _PIECE = 200
 """Elements of a list that are written at one time, within a millisecond or so."""
 
 
-class SentBody(NamedTuple):
-    """`is_packed`: as gzip. `max_bytes`: of the unpacked body (`request.max.bytes`)."""
-
-    raw: bytes
-    is_packed: bool
-    max_bytes: int
-
-
-def read_sent(
-    body: SentBody,
-    reader: Callable[Concatenate[dict[str, object], Arguments], Value],
-    *arguments: Arguments.args,
-    **named: Arguments.kwargs,
-) -> Value:
-    """`reader(document, *arguments)` with the body's JSON object. Raises Problem, and whatever `reader` raises."""
-    return reader(parse_object(_unpacked(body) if body.is_packed else body.raw), *arguments, **named)
-
-
-def _unpacked(body: SentBody) -> bytes:
-    try:
-        return gunzip(body.raw, body.max_bytes)
-    except TooManyBytes:
-        raise Problem(
-            "MESSAGE_TOO_LARGE", f"a body may have {body.max_bytes} bytes unpacked (request.max.bytes)"
-        ) from None
-    except InputError as error:
-        raise Problem("INVALID_REQUEST", f"body: {error}") from None
-
-
 def parse_object(raw: bytes) -> dict[str, object]:
     """One JSON object. Raises Problem, with the offset where it is no JSON."""
     if len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES:
@@ -82,6 +51,16 @@ def parse_object(raw: bytes) -> dict[str, object]:
     except ValueError as error:
         raise Problem("INVALID_REQUEST", f"body: {error}") from None
     return document
+
+
+def read_document(
+    raw: bytes,
+    reader: Callable[Concatenate[dict[str, object], Arguments], Value],
+    *arguments: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Value:
+    """`reader(document, *arguments)` with the body's JSON object. Raises Problem, and whatever `reader` raises."""
+    return reader(parse_object(raw), *arguments, **named)
 
 
 def check_values(document: Mapping[str, object], nesting: int = 0) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
 import json
 import random
 from collections.abc import Awaitable, Callable
@@ -72,16 +71,6 @@ async def send_deep_json(address: Address, path: str, chance: random.Random) -> 
     await _said(address, request_bytes("PUT", "/v1/groups/deep", b"[" * 200_000))
 
 
-async def send_empty_gzip_members(address: Address, path: str, chance: random.Random) -> None:
-    body = gzip.compress(b"") * 20_000
-    await _said(address, request_bytes("PUT", "/v1/groups/gzip", body, {"Content-Encoding": "gzip"}))
-
-
-async def send_a_gzip_bomb(address: Address, path: str, chance: random.Random) -> None:
-    body = gzip.compress(bytes(64_000_000))
-    await _said(address, request_bytes("PUT", "/v1/groups/bomb", body, {"Content-Encoding": "gzip"}))
-
-
 ALL: tuple[Caller, ...] = (
     slow_sender,
     slow_reader,
@@ -93,8 +82,6 @@ ALL: tuple[Caller, ...] = (
     send_many_fields,
     send_many_sums,
     send_deep_json,
-    send_empty_gzip_members,
-    send_a_gzip_bomb,
 )
 
 

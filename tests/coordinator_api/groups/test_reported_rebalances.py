@@ -305,25 +305,18 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
         yield process
 
 
-def test_should_take_gzip_and_bound_what_comes_out_of_it(guarded: ServiceProcess) -> None:
+def test_should_refuse_a_compressed_report_and_one_that_is_too_large(guarded: ServiceProcess) -> None:
     path = "/v1/groups/packed/rebalances"
-    packed = {"Content-Encoding": "gzip"}
     body = json.dumps(reported("packed", 1)).encode()
     with guarded.client("secret") as client:
-        bomb = client.post(path, content=gzip.compress(b" " * 10_000_000), headers=packed)
-        broken = client.post(path, content=gzip.compress(body)[:-20], headers=packed)
-        no_gzip = client.post(path, content=body, headers=packed)
-        strange = client.post(path, content=body, headers={"Content-Encoding": "br"})
-        taken = client.post(path, content=gzip.compress(body), headers=packed)
+        compressed = client.post(path, content=gzip.compress(body), headers={"Content-Encoding": "gzip"})
+        taken = client.post(path, content=body)
         too_large = client.post(path, content=body + b" " * 20_000)
         one_more = client.post("/v1/groups/second/rebalances", json=reported("second", 1))
     with guarded.client() as stranger:
         refused = stranger.post(path, content=body)
 
-    assert problem(bomb) == (413, "MESSAGE_TOO_LARGE")
-    assert problem(broken) == (422, "INVALID_REQUEST")
-    assert problem(no_gzip) == (422, "INVALID_REQUEST")
-    assert problem(strange) == (415, "UNSUPPORTED_COMPRESSION_TYPE")
+    assert problem(compressed) == (415, "UNSUPPORTED_COMPRESSION_TYPE")
     assert taken.status_code == 201
     assert problem(too_large) == (413, "MESSAGE_TOO_LARGE")
     assert problem(one_more) == (429, "POLICY_VIOLATION")

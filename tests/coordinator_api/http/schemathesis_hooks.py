@@ -288,7 +288,6 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     stateful = case.meta.phase.name.value == "stateful"
     if case.body is not NOT_SET:
         case.body = _whole_numbers(case.body)
-    case.headers.pop("Content-Encoding", None)  # schemathesis names one, and does not pack the body
     if "wait_ms" in case.query:
         case.query["wait_ms"] = 2_000 if stateful else 20
     if operation == "process_heartbeat":

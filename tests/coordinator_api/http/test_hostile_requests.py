@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -234,20 +233,6 @@ def test_should_refuse_a_hostile_body_fast_and_give_its_memory_back(bystander: B
         bystander.calls(2)
 
     wait_for(lambda: memory_bytes(service.process.pid) - memory < 64 * MEBIBYTE)
-
-
-@pytest.mark.parametrize(
-    "packed",
-    [gzip.compress(b"") * 400_000, gzip.compress(b" " * 40 * MEBIBYTE), gzip.compress(b"{}")[:-4], b"\x1f\x8bnonsense"],
-    ids=["empty members", "a bomb", "cut off", "nonsense"],
-)
-def test_should_refuse_hostile_gzip(bystander: Bystander, packed: bytes) -> None:
-    response = bystander.client.put(
-        f"{bystander.member.path}-other", content=packed, headers={"Content-Encoding": "gzip"}
-    )
-
-    assert problem(response)[0] in (413, 422)
-    bystander.calls(2)
 
 
 def test_should_not_go_on_computing_for_a_caller_who_has_hung_up(bystander: Bystander) -> None:

@@ -77,9 +77,12 @@ OF_MEMBERS: dict[str, tuple[bytes, int]] = {
     "no content type": (request(BEAT, b'{"generation_id":1}', b""), 422),
     "a form": (request(BEAT, b'{"generation_id":1}', b"Content-Type: multipart/form-data; boundary=x\r\n"), 422),
     "a content type of no letters": (request(BEAT, b'{"generation_id":1}', b"Content-Type: \xff\xfe\r\n"), 422),
-    "packed as gzip": (request(BEAT, gzip.compress(b'{"generation_id":1}'), JSON + b"Content-Encoding: gzip\r\n"), 415),
-    "packed, it says": (request(BEAT, b'{"generation_id":1}', JSON + b"Content-Encoding: br\r\n"), 415),
-    "a leave that is packed": (request(b"DELETE {me}", b"{}", JSON + b"Content-Encoding: br\r\n"), 415),
+    "compressed by gzip": (
+        request(BEAT, gzip.compress(b'{"generation_id":1}'), JSON + b"Content-Encoding: gzip\r\n"),
+        415,
+    ),
+    "compressed, it says": (request(BEAT, b'{"generation_id":1}', JSON + b"Content-Encoding: br\r\n"), 415),
+    "a compressed leave": (request(b"DELETE {me}", b"{}", JSON + b"Content-Encoding: br\r\n"), 415),
     "a session of true": (
         request(b"POST {group}/subscriptions", json.dumps({**JOIN, "session_timeout_ms": True}).encode()),
         422,
@@ -119,12 +122,7 @@ OF_GROUPS: dict[str, tuple[bytes, int]] = {
         422,
     ),
     "a form": (request(b"POST /v1/assign", b"a=b", b"Content-Type: application/x-www-form-urlencoded\r\n"), 422),
-    "packed twice": (
-        request(b"PUT {group}", gzip.compress(gzip.compress(b"{}")), JSON + b"Content-Encoding: gzip\r\n"),
-        422,
-    ),
-    "packed twice, it says": (request(b"PUT {group}", b"{}", JSON + b"Content-Encoding: gzip, gzip\r\n"), 415),
-    "not packed": (request(b"PUT {group}", b"{}", JSON + b"Content-Encoding: gzip\r\n"), 422),
+    "a compressed definition": (request(b"PUT {group}", b"{}", JSON + b"Content-Encoding: gzip\r\n"), 415),
     "a letter behind the definition": (request(b"PUT {group}", json.dumps(definition()).encode() + b"x"), 422),
     "an infinite config": (
         request(b"PUT {group}", json.dumps(definition(configs={"topic.x": 7})).replace("7}", "1e999}").encode()),
