@@ -22,7 +22,7 @@ from starlette.types import Message, Scope, Send
 from assignor.access.principals import Principal
 from coordinator_api.group.events import DrainInstance, EndInstanceDrain, Event, SetHold, SetRejoinGrace
 from coordinator_api.http.audit_log import AuditLog
-from coordinator_api.http.call_rights import RIGHTS, Call, call_of
+from coordinator_api.http.call_rights import RIGHTS, Call
 from coordinator_api.http.page_rights import PAGE_RIGHTS, is_page, token_of_cookie
 from coordinator_api.http.problems import PROBLEM_CODE, Problem
 
@@ -52,14 +52,9 @@ _MOST_OF_A_NAME = 256
 _LONGEST_ANSWER = 65_536
 
 
-def begin(log: AuditLog, scope: Scope) -> AuditedCall | None:
+def begin(log: AuditLog, scope: Scope, call: Call | None) -> AuditedCall | None:
     """None for a call that the audit log has not."""
-    method, path = scope["method"], scope["path"]
-    # before the look at the table, because there are thousands a second; a group or a token may have this name, too
-    if method == "GET" or (method == "POST" and path.endswith("/heartbeat")):
-        return None
-    call = call_of(method, path)
-    if call is None or (method, call.route) not in AUDITED:
+    if call is None or (scope["method"], call.route) not in AUDITED:
         return None
     audited = AuditedCall(log, scope, call)
     scope.setdefault("state", {})[_AUDITED_CALL] = audited

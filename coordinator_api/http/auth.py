@@ -20,7 +20,7 @@ from assignor.access.principals import ANYBODY, Principal
 from assignor.access.token_files import LOOK_EVERY_S, TokenFiles
 from assignor.access.tokens import parse_entries, parse_plain_token, plain_token
 from assignor.errors import InputError
-from coordinator_api.http.call_rights import OPEN_PATHS, check_right, need
+from coordinator_api.http.call_rights import OPEN_PATHS, call_of, check_right, need
 from coordinator_api.http.created_tokens import CreatedTokens
 from coordinator_api.http.page_rights import VISITOR, is_open_page, is_page, with_session
 from coordinator_api.http.problems import Problem
@@ -137,7 +137,7 @@ class Gate:
     def check(self, method: str, path: str, headers: Mapping[str, str]) -> Principal:
         """Who calls, and may. `headers` have lower-case names. Raises Problem 401 or 403."""
         found = self.caller(path, headers)
-        check_right(found, need(method, path))
+        check_right(found, need(call_of(method, path), path))
         return found
 
     def caller(self, path: str, headers: Mapping[str, str]) -> Principal:

@@ -23,6 +23,9 @@ OPEN_PATHS = frozenset({"/livez", "/readyz"})
 PRINCIPAL = "principal"
 """Under this key the `state` of a request has who calls."""
 
+CALL = "call"
+"""Under this key the `state` of a request has the `Call` that the guard found; None for none."""
+
 _GROUP, _ANY = "{group}", "{}"
 
 RIGHTS: Mapping[tuple[str, str], Right] = {
@@ -87,6 +90,8 @@ class Call(NamedTuple):
 
     route: str
     parameters: Mapping[str, str]
+    right: Right
+    all_groups: bool
 
 
 def call_of(method: str, path: str) -> Call | None:
@@ -96,16 +101,15 @@ def call_of(method: str, path: str) -> Call | None:
     if route is None:
         return None
     named = zip(route.address.split("/"), segments, strict=True)
-    return Call(route.address, {name[1:-1]: segment for name, segment in named if name.startswith("{")})
+    parameters = {name[1:-1]: segment for name, segment in named if name.startswith("{")}
+    return Call(route.address, parameters, route.right, route.all_groups)
 
 
-def need(method: str, path: str) -> Need:
+def need(call: Call | None, path: str) -> Need:
     """What this call needs. `path`: without escapes and query."""
+    if call is not None:
+        return Need(call.right, call.parameters.get("group"), call.all_groups)
     segments = path.split("/")
-    route = _route(method, segments)
-    if route is not None:
-        group_id = segments[route.segments.index(_GROUP)] if _GROUP in route.segments else None
-        return Need(route.right, group_id, route.all_groups)
     # no such address, or it has no such method; but whose group is named shall not be found out that way either
     in_group = segments[:3] in (["", "v1", "groups"], ["", "ui", "groups"]) and len(segments) > 3
     return Need(Right.READER, segments[3] if in_group else None)
@@ -116,7 +120,7 @@ async def check_is_same_call(request: Request) -> None:
     only one of them overlooks, would be a way around the rights. Raises HTTPException 404.
     """
     path = request.scope["path"]
-    found = call_of(request.method, path)
+    found: Call | None = request.scope["state"][CALL]
     known = path if found is None and path in OPEN_PATHS else found and found.route
     if request.scope["route"].path != known:
         raise HTTPException(404)

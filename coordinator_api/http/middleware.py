@@ -21,7 +21,7 @@ from coordinator_api.http.audit_log import AuditLog
 from coordinator_api.http.audited_calls import AuditedCall, begin
 from coordinator_api.http.auth import Gate
 from coordinator_api.http.body_limits import RequestBodies
-from coordinator_api.http.call_rights import PRINCIPAL, Call, call_of, check_right, need
+from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, call_of, check_right, need
 from coordinator_api.http.connections import OpenConnections
 from coordinator_api.http.hang_ups import CallerGone
 from coordinator_api.http.problems import Problem, answer_to, stopping, unexpected
@@ -49,7 +49,8 @@ class RequestGuard:
         started = time.perf_counter()
         self._proxies.note(scope)
         call = call_of(scope["method"], scope["path"])
-        audited = begin(self._audit, scope)
+        scope.setdefault("state", {})[CALL] = call
+        audited = begin(self._audit, scope, call)
         send_on = send if audited is None else audited.before(send)
         status = 0
 
@@ -85,10 +86,10 @@ class RequestGuard:
         with self._bodies.one() as arriving:
             try:
                 principal = self._gate.caller(scope["path"], Headers(scope=scope))
-                scope.setdefault("state", {})[PRINCIPAL] = principal
+                scope["state"][PRINCIPAL] = principal
                 if audited is not None:
                     audited.made_by(principal)
-                check_right(principal, need(scope["method"], scope["path"]))
+                check_right(principal, need(call, scope["path"]))
                 body = await self._bodies.arrive(arriving, call, scope, receive)
             except Problem as problem:
                 # uvicorn discards the rest of the body; to close the connection would take the answer from the caller
