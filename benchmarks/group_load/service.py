@@ -78,7 +78,8 @@ class ServiceUnderLoad(CoordinatorProcess):
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         spawned = super()._spawn(log)
         if self._files is not None:
-            resource.prlimit(spawned.pid, resource.RLIMIT_NOFILE, (self._files, self._files))
+            _, hard = resource.prlimit(spawned.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(spawned.pid, resource.RLIMIT_NOFILE, (self._files, hard))
         return spawned
 
 
