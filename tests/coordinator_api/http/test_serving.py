@@ -20,14 +20,14 @@ from tests.coordinator_api.service_process import ServiceProcess, clean_environm
 STANDS_STILL = """
 import sys
 from assignor.commands import main
-from coordinator_api.http.routes import members
+from coordinator_api.http.models.members import HeartbeatBody
 
-def stands_still(raw, member_id):
+def stands_still(body, member_id):
     print("the event loop stands still", file=sys.stderr, flush=True)
     while True:
         pass
 
-members.read_heartbeat = stands_still
+HeartbeatBody.of_member = stands_still
 sys.argv = ["assignor", "serve", "--port", "0", "--shutdown-timeout-ms", "1000"]
 main()
 """
@@ -42,7 +42,7 @@ def call(method: str, path: str, body: bytes) -> bytes:
 
 
 DECLARE = call("PUT", "/v1/groups/g", json.dumps(definition()).encode())
-HEARTBEAT = call("POST", "/v1/groups/g/members/m/heartbeat", b"{}")
+HEARTBEAT = call("POST", "/v1/groups/g/members/m/heartbeat", b'{"generation_id": 1}')
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
