@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -52,6 +52,7 @@ class ServiceProcess:
         self._environment = clean_environment(environment)
         self.url = ""
         self.log: list[str] = []
+        self._logged = threading.Condition()
 
     def start(self) -> Self:
         """Returns once it listens. Raises AssertionError with its log when it does not."""
@@ -96,11 +97,19 @@ class ServiceProcess:
         self._reader.join(START_TIMEOUT_S)
         return code
 
+    def logged(self, is_wanted: Callable[[str], bool], count: int) -> list[str]:
+        """The lines of the log that are wanted, as soon as there are `count` of them."""
+        with self._logged:
+            self._logged.wait_for(lambda: sum(map(is_wanted, self.log)) >= count, START_TIMEOUT_S)
+            return list(filter(is_wanted, self.log))
+
     def _read(self, said: int, listening: threading.Event) -> None:
         self.url = ""
         with os.fdopen(said, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                self.log.append(line.rstrip("\n"))
+                with self._logged:
+                    self.log.append(line.rstrip("\n"))
+                    self._logged.notify_all()
                 address = _ADDRESS.search(line)
                 if address is not None:
                     self.url = address[1]

@@ -446,8 +446,8 @@ def test_should_go_to_the_services_log_without_a_file(service: ServiceProcess, c
     assert ended[0] == 0, ended
     client.get("/livez")
 
-    lines = [json.loads(line) for line in service.log if group_id in line]
-    calls = [each for each in lines if each["event"] == "audit"]
+    audited = service.logged(lambda line: group_id in line and json.loads(line)["event"] == "audit", 2)
+    calls = [json.loads(line) for line in audited]
     assert [(each["call"], each["reason"], each["level"]) for each in calls] == [
         ("PUT /v1/groups/{group}", None, "info"),
         ("DELETE /v1/groups/{group}", "not needed", "info"),
